@@ -99,5 +99,5 @@ def decode(cursor: str, listing: str) -> str:
 
 
 def check_sum(text: bytes, listing: str) -> bytes:
-    # Not a secret: a forged position leads only to what may be listed anyway.
+    # Not a secret: a forged position gives access only to entries that may be listed anyway.
     return binascii.crc32(text, binascii.crc32(listing.encode("utf-8", "surrogateescape"))).to_bytes(4, "big")

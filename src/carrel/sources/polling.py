@@ -1,15 +1,17 @@
-"""Polling: changes found by comparing what there is with what there was, for systems that notify of nothing."""
+"""Polling: detect changes by comparing snapshots, for systems without notifications."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
 
 from carrel.catalog.provider import Change
 from carrel.errors import MCPError
 from carrel.log import Log
 
-__all__ = ["changes_between", "poll"]
+__all__ = ["Unlisted", "changes_between", "poll"]
 
 log = Log("carrel.sources")
 
@@ -17,35 +19,66 @@ log = Log("carrel.sources")
 MAX_PAUSE = 32
 
 
+class Unlisted(NamedTuple):
+    """Stamp of a resource that is not listed, such as a directory: it changes, and is never created or removed."""
+
+    stamp: Hashable
+
+
 def changes_between(before: Mapping[str, Hashable], after: Mapping[str, Hashable]) -> list[Change]:
-    """Return the changes between two looks, each a mapping of URIs to stamps that differ when the content does."""
-    removed = [Change("removed", uri) for uri in before if uri not in after]
-    created = [Change("created", uri) for uri in after if uri not in before]
-    changed = [Change("changed", uri) for uri, stamp in after.items() if uri in before and before[uri] != stamp]
+    """Return the changes between two looks, each a mapping of URIs to stamps that differ when the content does.
+
+    An unlisted resource that appears has changed: a change between its subscription and the first look is not missed.
+    """
+    if before is after:
+        return []
+    was, now = ({uri for uri, stamp in look.items() if listed(stamp)} for look in (before, after))
+    removed = [Change("removed", uri) for uri in before if uri in was and uri not in now]
+    created = [Change("created", uri) for uri in after if uri in now and uri not in was]
+    changed = [
+        Change("changed", uri)
+        for uri, stamp in after.items()
+        if (uri not in before or before[uri] != stamp) and (uri in now) == (uri in was)
+    ]
     return removed + created + changed
 
 
+def listed(stamp: Hashable) -> bool:
+    return not isinstance(stamp, Unlisted)
+
+
 async def poll(
-    look: Callable[[], Awaitable[Mapping[str, Hashable]]], interval: float, *, owner: str
+    look: Callable[[], Awaitable[Mapping[str, Hashable]]],
+    interval: float,
+    *,
+    owner: str,
+    wake: asyncio.Event | None = None,
 ) -> AsyncIterator[Collection[Change]]:
     """Yield the changes between looks that are ``interval`` seconds apart, as ``Provider.watch`` does.
 
     The first batch is empty, and comes after the first look. A look that fails with an ``MCPError`` or an ``OSError``
-    is logged once for ``owner``, and tried again after pauses that grow.
+    is logged once for ``owner``, and tried again after pauses that grow; the first look that succeeds is logged, too.
+    Setting ``wake`` ends a pause.
     """
     known: Mapping[str, Hashable] | None = None
     failures = 0
+    wake = asyncio.Event() if wake is None else wake
     while True:
+        wake.clear()
         try:
             found = await look()
         except (MCPError, OSError) as error:
             failures += 1
             (log.warning if failures == 1 else log.debug)("%s cannot be looked at for changes: %s", owner, error)
         else:
+            if failures:
+                log.warning("%s can be looked at for changes again", owner)
             failures = 0
             if known is None:
                 yield ()
             elif changes := changes_between(known, found):
                 yield changes
             known = found
-        await asyncio.sleep(interval * min(2**failures, MAX_PAUSE))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(interval * min(2**failures, MAX_PAUSE)):
+                await wake.wait()

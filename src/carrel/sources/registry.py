@@ -21,6 +21,7 @@ import msgspec
 
 from carrel.catalog.provider import Provider
 from carrel.errors import ConfigError
+from carrel.redaction import without_secrets
 from carrel.sources.options import NoOptions
 from carrel.sources.relative import database_file, driver_files, log_files, plain_path
 
@@ -36,9 +37,9 @@ T = TypeVar("T")
 class Source(msgspec.Struct, frozen=True):
     """Row of the registry. Classes are named as ``module:name``, and imported by its methods.
 
-    ``install`` is the command that installs what the source needs; ``options`` is set where the struct can be imported
-    without the source, which makes the command line start faster. ``relative`` makes relative paths in its URLs
-    absolute; the class of another package may have such a function too.
+    ``install`` is the command that installs the packages of the source. ``options`` is set if the struct can be
+    imported without the source, which makes the command line start faster. ``relative`` makes relative paths in its
+    URLs absolute; the class of another package may have such a function too.
     """
 
     scheme: str
@@ -290,7 +291,7 @@ def open(target: str | os.PathLike[str], options: msgspec.Struct | None = None, 
     """
     target = os.fspath(target)
     if "\0" in target:
-        raise ConfigError(f"a path or URL ({target.partition(':')[0][:20]!r}…) has a NUL in it")
+        raise ConfigError(f"a path or URL ({target.partition(':')[0][:20]!r}…) contains a NUL character")
     scheme = scheme_of(target)
     source = find(scheme)
     if source is None:
@@ -308,7 +309,7 @@ def no_source(target: str) -> ConfigError:
     known = ", ".join(f"{name}:" for name in dict.fromkeys((*SOURCES, *installed())))
     return ConfigError(
         f"There is no source for {scheme_of(target)}: URLs; there are paths, and URLs that begin with {known} "
-        f"(a path with a colon in it can be written ./{target})"
+        f"(a path with a colon in it can be written ./{without_secrets(target)})"
     )
 
 

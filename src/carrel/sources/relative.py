@@ -35,7 +35,7 @@ def plain_path(target: str, folder: str) -> str:
 
 
 def log_files(target: str, folder: str) -> str:
-    """Return the URL of logs; that of the journal has no path."""
+    """Return the URL of logs with an absolute path. The URL of the journal has no path."""
     rest = target.partition(":")[2].removeprefix("//")
     return target if rest in ("", "journal") else f"logs:{absolute(folder, rest)}"
 
@@ -45,7 +45,7 @@ def database_file(target: str, folder: str) -> str:
     scheme, _, rest = target.partition(":")
     path = rest.removeprefix("///")
     if not path or path == ":memory:" or path.startswith("//"):
-        return target  # no path: the source says what is wrong
+        return target  # no path: the source reports the error
     placed = absolute(folder, path)
     if not os.path.lexists(placed) and os.path.lexists(decoded := absolute(folder, unquote(path))):
         placed = decoded

@@ -1,4 +1,4 @@
-"""Turns of clients at a source: how many requests of one client, and of all, are under way."""
+"""Limit the concurrent requests to a source, for one client and for all clients."""
 
 from __future__ import annotations
 

@@ -1,23 +1,32 @@
 """Detection of text and its encoding, and decoding.
 
-Tried in this order: a byte order mark; UTF-8; UTF-16 without a mark, where zero bytes on one side give it away;
-GB18030, where most of it decodes to everyday Chinese characters; Windows-1252 or Latin-1 as the last resort, which
-decode nearly anything. Data with zero bytes, or control characters not found in text, is binary. Line endings are left
-alone.
+Tried in this order: a byte order mark; UTF-8; UTF-16 without a mark, where zero bytes on one side give it away; the
+usual encodings of East Asian, European and Middle Eastern languages, as chardet finds them in a sample; Latin-1, which
+decodes anything, if chardet is not installed or does not decide. Data with zero bytes, or control characters not found
+in text, is binary. Line endings are left alone.
+
+Only the block of the file with the first non-ASCII byte and the next block are examined. A window of a file, its
+beginning and the whole file therefore have the same encoding.
 """
 
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from carrel.threads import stop_if_cancelled
 
-__all__ = ["UTF8", "Text", "character_start", "decode", "decode_as", "line_feed", "recognise"]
+__all__ = [
+    *("SAMPLE", "UTF8", "Text", "character_start", "decode", "decode_as", "describe_encoding", "has_escapes"),
+    *("is_utf8", "line_feed", "recognise"),
+]
 
 UTF8 = "utf-8"
-SAMPLE = 65_536  # bytes: enough to judge by, and quick
+UNDECIDED = "latin-1"  # chardet calls Latin-1 "iso8859-1" where it decides for it
+BLOCK = 32_768
+SAMPLE = 2 * BLOCK  # bytes: enough to judge by, and quick
 PIECE = 1_048_576  # bytes decoded at a time, while no other thread runs
 
 MARKS = (
@@ -44,6 +53,23 @@ SIGNATURES = (
     b"\xfd7zXZ",
 )
 
+MAX_EVIDENCE = 4096  # bytes that chardet looks at, which takes it about a millisecond
+LEAST_CONFIDENCE = 0.05  # random bytes get 0.01 to 0.03, and sentences more than this
+LEAST_OF_DOUBLE = 0.02  # in encodings of two bytes per character, which random bytes are hardly ever valid in
+CLOSE = 0.92  # of the best confidence: then the commonest encodings are preferred
+WESTERN = ("cp1252", "iso8859-1")
+ESCAPE = b"\x1b$"  # begins characters of two bytes in ISO-2022
+SIGN = re.compile(rb"[\x80-\xff]|\x1b\$")
+C1 = bytes(range(0x80, 0xA0))  # control characters in ISO 8859, letters and punctuation in other encodings
+ISO_8859 = tuple(f"iso8859-{number}" for number in (1, 2, 5, 6, 7, 8, 9, 13, 15))
+USUAL = (
+    *("big5hkscs", "cp932", "cp949", "euc_jis_2004", "euc_kr", "gb18030", "iso2022_jp_2"),
+    *("shift_jis_2004", "cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258"),
+    *("cp437", "cp850", "cp852", "cp866", "cp874", "koi8-r", "koi8-u", "mac-cyrillic", "mac-roman", "tis-620"),
+)
+SINGLE_BYTE = ("cp", "iso8859", "koi8", "mac", "tis", "latin")
+DOUBLE_BYTE = ("cp932", "cp949")
+
 
 class Text(NamedTuple):
     """Decoded text, and the encoding that was detected."""
@@ -54,7 +80,7 @@ class Text(NamedTuple):
 
 def decode(data: bytes) -> Text | None:
     """Detect the encoding of a whole file and decode it, without its byte order mark. None if it is not text."""
-    if not data.startswith((b"\xef", b"\xff", b"\xfe", b"\0")):
+    if not data.startswith((b"\xef", b"\xff", b"\xfe", b"\0")) and not has_escapes(data):
         try:
             text = data.decode()
         except UnicodeDecodeError:
@@ -66,23 +92,27 @@ def decode(data: bytes) -> Text | None:
     return None if encoding is None else Text(decode_as(data, encoding), encoding)
 
 
+def describe_encoding(encoding: str) -> dict[str, Any]:
+    """Return the entries in ``_meta`` for text in an encoding: nothing for UTF-8."""
+    if encoding == UTF8:
+        return {}
+    undecided = {"carrel/encodingUndecided": True} if encoding == UNDECIDED else {}
+    return {"carrel/encoding": encoding} | undecided
+
+
 def decode_as(data: bytes, encoding: str) -> str:
     """Decode text in a known encoding, without its byte order mark. Invalid bytes are replaced."""
     if len(data) <= PIECE:
         return data.decode(encoding, "replace").removeprefix("\ufeff")
-    return "".join(pieces(data, encoding, "replace")).removeprefix("\ufeff")
+    return "".join(pieces(data, encoding)).removeprefix("\ufeff")
 
 
-def pieces(data: bytes, encoding: str, errors: str, *, cut: bool = False) -> Iterator[str]:
-    """Decode piece by piece, unless the request is cancelled; with ``cut``, ``data`` may end within a character.
-
-    Raises:
-        UnicodeDecodeError: it is not in this encoding, and ``errors`` is "strict".
-    """
-    decoder = codecs.getincrementaldecoder(encoding)(errors)
+def pieces(data: bytes, encoding: str) -> Iterator[str]:
+    """Decode piece by piece, unless the request is cancelled. Invalid bytes are replaced."""
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
     for start in range(0, len(data), PIECE):
         stop_if_cancelled()
-        yield decoder.decode(data[start : start + PIECE], not cut and start + PIECE >= len(data))
+        yield decoder.decode(data[start : start + PIECE], start + PIECE >= len(data))
 
 
 def recognise(data: bytes, *, cut: bool = False) -> str | None:
@@ -97,21 +127,64 @@ def recognise(data: bytes, *, cut: bool = False) -> str | None:
         return recognise_utf16(data[: SAMPLE & ~1])
     if is_binary(data[:SAMPLE]):
         return None
-    if is_utf8(data, cut):
+    begin, end = first_signs(data)
+    area = data[begin:end]
+    if is_utf8(area, cut=cut or end < len(data)) and not has_escapes(area):
         return UTF8
-    if b"\0" in data or data.startswith(SIGNATURES):
+    if b"\0" in area or data.startswith(SIGNATURES):
         return None
-    if is_gb18030(data, cut):
-        return "gb18030"
-    sample = data[:SAMPLE]
-    if len(sample.translate(None, bytes(range(0x80, 0xA0)))) < len(sample):
-        try:
-            data.decode("cp1252")
-        except UnicodeDecodeError:
-            pass
-        else:
-            return "cp1252"
-    return "latin-1"
+    return recognise_usual(area)
+
+
+def first_signs(data: bytes) -> tuple[int, int]:
+    """Return the range of the data that shows its encoding; it is empty in ASCII.
+
+    The range begins with a line. It ends with the block after the one in which the first sign is.
+    """
+    for block in range(0, len(data), BLOCK):
+        part = data[block : block + BLOCK + 1]  # one more, since an escape sequence has two bytes
+        if part.isascii() and not has_escapes(part):
+            continue
+        sign = SIGN.search(part)
+        if sign is not None:
+            begin = block + sign.start()
+            return max(data.rfind(b"\n", begin - MAX_EVIDENCE, begin) + 1, begin - MAX_EVIDENCE, 0), block + SAMPLE
+    return len(data), len(data)
+
+
+def recognise_usual(area: bytes) -> str:
+    """Detect one of the usual encodings besides Unicode. ASCII text with unknown escape sequences is UTF-8."""
+    lines, size = list[bytes](), 0
+    for line in area.split(b"\n"):
+        if SIGN.search(line) is not None:
+            lines.append(line[: MAX_EVIDENCE - size])
+            size += len(lines[-1]) + 1
+            if size >= MAX_EVIDENCE:
+                break
+    evidence = b"\n".join(lines)
+    undecided = UTF8 if evidence.isascii() else UNDECIDED
+    try:
+        import chardet  # deferred: hardly any file needs it, and it takes 40 MB
+    except ImportError:
+        return undecided
+    has_c1 = len(evidence.translate(None, C1)) < len(evidence)
+    names = USUAL if has_c1 else USUAL + ISO_8859
+    found = chardet.detect_all(evidence, compat_names=False, include_encodings=names)
+    encoding, best = found[0]["encoding"], found[0]["confidence"]
+    if encoding is None or best < (LEAST_OF_DOUBLE if has_double_bytes(encoding) else LEAST_CONFIDENCE):
+        return undecided
+    western = (one["encoding"] for one in found if one["confidence"] >= CLOSE * best and one["encoding"] in WESTERN)
+    return next(western, encoding) or undecided
+
+
+def has_double_bytes(encoding: str) -> bool:
+    """Return whether an encoding is a multi-byte East Asian encoding."""
+    return encoding in DOUBLE_BYTE or not encoding.startswith(("utf", *SINGLE_BYTE))
+
+
+def has_escapes(data: bytes) -> bool:
+    """Return whether there are escape sequences of ISO-2022."""
+    return b"\x1b" in data and ESCAPE in data  # a search for one byte is ten times as fast
 
 
 def is_binary(sample: bytes) -> bool:
@@ -120,8 +193,8 @@ def is_binary(sample: bytes) -> bool:
     return odd > 0 and (odd * 50 > len(sample) or b"\0" in sample)
 
 
-def is_utf8(data: bytes, cut: bool) -> bool:
-    """Return whether this is UTF-8, possibly with a few invalid bytes."""
+def is_utf8(data: bytes, *, cut: bool) -> bool:
+    """Return whether this is UTF-8, possibly with a few invalid bytes. With ``cut`` it may end within a character."""
     try:
         codecs.utf_8_decode(data, "strict", not cut)
     except UnicodeDecodeError:
@@ -130,21 +203,6 @@ def is_utf8(data: bytes, cut: bool) -> bool:
         other = len(text) - len(text.encode("ascii", "ignore"))
         return broken * 20 < other
     return True
-
-
-def is_gb18030(data: bytes, cut: bool) -> bool:
-    """Return whether this is Chinese text in GB18030 (or its subsets GBK and GB 2312)."""
-    try:
-        sample = ""
-        for piece in pieces(data, "gb18030", "strict", cut=cut):
-            sample = sample or piece[:SAMPLE]
-    except UnicodeDecodeError:
-        return False
-    # An accented letter and the one after it also make a character of GB18030, but hardly ever one of the 6,763 in
-    # everyday use, and those are what Chinese text consists of.
-    characters = "".join(filter(lambda character: character > "\x7f", sample))
-    everyday = len(characters.encode("gb2312", "ignore")) // 2
-    return everyday * 2 > len(characters)
 
 
 def recognise_utf16(sample: bytes) -> str | None:
@@ -171,7 +229,8 @@ def line_feed(encoding: str) -> bytes:
 def character_start(data: bytes, offset: int, encoding: str) -> int:
     """Return the offset of the first character of ``data`` that begins at ``offset`` or after it.
 
-    ``data`` begins at a character, or, in GB18030, at least with a kilobyte that comes before ``offset``.
+    ``data`` begins at a character, or, in encodings of East Asia, at least with a kilobyte that comes before
+    ``offset``. In ISO-2022, the characters from one escape sequence to the next count as one.
     """
     if encoding == UTF8:
         end = min(offset + 3, len(data))
@@ -184,13 +243,15 @@ def character_start(data: bytes, offset: int, encoding: str) -> int:
             offset += 2
     elif encoding.startswith("utf-32"):
         offset += -offset % 4
-    elif encoding == "gb18030":
-        # A byte below 0x30 is always a character of its own; from the last one on, characters can be counted.
-        position = next((index + 1 for index in range(offset - 1, -1, -1) if data[index] < 0x30), 0)
-        while position < offset:
-            if data[position] < 0x81:
-                position += 1
-            else:
-                position += 4 if position + 1 < len(data) and 0x30 <= data[position + 1] <= 0x39 else 2
-        offset = position
+    elif has_double_bytes(encoding):
+        if encoding.startswith("iso2022"):
+            position = max(data.rfind(b"\x1b", 0, offset), data.rfind(b"\n", 0, offset) + 1)
+        else:  # a byte below 0x30 is always a single-byte character
+            position = next((index + 1 for index in range(offset - 1, -1, -1) if data[index] < 0x30), 0)
+        decoder = codecs.getincrementaldecoder(encoding)("replace")
+        initial = decoder.getstate()
+        decoder.decode(data[position:offset])
+        while decoder.getstate() != initial and offset < len(data):
+            decoder.decode(data[offset : offset + 1])
+            offset += 1
     return min(offset, len(data))

@@ -1,6 +1,6 @@
 """Windows of files: ranges of lines or bytes, or the tail, read without the rest.
 
-``?lines=100-200`` counts from 1 and includes both ends, ``?lines=100-`` goes on to the end. ``?bytes=0-65535`` counts
+``?lines=100-200`` counts from 1 and includes both ends, ``?lines=100-`` reads to the end. ``?bytes=0-65535`` counts
 from 0 and includes both ends. ``?tail=200`` is the last 200 lines. Bytes of text are cut so that a character belongs to
 the window in which it begins: adjacent windows, concatenated, give the whole text. Lines end with LF or CRLF.
 """
@@ -32,7 +32,7 @@ STEP = 65_536  # the same, backwards
 ATTEMPTS = 4  # to read the end of a file that is truncated meanwhile
 WIDE = {line_feed(encoding): encoding for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")}
 MAX_DIGITS = 15
-NEIGHBOURHOOD = 1024  # bytes before a window, read to find where characters begin
+NEIGHBOURHOOD = 1024  # bytes around a window, read to find where characters begin
 
 EXAMPLES = {"lines": "lines=100-200", "bytes": "bytes=0-65535", "tail": "tail=200"}
 
@@ -70,7 +70,7 @@ class Cut(NamedTuple):
 
 
 class TooWide(Exception):
-    """The window is larger than the limit. ``queries`` are windows that are not."""
+    """The window is larger than the limit. ``queries`` are smaller windows."""
 
     def __init__(self, *queries: str) -> None:
         super().__init__(*queries)
@@ -80,7 +80,7 @@ class TooWide(Exception):
 class TooFar(Exception):
     """Line ``wanted`` is beyond the scan limit; ``line`` and ``offset`` are where the scan ended.
 
-    They are None if that follows from the line number alone, so that nothing was read.
+    They are None if the line number alone exceeds the limit, so that nothing was read.
     """
 
     def __init__(self, wanted: int, line: int | None = None, offset: int | None = None) -> None:
@@ -94,7 +94,7 @@ def parse_window(query: str) -> Window | None:
     """Parse the query of a URI into a window. None if the query is empty.
 
     Raises:
-        InvalidParams: it is not exactly one valid window.
+        InvalidParams: the query is not exactly one valid window.
     """
     if not query:
         return None
@@ -145,7 +145,8 @@ def cut_bytes(read_at: ReadAt, size: int, window: Window, limit: int, encoding: 
         data = read_at(begin, end - begin)
         return Cut(data, begin, begin + len(data) - 1)
     before = max(begin - NEIGHBOURHOOD, 0) & ~3
-    data = read_at(before, end + 3 - before)
+    after = NEIGHBOURHOOD if encoding.startswith("iso2022") else 3  # a character of other encodings has up to 4 bytes
+    data = read_at(before, end + after - before)
     here = character_start(data, begin - before, encoding) if begin else 0
     there = character_start(data, end - before, encoding) if end < size else len(data)
     return Cut(data[here:there], before + here, before + there - 1)
@@ -263,7 +264,7 @@ def collect_tail(read_at: ReadAt, size: int, wanted: int, limit: int, feed: byte
 
 
 def count_feeds(block: bytes, feed: bytes) -> int:
-    """Count line feeds; in UTF-16 and UTF-32, only those where a character begins."""
+    """Count line feeds; in UTF-16 and UTF-32, only at character boundaries."""
     if len(feed) == 1:
         return block.count(feed)
     return block.decode(WIDE[feed], "replace").count("\n")  # far quicker than finding them one by one

@@ -1,5 +1,5 @@
-"""Documents as text: PDF, Word, Excel and the like as Markdown, page by page, for sources that have their bytes.
+"""Convert documents (PDF, Word, Excel and others) to Markdown, page by page, for sources that have their bytes.
 
-``documents`` is what a source uses; ``query`` and ``kinds`` say which URIs and media types have text; ``process`` runs
-``worker`` in a process of its own, with limits of time and memory, where ``formats`` has a module for each format.
+Sources use ``documents``. ``query`` and ``kinds`` define which URIs and media types have text. ``process`` runs
+``worker`` in a child process with time and memory limits. ``formats`` has a module for each format.
 """

@@ -26,8 +26,9 @@ from carrel.log import Log
 from carrel.sources.content.text import UTF8
 from carrel.sources.content.window import TooFar, TooWide, Window, cut_bytes, cut_lines, cut_tail
 from carrel.sources.documents.kinds import IMAGE, PACKAGES, UNREAD, Kind, kind_of
-from carrel.sources.documents.messages import Answer, Crashed, Question, TookTooLong
+from carrel.sources.documents.messages import Answer, Question
 from carrel.sources.documents.query import QUERIES, TEXT, VIEW, Wanted, parse_wanted
+from carrel.sources.process import Crashed, TookTooLong
 from carrel.sources.turns import Turns
 from carrel.sources.workers import Workers
 from carrel.uri.template import UriTemplate, UriTemplateError
@@ -80,17 +81,17 @@ class Original(NamedTuple):
 
 
 Load: TypeAlias = Callable[[str, Request, int, Callable[[Hashable], bool]], Awaitable[Original]]
-"""Function that loads a document of at most so many bytes; whether a version is known already is asked with the last
-argument. It raises what reading the document raises."""
+"""Function that loads a document of at most the given number of bytes. The last argument returns whether a version is
+already known. It raises the errors of reading the document."""
 
 Read: TypeAlias = Callable[[str, Request], Awaitable[ReadResourceResult]]
 
 
 class Documents:
-    """Documents of one source as text. ``limit`` (bytes) is the largest text that is given whole.
+    """Documents of one source as text. ``limit`` (bytes) is the maximum size of a text that is returned whole.
 
-    With ``offered`` false, nothing is turned into text, and nothing offered. ``locations``: images tell where they were
-    taken. ``seconds`` and ``memory`` (bytes) limit the work for one text.
+    If ``offered`` is false, documents are not converted to text or listed as such. ``locations`` includes the GPS
+    position of images. ``seconds`` and ``memory`` (bytes) limit the work for one text.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class Documents:
         self._kept.clear()
         self._size = 0
 
-    # What is offered
+    # Lists and templates
 
     def _installed(self) -> bool:
         if not self._looked:
@@ -143,7 +144,7 @@ class Documents:
         return kind if kind is not None and self._installed() else None
 
     def describe(self, resource: Resource) -> Resource:
-        """Return a resource of a list; that of a document says how to read its text."""
+        """Return a listed resource. If it is a document, describe how to read its text."""
         kind = self.kind(resource.mime_type)
         if kind is None or kind is IMAGE or "?" in resource.uri:
             return resource
@@ -194,12 +195,12 @@ class Documents:
     # Reading
 
     async def read(self, uri: str, request: Request, read: Read, load: Load) -> ReadResourceResult:
-        """Return the text of a document, where the URI asks for it; else what ``read`` returns.
+        """Return the text of a document if the URI requests it; otherwise call ``read``.
 
         Raises:
             ResourceError: it is damaged, needs a password, or takes too long; or what ``load`` raises.
             ResourceTooLarge: the document, or its text, is over a limit; the message has the URIs of parts.
-            InvalidParams: there is no such page, or the resource is no document.
+            InvalidParams: the page does not exist, or the resource is not a document.
         """
         wanted = parse_wanted(uri) if self._offered else None
         if wanted is None:
@@ -233,7 +234,7 @@ class Documents:
             async with asyncio.timeout(PATIENCE):
                 return (await self._ask(request, question)).facts
         except (TimeoutError, TookTooLong, Crashed, ServerUnavailable):
-            return None  # what was asked for is the image
+            return None  # the request is for the image; its facts are optional
 
     async def _text(self, wanted: Wanted, uri: str, request: Request, load: Load) -> Answer:
         """Return the text of a document, from the cache if it is there."""
@@ -248,7 +249,7 @@ class Documents:
             del original
             async with self._turns.turn(request.client):
                 answer = await self._look(wanted, uri, request, load, self._knows)
-                if answer is None:  # what was known is not there any more
+                if answer is None:  # the known version is no longer cached
                     answer = await self._look(wanted, uri, request, load, lambda *_: False)
         assert answer is not None
         return answer
@@ -366,7 +367,7 @@ class Documents:
 
 
 def cut_text(data: bytes, window: Window, limit: int, uri: str) -> tuple[str, dict[str, object]]:
-    """Return a window of a text, and what ``_meta`` says about it.
+    """Return a window of a text, and its description for ``_meta``.
 
     Raises:
         InvalidParams: the window is not valid for this text.

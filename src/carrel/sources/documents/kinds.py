@@ -1,4 +1,4 @@
-"""Kinds of documents by media type: what they are called, what a page of one is, and which module reads it."""
+"""Kinds of documents by media type: the name, the unit of a page, and the module that reads it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["IMAGE", "KINDS", "PACKAGES", "UNREAD", "Kind", "kind_of"]
 
 
 class Kind(NamedTuple):
-    """Kind of documents. ``unit`` is what a page is: a page, slide, sheet, chapter, message; or a section of text.
+    """Kind of documents. ``unit`` is the unit of a page: a page, slide, sheet, chapter, message, or a section of text.
 
-    ``module`` is the one of ``formats`` that reads it; ``format`` its argument.
+    ``module`` is the module in ``formats`` that reads it; ``format`` is its argument.
     """
 
     title: str
@@ -59,7 +59,7 @@ UNREAD = {
 """Documents whose text is not read, by media type, and what to do about it."""
 
 PACKAGES = ("html_to_markdown", "lxml", "mammoth", "PIL", "pptx", "pypdfium2", "python_calamine", "striprtf")
-"""Packages that the formats need: those of the extra ``documents``."""
+"""Packages that the formats need, from the extra ``documents``."""
 
 
 def kind_of(mime_type: str | None) -> Kind | None:

@@ -1,30 +1,22 @@
-"""Messages between a server and the process that reads documents: length, then MessagePack."""
+"""Messages between a server and the process that reads documents, as MessagePack."""
 
 from __future__ import annotations
 
-from typing import IO, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["Answer", "Crashed", "Failure", "Question", "TookTooLong", "receive", "send"]
+__all__ = ["Answer", "Failure", "Question"]
 
 Failure: TypeAlias = Literal["damaged", "encrypted", "expands", "memory", "no_page", "missing"]
 """Why a document has no text. ``expands``: it is larger than it may be when it is unpacked."""
 
 
-class TookTooLong(Exception):
-    """The document takes more time than it may."""
-
-
-class Crashed(Exception):
-    """The process ended: it needed more memory than it may have, or a parser failed badly."""
-
-
 class Question(msgspec.Struct, array_like=True):
-    """Page of a document that is wanted (0: the whole text).
+    """Request to the worker for a page of a document (0: the whole text).
 
-    ``key`` identifies the document; without ``data``, it is the one of the question before. ``limit`` is how many
-    characters are wanted at most; ``locations`` whether images may tell where they were taken.
+    ``key`` identifies the document. Without ``data``, it is the document of the previous request. ``limit`` is the
+    maximum number of characters. ``locations`` is true if the facts of images may contain GPS positions.
     """
 
     key: str
@@ -40,7 +32,7 @@ class Question(msgspec.Struct, array_like=True):
 class Answer(msgspec.Struct, array_like=True):
     """Text of a page, how many pages the document has, and facts about an image; or the failure.
 
-    ``complete`` is false where the text has been cut at the limit. After the ``last`` one the process ends.
+    ``complete`` is false if the text was truncated at the limit. After the ``last`` response, the process exits.
     """
 
     text: str = ""
@@ -50,27 +42,3 @@ class Answer(msgspec.Struct, array_like=True):
     failure: Failure | None = None
     detail: str = ""
     last: bool = False
-
-
-def send(file: IO[bytes], message: msgspec.Struct) -> None:
-    """Write a message.
-
-    Raises:
-        OSError: the other side is gone.
-    """
-    data = msgspec.msgpack.encode(message)
-    file.write(len(data).to_bytes(4, "big"))
-    file.write(data)
-    file.flush()
-
-
-def receive(file: IO[bytes]) -> bytes | None:
-    """Read a message that is still encoded; None at the end.
-
-    Raises:
-        OSError: the other side is gone.
-    """
-    head = file.read(4)
-    size = int.from_bytes(head, "big")
-    data = file.read(size) if len(head) == 4 else b""
-    return data if len(head) == 4 and len(data) == size else None

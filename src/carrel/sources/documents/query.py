@@ -1,4 +1,4 @@
-"""Query of a URI that asks for the text of a document: ``?page=3`` or ``?view=text``, and ``&lines=1-100`` of that."""
+"""Query of a URI that requests the text of a document: ``?page=3`` or ``?view=text``, and a window ``&lines=1-100``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 __all__ = ["QUERIES", "TEXT", "VIEW", "Wanted", "parse_wanted", "text_uri"]
 
 QUERIES = ("page", "view")
-"""Parameters that ask for the text of a document."""
+"""Parameters that request the text of a document."""
 VIEW = "view=text"
 TEXT = "carrel/text"
 """Name in ``_meta`` of a document of the reference to its text, relative to its URI: ``?view=text``."""
 
 
 class Wanted(NamedTuple):
-    """Text that is asked for: the URI of the document, the page (None: the whole text), and a window of that."""
+    """Requested text: the URI of the document, the page (None: the whole text), and a window of the text."""
 
     document: str
     page: int | None
@@ -28,7 +28,7 @@ class Wanted(NamedTuple):
 
 
 def parse_wanted(uri: str) -> Wanted | None:
-    """Parse a URI; None if it does not ask for text.
+    """Parse a URI; None if it does not request text.
 
     Raises:
         InvalidParams: there is no such page or view.

@@ -1,4 +1,4 @@
-"""Process that reads documents, with limits of memory and time set by the system where it has them.
+"""Worker process that reads documents, with memory and time limits if the system supports them.
 
 It reads questions from standard input and writes answers to standard output. It ends with its input, when it has
 nothing to do for a while, or when a document has left it with too much memory.
@@ -6,19 +6,17 @@ nothing to do for a while, or when a document has left it with too much memory.
 
 from __future__ import annotations
 
-import os
-import sys
 from importlib import import_module
 
 import msgspec
 
 from carrel.sources.documents.formats.document import Document, Failed
-from carrel.sources.documents.messages import Answer, Question, receive, send
+from carrel.sources.documents.messages import Answer, Question
+from carrel.sources.process import receive, send
+from carrel.sources.process_worker import RECYCLED, limit_memory, limit_time, memory_used, open_pipes, wait_for
 
 __all__ = ["answer", "main"]
 
-#: Memory (bytes) after which it ends, because parsers do not give it back.
-RECYCLED = 384 * 1024 * 1024
 MARK = "<!-- {} {} -->\n\n"
 NO_TEXT = "(There is no text here. It may be a picture of text, such as a scanned page.)\n"
 
@@ -31,14 +29,11 @@ class State:
 
 
 def main(memory: int, seconds: int, idle: float) -> None:
-    """Answer questions until there are no more, or none for ``idle`` seconds.
+    """Handle requests until the server closes the pipe, or no request arrives for ``idle`` seconds.
 
-    ``memory`` (bytes), and ``seconds`` of CPU for a question, are limits.
+    ``memory`` (bytes), and ``seconds`` of CPU for a request, are limits.
     """
-    source = os.fdopen(0, "rb")
-    target = os.fdopen(os.dup(1), "wb")
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)  # what a library prints is no answer
+    source, target = open_pipes()
     limit_memory(memory)
     state = State()
     while wait_for(source.fileno(), idle) and (data := receive(source)) is not None:
@@ -46,13 +41,13 @@ def main(memory: int, seconds: int, idle: float) -> None:
         found = answer(msgspec.msgpack.decode(data, type=Question), state)
         del data
         found.last = memory_used() > RECYCLED
-        send(target, found)
+        send(target, msgspec.msgpack.encode(found))
         if found.last:
             break
 
 
 def answer(question: Question, state: State) -> Answer:
-    """Return the text that a question asks for, or why there is none."""
+    """Return the requested text, or the reason why the document has no text."""
     try:
         if question.data is not None:
             state.key = state.document = None
@@ -101,47 +96,3 @@ def text_of(document: Document, question: Question) -> Answer:
 def clean(text: str) -> str:
     """Return a text that can be encoded."""
     return text.encode("utf-8", "replace").decode().replace("\0", "")
-
-
-def wait_for(descriptor: int, seconds: float) -> bool:
-    """Wait for a question; False if there is none for a while."""
-    if sys.platform == "win32":
-        return True
-    import select
-
-    return bool(select.select([descriptor], [], [], seconds)[0])
-
-
-def limit_memory(memory: int) -> None:
-    """Limit memory and files, so that a document that exceeds them ends this process only."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    limits = ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0))
-    for what, limit in limits:
-        try:
-            resource.setrlimit(what, (limit, limit))
-        except (OSError, ValueError):  # macOS has no limit of address space
-            pass
-
-
-def limit_time(seconds: int) -> None:
-    """Limit the CPU time of the next question: also if the server that would end this process is gone."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    most = int(usage.ru_utime + usage.ru_stime) + seconds + 2
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    resource.setrlimit(resource.RLIMIT_CPU, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-
-
-def memory_used() -> int:
-    """Return the memory that this process has, in bytes; 0 where the system does not show it (all but Linux)."""
-    try:
-        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0

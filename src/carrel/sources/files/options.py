@@ -17,7 +17,7 @@ MAX_SCAN = 256 * 1024 * 1024
 
 
 class FilesOptions(FolderOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of a folder: what of it is shared, how much of it is read at once, and by how many threads."""
+    """Options of a folder: which files are shared, the limits of one read, and the number of threads."""
 
     include: Annotated[Globs, Meta(description="share only files that match, for example '*.md' or 'docs/**'")] = ()
     title: Annotated[str | None, Meta(description="the name in lists (default: its own)")] = None

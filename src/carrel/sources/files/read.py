@@ -7,8 +7,18 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
 from carrel.errors import ResourceTooLarge
+from carrel.heap import LARGE_BLOCK, unmap_large_blocks
 from carrel.media_types import type_of_bytes, type_of_name, type_of_text
-from carrel.sources.content.text import UTF8, decode, decode_as, recognise
+from carrel.sources.content.text import (
+    SAMPLE,
+    UTF8,
+    decode,
+    decode_as,
+    describe_encoding,
+    has_escapes,
+    is_utf8,
+    recognise,
+)
 from carrel.sources.content.window import (
     MAX_SCAN,
     Cut,
@@ -33,7 +43,8 @@ __all__ = [
 
 Contents: TypeAlias = TextResourceContents | BlobResourceContents
 
-HEAD = 8192  # bytes used to detect the type and the encoding of a large file
+HEAD = 8192  # bytes used to detect the type of a large file
+LOOK = 1_048_576  # bytes looked through for the first one that is not ASCII
 CHUNK = 1_048_576  # bytes read between checks for cancellation
 
 
@@ -51,6 +62,8 @@ def read_file(
     size = os.fstat(descriptor).st_size
     if window is not None:
         return read_window(descriptor, uri, name, size, window, limit, scan)
+    if size >= LARGE_BLOCK:
+        unmap_large_blocks()
     data = read_all(descriptor, size, limit) if size <= limit else None
     if data is None:
         raise too_large(descriptor, uri, limit)
@@ -62,8 +75,8 @@ def contents_of(data: bytes, uri: str, name: str) -> Contents:
     text = decode(data)
     if text is None:
         return BlobResourceContents(uri, data, mime_type=type_of_bytes(data[:HEAD], name))
-    meta = None if text.encoding == UTF8 else {"carrel/encoding": text.encoding}
-    return TextResourceContents(uri, text.text, mime_type=type_of_text(name), meta=meta)
+    meta = describe_encoding(text.encoding)
+    return TextResourceContents(uri, text.text, mime_type=type_of_text(name), meta=meta or None)
 
 
 def read_original(descriptor: int, uri: str, name: str, limit: int, known: Callable[[Hashable], bool]) -> Original:
@@ -102,16 +115,20 @@ def read_window(descriptor: int, uri: str, name: str, size: int, window: Window,
 
 
 def read_part(read_at: ReadAt, uri: str, name: str, size: int, window: Window, limit: int, scan: int) -> Contents:
-    """Read a window of what has ``size`` bytes.
+    """Read a window of a file with ``size`` bytes.
 
     Raises:
-        ResourceTooLarge: it is larger than ``limit``, or too far in; the message has the URIs of windows that are not.
+        ResourceTooLarge: the window is larger than ``limit``, or too far into the file. The message suggests the URIs
+            of smaller windows.
         InvalidParams: the window is not valid.
     """
-    head = read_at(0, HEAD)
+    head = read_at(0, SAMPLE)
     encoding = recognise(head, cut=size > len(head))
     try:
         cut = cut_window(read_at, size, window, limit, encoding, scan)
+        if encoding == UTF8 and (has_escapes(cut.data) or not is_utf8(cut.data, cut=True)):
+            encoding = recognise_later(read_at, cut.data)
+            cut = cut_window(read_at, size, window, limit, encoding, scan)
     except TooWide as error:
         narrower = windows_of(uri, *error.queries)
         raise ResourceTooLarge(
@@ -121,16 +138,23 @@ def read_part(read_at: ReadAt, uri: str, name: str, size: int, window: Window, l
         raise too_far(error, uri, size, limit, scan) from None
     meta: dict[str, Any] = {"carrel/window": cut.describe(window.unit), "carrel/size": size}
     if encoding is None and window.unit != "bytes":
-        # A log may begin with a hole of zero bytes, and yet be text where it goes on.
+        # A log may begin with a hole of zero bytes, followed by text.
         encoding = recognise(cut.data, cut=True)
         if encoding is None:
             raise refuse("bytes", f"the file is not text and has no {window.unit}, only bytes")
     if encoding is None:
-        return BlobResourceContents(uri, cut.data, mime_type=type_of_bytes(head, name), meta=meta)
-    if encoding != UTF8:
-        meta["carrel/encoding"] = encoding
+        return BlobResourceContents(uri, cut.data, mime_type=type_of_bytes(head[:HEAD], name), meta=meta)
+    meta |= describe_encoding(encoding)
     text = decode_as(cut.data, encoding)
     return TextResourceContents(uri, text, mime_type=type_of_text(name), meta=meta)
+
+
+def recognise_later(read_at: ReadAt, data: bytes) -> str:
+    """Detect the encoding of a file that begins with ASCII, by its first signs, or by ``data``, a window."""
+    head = read_at(0, LOOK)
+    if head.isascii() and not has_escapes(head):
+        head = data.partition(b"\n")[2] or data  # it may begin within a character
+    return recognise(head, cut=True) or UTF8
 
 
 def cut_window(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str | None, scan: int) -> Cut:

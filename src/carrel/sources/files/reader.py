@@ -91,7 +91,9 @@ class FilesReader(Reader[SharedFolder]):
         try:
             path = file_path(whole)
         except UriError as error:
-            raise InvalidParams(f"Invalid params: uri: {error}", {"uri": uri[:1000]}, parameter="uri") from None
+            raise InvalidParams(
+                f"Invalid params: uri: {error}", {"uri": uri[:1000], "reason": "invalid"}, parameter="uri"
+            ) from None
         parts = relative_to(path.rstrip(os.sep) or path, self.folder.path)
         if parts is None or (parts and self.folder.is_file):
             raise ResourceNotFound(uri)
@@ -106,7 +108,8 @@ class FilesReader(Reader[SharedFolder]):
     # Lists
 
     def list_resources(self, cursor: str | None, limit: int) -> Page[Resource]:
-        """Return a page of the folder itself, then its files, those of a directory before its subdirectories'.
+        """Return a page of the folder itself, then its files. Files of a directory come before files of its
+        subdirectories.
 
         Raises:
             InvalidCursor: the cursor was not issued for this folder.
@@ -187,7 +190,7 @@ class FilesReader(Reader[SharedFolder]):
             raise translate(error, uri) from None
 
     def original(self, uri: str, limit: int, known: Callable[[Hashable], bool]) -> Original:
-        """Return a file of at most ``limit`` bytes as a document. Errors are those of ``read_resource``."""
+        """Return a file of at most ``limit`` bytes as a document. Raises the errors of ``read_resource``."""
         _, parts = self.locate(uri)
         try:
             with self.folder.tree.open(parts) as node:

@@ -31,8 +31,8 @@ class Match(NamedTuple):
 def complete_path(tree: Tree, typed: str) -> Completion:
     """Complete a partial path with entries of one directory; directories end with a slash.
 
-    Names that begin with the last segment come before those that contain it, ignoring case; directories before files.
-    Values are suitable for ``{+path}`` (RFC 6570): ``#``, ``?`` and what looks like a percent-escape are escaped.
+    Names that begin with the last segment come before names that contain it, ignoring case; directories before files.
+    Values are suitable for ``{+path}`` (RFC 6570): ``#``, ``?`` and text that looks like a percent-escape are escaped.
     """
     directory, _, last = typed.lstrip("/").rpartition("/")
     work = Work(PAGE)
@@ -68,7 +68,7 @@ def complete_path(tree: Tree, typed: str) -> Completion:
 
 
 def find_directory(tree: Tree, path: str, work: Work) -> Parts | None:
-    """Find a directory by its path, ignoring case; None if there is none.
+    """Find a directory by its path, ignoring case. Return None if it does not exist.
 
     Raises:
         OSError: the process can open no more files.
@@ -97,7 +97,7 @@ def find_directory(tree: Tree, path: str, work: Work) -> Parts | None:
 
 
 def escape(name: str) -> str:
-    """Percent-encode what the expansion of ``{+path}`` would not preserve."""
+    """Percent-encode characters that the expansion of ``{+path}`` would not preserve."""
     if "%" in name:
         try:
             name = name.replace("%", "%25") if percent_decode(name) != name else name
@@ -114,8 +114,8 @@ def escape(name: str) -> str:
 def search_names(tree: Tree, query: str, limit: int) -> list[Match]:
     """Return the files and directories whose path contains all words of the query, best first.
 
-    Matches in the name score higher than matches in the path to it. A search that exceeds its work budget ends, and
-    returns what it has found.
+    Matches in the name score higher than matches in the path to it. A search that exceeds its work budget returns the
+    matches found so far.
 
     Raises:
         OSError: the process can open no more files.

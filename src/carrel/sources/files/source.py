@@ -1,6 +1,6 @@
 """Files as resources: a folder, or one file, shared under ``file:`` URIs, with windows and change events.
 
-``folder.selection`` decides what is shared of a folder; ``folder.sandbox`` makes sure that nothing else can be opened;
+``folder.selection`` selects the shared files of a folder; ``folder.sandbox`` ensures that no other file can be opened;
 ``folder.tree`` walks the folder; ``content.window`` reads parts of large files; ``folder.watch`` turns file system
 events into changes.
 """

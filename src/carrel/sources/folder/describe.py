@@ -16,7 +16,8 @@ __all__ = ["describe", "display"]
 def describe(uri: str, name: str, info: os.stat_result, *, shown: str | None = None, whole: bool = True) -> Resource:
     """Return the ``Resource`` for a file or a directory; ``shown`` overrides its displayed name.
 
-    Unless the ``whole`` of a directory is visible to the caller, it has no time: that would be one of hidden changes.
+    A directory has a modification time only if the ``whole`` directory is visible to the caller. Otherwise, the time
+    would reveal hidden changes.
     """
     is_directory = S_ISDIR(info.st_mode)
     return Resource(

@@ -1,4 +1,4 @@
-"""Logged warnings about shared files: each once, and up to a limit."""
+"""Log warnings about shared files: each warning once, and up to a limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_exhausted(error: OSError) -> None:
     """Re-raise an error that means the process or the system is out of file descriptors or memory.
 
     Raises:
-        OSError: it is such an error.
+        OSError: the error means that resources are exhausted.
     """
     if error.errno in EXHAUSTED:
         raise error
@@ -51,14 +51,14 @@ class Notices:
         """Log that an unreadable entry is left out of a result, unless the error is an expected one.
 
         Raises:
-            OSError: the process can open no more files, so that everything would be left out.
+            OSError: the process can open no more files, so that all entries would be left out.
         """
         check_exhausted(error)
         if not isinstance(error, Excluded) and error.errno not in EXPECTED:
             self.warn(parts, f"cannot be read and is left out: {error.strerror}")
 
     def forget(self) -> None:
-        """Forget which warnings have been logged."""
+        """Clear the record of logged warnings."""
         self._told.clear()
 
 

@@ -1,6 +1,6 @@
 """Options of sources that share folders.
 
-This module is imported for the help of the command line, and so imports nothing that takes time.
+This module is imported for the help of the command line, so it must import quickly.
 """
 
 from __future__ import annotations

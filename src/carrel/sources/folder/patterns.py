@@ -1,9 +1,9 @@
 """Matching of .gitignore patterns with git's semantics, in time linear in the path.
 
 Patterns come with the files that are shared, so they may be hostile, and a regular expression that backtracks between
-ten asterisks would take hours for one name. The ones here never do: after an asterisk the first match of what follows
-is as good as any other, and an atomic group keeps to it. One thing differs from git: a character is a Unicode character
-here, and a byte of UTF-8 there.
+ten asterisks would take hours for one name. The expressions here do not backtrack: after an asterisk, the first match
+of the rest is as good as any other, so an atomic group is used. The only difference from git: a character is a Unicode
+character, while git matches bytes of UTF-8.
 
 https://git-scm.com/docs/gitignore#_pattern_format
 """
@@ -83,9 +83,9 @@ class Pattern(NamedTuple):
 
 
 class Patterns:
-    """Ordered list of patterns. The last one that matches decides.
+    """Ordered list of patterns. The last matching pattern decides.
 
-    They match one file or directory, not what is in it: check its parent directories first.
+    Patterns match one file or directory, not the entries inside it: check its parent directories first.
     ``weight`` counts them; a pattern with ``?``, brackets or more than one asterisk counts as many.
 
     Raises:
@@ -163,7 +163,7 @@ class Patterns:
 
 
 def read_lines(lines: Iterable[str]) -> Patterns:
-    """Parse the lines of an ignore file, skipping those that git skips.
+    """Parse the lines of an ignore file. Skip the lines that git skips.
 
     Raises:
         TooMany: they exceed the limit on patterns.
@@ -185,7 +185,8 @@ def read_globs(option: str, globs: Iterable[str]) -> Patterns:
     """Parse patterns given by the author of a server as ``option``.
 
     Raises:
-        ConfigError: one of them is not valid, or cannot match anything that could be shared, or they are too many.
+        ConfigError: a pattern is not valid, or cannot match a file that could be shared, or there are too many
+            patterns.
     """
     if isinstance(globs, str | bytes):
         raise ConfigError(f"{option} is a list of patterns, not one: [{globs!r}]")
@@ -204,11 +205,11 @@ def read_globs(option: str, globs: Iterable[str]) -> Patterns:
 def check_glob(glob: str) -> None:
     """Check that a pattern given by the author of a server is valid and can match something.
 
-    Invalid lines of ignore files are skipped, as git does. Here that would share what was to be excluded, or
-    everything.
+    Invalid lines of ignore files are skipped, as git does. Here, a skipped pattern would share files that were meant to
+    be excluded, or all files.
 
     Raises:
-        Malformed: it is not valid, or cannot match.
+        Malformed: the pattern is not valid, or cannot match.
     """
     if not isinstance(glob, str):
         raise Malformed("is not text")
@@ -238,10 +239,10 @@ ESCAPE = re.compile(r"(?s)\\([^\\*?\[\]!#^ -])")
 
 
 def read_pattern(line: str) -> Pattern | None:
-    """Parse one line. None if there is no pattern in it.
+    """Parse one line. Return None if the line contains no pattern.
 
     Raises:
-        Malformed: it is not valid.
+        Malformed: the pattern is not valid.
     """
     line = line.removesuffix("\r")
     if line.startswith("#"):

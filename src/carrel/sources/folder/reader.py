@@ -1,4 +1,4 @@
-"""Blocking half of a source that shares folders: what its provider calls in threads."""
+"""Blocking part of a source that shares folders. The provider calls it in threads."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ELOOP, errno.ENAMETOOL
 
 
 class Reader(ABC, Generic[F]):
-    """Lists, reads and searches ``folders``. Methods, limits and errors are those of ``Provider``; all of them block.
+    """Lists, reads and searches ``folders``. The methods are the blocking versions of the methods of ``Provider``, with
+    the same limits and errors.
 
-    An ``OSError`` that a method lets through means that the process can open no more files.
+    If a method raises ``OSError``, the process has reached the limit of open files.
     """
 
     def __init__(self) -> None:
@@ -46,15 +47,15 @@ class Reader(ABC, Generic[F]):
         """Resolve a URI to a folder and a path in it, whether or not the file exists.
 
         Raises:
-            ResourceNotFound: it is in none of the folders.
-            InvalidParams: it cannot be the URI of a file.
+            ResourceNotFound: the URI is not in a shared folder.
+            InvalidParams: the URI cannot be the URI of a file.
         """
 
     def inspect(self) -> None:
         """Check the folders.
 
         Raises:
-            ConfigError: one cannot be shared.
+            ConfigError: a folder cannot be shared.
         """
         for folder in self.folders:
             folder.inspect()
@@ -65,9 +66,9 @@ class Reader(ABC, Generic[F]):
             folder.forget()
 
     def seen_by(self, visible: Visible, within: Intervals | None = None) -> Self:
-        """Return the reader as a caller sees it. It opens nothing hidden from the caller, not even by links.
+        """Return the reader as a caller sees it. It opens no files hidden from the caller, not even through links.
 
-        All that is visible is ``within`` intervals of URIs; None if they are not known.
+        All visible URIs are ``within`` these intervals; None if the intervals are not known.
         """
         view = copy(self)
         view.folders = [folder.seen_by(partial(self.uri, folder), visible, within) for folder in self.folders]
@@ -80,6 +81,14 @@ class Reader(ABC, Generic[F]):
         except (ResourceNotFound, InvalidParams):
             return True
         return not isinstance(folder.tree, TreeView) or folder.tree.shows(parts)
+
+    def accepts(self, uri: str) -> bool:
+        """Return whether a URI is visible to the caller in its normalized spelling, regardless of link targets."""
+        try:
+            folder, parts = self.locate(uri)
+        except (ResourceNotFound, InvalidParams):
+            return True
+        return not isinstance(folder.tree, TreeView) or folder.tree.admits(parts)
 
     # Requests
 

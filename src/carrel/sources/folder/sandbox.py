@@ -1,10 +1,10 @@
 """Sandboxed file access: opens only paths under a root, safe against path traversal and symlink escapes.
 
 A path is walked one name at a time, each looked up in the directory opened before it (``openat`` with ``O_NOFOLLOW``):
-whatever is renamed or replaced meanwhile, what gets opened is in the root. Symbolic links are resolved here, not by the
-system: a link that stays in the root is walked again from the root, so that it opens nothing that could not be opened
-without it; a link that leaves is refused, or followed if ``follow_links`` is set. Only regular files and directories
-are opened: no pipes, sockets or devices.
+even if files are renamed or replaced meanwhile, the opened file is in the root. Symbolic links are resolved here, not
+by the system: a link that stays in the root is walked again from the root, so that it opens nothing that could not be
+opened without it; a link that leaves is refused, or followed if ``follow_links`` is set. Only regular files and
+directories are opened: no pipes, sockets or devices.
 
 Where the platform cannot look up names in an open directory (Windows), the same walk goes by path. It refuses the same
 links and names, but a process that can write in the root could replace a directory between two steps.
@@ -67,14 +67,14 @@ class Place(Protocol):
 
 
 class Guard(Protocol):
-    """Access check on the way down from the root: decides what is shared."""
+    """Access check on the way down from the root: decides which files are shared."""
 
     def enter(self, place: Place, parts: Parts) -> None:
         """Record that the walk has entered a directory.
 
         Raises:
-            Excluded: its contents are not shared.
-            OSError: it cannot be determined what is shared.
+            Excluded: the contents of the directory are not shared.
+            OSError: the rules of the directory cannot be read.
         """
 
     def admits(self, name: str, is_directory: bool) -> bool:
@@ -269,7 +269,7 @@ class Root:
             self._note(step.place, passed, outside)
             guard.enter(step.place, ())
             for index, name in enumerate(parts, 1):
-                if name == "..":  # from a link; what comes before it is no link, so that this is its parent
+                if name == "..":  # from a link; the path before it contains no link, so this is its parent
                     return self._climb(parts[: index - 1], parts[index:])
                 work.spent += LOOKUP
                 if work.spent > most:
@@ -377,9 +377,10 @@ def is_link(info: os.stat_result) -> bool:
 
 
 def check_spelling(path: str, parts: Parts) -> None:
-    """Refuse names that are spelled differently from those in ``path``, the real path that they opened.
+    """Reject names that are spelled differently from the names in ``path``, the real path that was opened.
 
-    A case-insensitive file system (``.ENV`` for ``.env``) would otherwise open what the guard rejects by its real name.
+    A case-insensitive file system (``.ENV`` for ``.env``) would otherwise open a file that the guard rejects by its
+    real name.
     """
     if tuple(path.split(os.sep))[-len(parts) :] != parts:
         raise FileNotFoundError(errno.ENOENT, "spelled differently")

@@ -1,8 +1,8 @@
 """Selection of the files under a root that are shared, for listing, reading, completion, search and watching alike.
 
-Excluded by default: names that begin with a dot, and what .gitignore files and .git/info/exclude exclude.
-Always excluded: ``.git`` itself, indexes of the search, what ``exclude`` matches, files that ``include`` does not
-match, and names with a backslash, which have no URI. Patterns are those of .gitignore: ``*.md`` matches anywhere,
+Excluded by default: names that begin with a dot, and files excluded by .gitignore files and .git/info/exclude. Always
+excluded: ``.git`` itself, search indexes, files that ``exclude`` matches, files that ``include`` does not match,
+and names with a backslash, which have no URI. Patterns have the .gitignore syntax: ``*.md`` matches anywhere,
 ``/notes`` or ``docs/**`` at the root, ``build/`` a directory.
 """
 
@@ -46,7 +46,7 @@ Key: TypeAlias = tuple[int, int, int, int, int]
 
 
 class Unusable(Exception):
-    """An ignore file cannot be applied. What it excludes is unknown, so nothing in its directory is shared."""
+    """An ignore file cannot be applied. The excluded files are unknown, so its directory is not shared."""
 
 
 class Rule(NamedTuple):
@@ -58,10 +58,10 @@ class Rule(NamedTuple):
 
 
 class Selection:
-    """Rules for what is shared of a root. ``include`` and ``exclude`` are patterns as in .gitignore.
+    """Rules that select the shared files of a root. ``include`` and ``exclude`` are patterns as in .gitignore.
 
     Raises:
-        ConfigError: one of them is not a valid pattern.
+        ConfigError: a pattern is not valid.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Selection:
 
         Raises:
             Unusable: they cannot be applied.
-            OSError: nothing can be looked up in the directory, or the process can open no more files.
+            OSError: the directory does not allow lookups, or the process can open no more files.
         """
         if not self.gitignore:
             return None
@@ -276,10 +276,10 @@ def read_file(descriptor: int) -> bytes:
 
 
 def check_absent(error: OSError, path: str) -> None:
-    """Ignore an error that means there is no ignore file; a link in its place counts as none.
+    """Ignore an error that means there is no ignore file; a link in its place is ignored.
 
     Raises:
-        Unusable: there is one, and it cannot be read.
+        Unusable: the ignore file exists, and cannot be read.
         OSError: the process can open no more files.
     """
     check_exhausted(error)

@@ -1,4 +1,4 @@
-"""Shared folder: a folder or file on disk, the rules for what is shared of it, and the tree of that."""
+"""Shared folder: a folder or file on disk, the rules that select its shared files, and the tree of the shared files."""
 
 # Importing pathlib takes a few milliseconds of the start.
 # ruff: noqa: PTH100, PTH111, PTH116
@@ -38,7 +38,7 @@ class SharedFolder:
         self.tree = Tree(Root(self.path, follow_links=options.follow_symlinks), self._selection)
 
     def inspect(self) -> None:
-        """Check that it is there and can be read.
+        """Check that the folder exists and can be read.
 
         Raises:
             ConfigError: it does not exist, may not be read, or is neither a folder nor a file.

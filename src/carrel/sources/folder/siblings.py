@@ -1,4 +1,4 @@
-"""Siblings: opens many files of a tree, one after another; those of one directory without a walk from the root each."""
+"""Open many files of a tree in sequence. Files of the same directory are opened without a new walk from the root."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Siblings:
             directory.close()
 
     def open(self, parts: Parts) -> Node:
-        """Open a file or a directory; the caller closes it. Errors are those of ``Tree.open``."""
+        """Open a file or a directory; the caller closes it. Raises the errors of ``Tree.open``."""
         above = parts[:-1]
         if self._directory is None or above != self._parts:
             self._close()

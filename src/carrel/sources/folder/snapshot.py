@@ -1,8 +1,8 @@
 """Snapshot of the names that a folder shares, and the changes found by comparing it with the file system.
 
-File system events tell where to look, not what happened: they come twice, out of order, or not at all. So changes are
-found by scanning, and comparing with the snapshot: a file written next to another and renamed over it has changed that
-one, and nothing else.
+File system events are only hints where to scan: they may be duplicated, out of order, or missing. So changes are found
+by scanning and comparing with the snapshot. If a file is written under a temporary name and renamed over another file,
+only the other file is reported as changed.
 """
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ class Snapshot:
             above.directories.discard(parts[-1])
 
     def _names(self, parts: Parts, wanted: Collection[str] | None = None) -> Names | None:
-        """Return the shared names of a directory, of all or of ``wanted``; None if it is not there or not shared.
+        """Return the shared names of a directory, of all or of ``wanted``; or None if it does not exist or is not
+        shared.
 
         While the process can open no more files, the names of the last scan are returned.
         """

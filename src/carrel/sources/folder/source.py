@@ -81,7 +81,7 @@ class FolderSource(Provider, Generic[R]):
     # Resources
 
     async def list_resources(self, request: Request) -> Page[Resource]:
-        """Return a page of the files, those of a directory before those of its subdirectories."""
+        """Return a page of the files. Files of a directory come before files of its subdirectories."""
         return await self._run(request, lambda reader: reader.list_resources(request.cursor, max(request.limit, 1)))
 
     async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
@@ -96,6 +96,14 @@ class FolderSource(Provider, Generic[R]):
     async def shows(self, uri: str, request: Request) -> bool:
         """Return whether a URI leads to nothing hidden from the caller, not even by a link."""
         return request.visible is None or await self._run(request, lambda reader: reader.shows(uri))
+
+    async def accepts(self, uri: str, request: Request) -> bool:
+        """Return whether a caller may subscribe to a URI, whether or not the file exists."""
+        return request.visible is None or await self._run(request, lambda reader: reader.accepts(uri))
+
+    def is_guarded(self, uri: str) -> bool:
+        """Return True: at any time, a link to something hidden may be made at a URI."""
+        return True
 
     # Templates, completion, search
 
@@ -130,7 +138,7 @@ class FolderSource(Provider, Generic[R]):
     # Changes
 
     async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield the changes of all files in batches, whatever is of interest: the system reports them all.
+        """Yield the changes of all files in batches, regardless of ``interest``: the system reports all changes.
 
         Raises:
             ConfigError: watchfiles is not installed, or the system does not allow watching.
@@ -154,7 +162,7 @@ class FolderSource(Provider, Generic[R]):
                 await watch.stop()
 
     async def _resolve(self, batches: Batches) -> Batches:
-        """Yield the changes of resources, given those of the files in the folders."""
+        """Convert batches of file changes to batches of resource changes."""
         async with aclosing(batches):
             async for batch in batches:
                 yield batch

@@ -1,8 +1,8 @@
 """Tree of the shared files and directories under a root: opens them, and walks them page by page.
 
 Entries are sorted by name, the files of a directory before its directories, so that a list begins with the README and
-not with the most deeply nested file. A position is a path, not an index: whatever appears or disappears, a walk that
-resumes from a position meets everything after it once.
+not with the most deeply nested file. A position is a path, not an index: if entries appear or disappear, a walk that
+resumes from a position still visits every later entry once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_ENTRIES = 250_000  # names in one directory
 NAME = 1.0  # to check a name
 SCAN = 1.5  # to read a name from a directory
 LOOK = 10.0  # to stat a file and describe it
-SHARE = 0.1  # of a page's work budget, reserved for its first directory, whatever it took to get there
+SHARE = 0.1  # of a page's work budget, reserved for its first directory, regardless of the work to reach it
 FINE = 50_000_000  # nanoseconds: a directory modified this recently may change again with the same timestamp
 COARSE = 2_100_000_000  # the same on file systems with timestamps in seconds
 
@@ -97,8 +97,8 @@ class Level:
 class Tree:
     """Shared files and directories under a root. All methods block, and are thread-safe.
 
-    Unreadable entries are left out of lists, and logged; only if the process can open no more files is that an error,
-    or everything would be left out.
+    Unreadable entries are left out of lists, and logged. If the process can open no more files, an error is raised
+    instead, because all entries would be left out.
     """
 
     def __init__(self, root: Root, selection: Selection) -> None:
@@ -124,11 +124,13 @@ class Tree:
             raise
 
     def open_in(self, directory: Node, name: str) -> Node | None:
-        """Open a file in an open directory; None if ``open`` has to be asked. Errors are those of ``open``."""
+        """Open a file in an open directory, or return None if the caller must use ``open``. Raises the errors of
+        ``open``.
+        """
         return self._root.open_in(directory, name)
 
     def open_on_way(self, parts: Parts, work: Work | None = None) -> Node:
-        """Open a directory on the way to what is shared in it; the caller closes it. Limits and errors of ``open``."""
+        """Open a directory that may contain shared files; the caller closes it. Same limits and errors as ``open``."""
         return self.open(parts, work)
 
     def _leads(self, guard: Guard, name: str) -> bool:
@@ -255,9 +257,9 @@ class Tree:
     def walk(
         self, after: Position = START, work: Work | None = None, within: Parts = ()
     ) -> Generator[Visit, None, None]:
-        """Visit the directories after a position, in order, limited to those in ``within``.
+        """Visit the directories after a position, in order, limited to the directories in ``within``.
 
-        When the work limit is reached the walk ends, and ``work.position`` is where to resume.
+        When the work limit is reached, the walk ends, and ``work.position`` is the position to resume from.
 
         Raises:
             OSError: the process can open no more files.

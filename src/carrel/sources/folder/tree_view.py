@@ -1,9 +1,9 @@
 """View of a tree for one caller, without the paths that visibility rules hide from it.
 
-Both the requested path and the target of links on it have to be visible. Where intervals are known in which all visible
-URIs are, a walk goes into the directories with one of these below, whether or not they are visible themselves, and into
-no others. Without, it goes into those that are visible. A tree finds everything by opening paths, and
-asks the guard of an open directory about the names in it: a view overrides these two.
+Both the requested path and the targets of its links have to be visible. If the intervals that contain all visible URIs
+are known, a walk enters only the directories that contain such an interval, whether or not the directories are visible
+themselves. Otherwise it enters only visible directories. A tree opens paths to find files, and asks the guard of an
+open directory about names: a view overrides these two operations.
 """
 
 # Importing pathlib takes a few milliseconds of the start.
@@ -87,7 +87,7 @@ class TreeView(Tree):
         return self._open(parts, work, self._visible)
 
     def open_in(self, directory: Node, name: str) -> None:
-        """Return None: whether a file is visible is found out from the root."""
+        """Return None: the visibility of a file must be checked from the root."""
         return
 
     def open_on_way(self, parts: Parts, work: Work | None = None) -> Node:
@@ -121,6 +121,10 @@ class TreeView(Tree):
             more, then = super().page(then, limit - len(found))
             found += more
         return found, then
+
+    def admits(self, parts: Parts) -> bool:
+        """Return whether the URI of a path is visible."""
+        return self._visible(self._uri(parts))
 
     def shows(self, parts: Parts) -> bool:
         """Return whether a path leads to nothing hidden. For a missing one, its nearest existing parent counts."""
@@ -158,5 +162,5 @@ class TreeView(Tree):
 
 
 def _prefix_of(uri: str) -> str:
-    """Return what the URIs of the entries of a directory begin with."""
+    """Return the common prefix of the URIs of a directory's entries."""
     return uri if uri.endswith("/") else uri + "/"

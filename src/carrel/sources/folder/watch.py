@@ -1,9 +1,9 @@
 """File system watcher: turns events into batches of resource changes.
 
 One thread for each watch waits for events (inotify, FSEvents, ReadDirectoryChangesW, through watchfiles) and scans the
-paths that they name. On Linux each shared directory is watched by itself: what is not shared costs nothing, and links
-are not followed. There is no polling, except of file systems without change events (network shares), if the system is
-out of watches, or if WATCHFILES_FORCE_POLLING is set.
+paths in the events. On Linux each shared directory has a separate watch: directories that are not shared have no cost,
+and links are not followed. Polling is used only for file systems without change events (network shares), if the system
+is out of watches, or if WATCHFILES_FORCE_POLLING is set.
 """
 
 # Importing pathlib takes a few milliseconds of the start.
@@ -48,7 +48,7 @@ CREATED, REMOVED = 1, 3
 # inotify watches single directories; elsewhere the system watches whole trees, and does not follow links.
 RECURSIVE = not sys.platform.startswith("linux")
 
-# File systems that change without local events: those of networks, and of virtual machines.
+# File systems that change without local events: network file systems, and shared folders of virtual machines.
 SILENT = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "coda", "glusterfs", "lustre", "ncpfs"}
 )
@@ -201,7 +201,7 @@ class Observer:
             self._snapshot.look_for_writes(since, changes)
 
     def _evaluate(self, raw: Raw, changes: Changes) -> None:
-        """Scan the paths named by events, and record what has changed."""
+        """Scan the paths named by events, and record the changes."""
         known = self._snapshot.known
         was_there = self._is_there()
         touched: dict[Parts, set[str]] = {}
@@ -261,7 +261,7 @@ class Observer:
                 continue
             inside = {relative_to(path, self._path) or () for path in fresh}
             for parts in {()} if anew or () in inside else inside:
-                # A recursive scan includes what is deeper.
+                # A recursive scan includes deeper paths.
                 if not parts or (parts[:-1] not in inside and parts in self._snapshot.known):
                     self._look(parts, changes)
 
@@ -331,7 +331,7 @@ def must_poll(path: str) -> bool:
 
 
 def file_system(path: str) -> str | None:
-    """Return the type of the file system that a path is on, from /proc/self/mountinfo; None if there is none."""
+    """Return the type of the file system that contains a path, from /proc/self/mountinfo, or None."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
             mounts = [line.split() for line in file]

@@ -1,7 +1,7 @@
-"""Work budget of a request: limits its cost, so that no folder, however hostile, makes it take long.
+"""Work budget of a request: limits its cost, even for a hostile folder.
 
-The unit is about a microsecond. Counted are the operations that take time: names looked up, directories opened and
-read, patterns tried. Time itself is not measured, so that a slow disk makes no page shorter.
+The unit is about a microsecond. The budget counts expensive operations: names looked up, directories opened and read,
+patterns tried. Elapsed time is not measured, so that a slow disk does not make pages shorter.
 """
 
 from __future__ import annotations

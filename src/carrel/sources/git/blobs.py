@@ -1,4 +1,4 @@
-"""Files at a revision: whole or in windows, with links, submodules and LFS pointers shown as what they are."""
+"""Read files at a revision, whole or in windows. Links, submodules and LFS pointers are labelled as such."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from carrel.errors import InvalidParams, ResourceTooLarge
 from carrel.media_types import type_of_bytes, type_of_text
-from carrel.sources.content.text import UTF8, decode
+from carrel.sources.content.text import decode, describe_encoding
 from carrel.sources.content.window import Window
 from carrel.sources.files.read import Contents, read_window, too_large_of
 from carrel.sources.git.entries import LINK, SUBMODULE, display
@@ -26,7 +26,7 @@ def read_entry(opened: OpenRepository, entry: Entry, window: Window | None, uri:
     """Read a file, or a window of it. A link is the path that it leads to, a submodule the commit that it is at.
 
     Raises:
-        ResourceTooLarge: it is over the limit; the message has the URIs of windows that are not.
+        ResourceTooLarge: it exceeds the limit. The message suggests the URIs of smaller windows.
         InvalidParams: the window is not valid for this file.
     """
     options = opened.options
@@ -47,12 +47,12 @@ def read_entry(opened: OpenRepository, entry: Entry, window: Window | None, uri:
     text = decode(data)
     if text is None:
         return BlobResourceContents(uri, data, mime_type=type_of_bytes(data[:HEAD], display(entry.name)))
-    meta: dict[str, Any] = {} if text.encoding == UTF8 else {"carrel/encoding": text.encoding}
     pointer = lfs_pointer(data)
     if pointer is not None:
-        # The contents are elsewhere, on a server that is not asked.
+        # The contents are on an LFS server, which is not contacted.
         return TextResourceContents(uri, text.text, mime_type="text/plain", meta={"carrel/lfs": pointer})
-    return TextResourceContents(uri, text.text, mime_type=type_of_text(display(entry.name)), meta=meta or None)
+    meta = describe_encoding(text.encoding) or None
+    return TextResourceContents(uri, text.text, mime_type=type_of_text(display(entry.name)), meta=meta)
 
 
 def read_part(opened: OpenRepository, entry: Entry, window: Window, uri: str) -> Contents:
@@ -71,7 +71,7 @@ def read_part(opened: OpenRepository, entry: Entry, window: Window, uri: str) ->
 
 
 def lfs_pointer(data: bytes) -> dict[str, Any] | None:
-    """Return the digest and the size that a pointer of Git LFS has; None if it is none."""
+    """Return the digest and the size in a Git LFS pointer, or None if the data is not an LFS pointer."""
     if len(data) > MAX_POINTER or not data.startswith(POINTER):
         return None
     fields = dict(line.split(" ", 1) for line in data.decode("utf-8", "replace").splitlines() if " " in line)

@@ -82,7 +82,7 @@ def is_text(name: str) -> bool:
 
 
 def matching(names: Iterator[str], value: str) -> list[str]:
-    """Return the names that have a text in them, those that begin with it first."""
+    """Return the names that contain a text. Names that begin with it come first."""
     wanted = value.casefold()
     groups: tuple[list[str], list[str]] = ([], [])
     for name in names:
@@ -125,7 +125,7 @@ def subject(opened: OpenRepository, id: str) -> str:
 
 
 def paths(opened: OpenRepository, value: str, ref: str, template: str, kind: str) -> list[str]:
-    """Return the entries of one folder that go on from what is typed; folders end with a slash, and come first."""
+    """Return the entries of one folder that begin with the typed text. Folders end with a slash, and come first."""
     encode = escape if "{+path}" in template else str
     folder, _, last = value.lstrip("/").rpartition("/")
     names = folder.split("/") if folder else []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from carrel.errors import InvalidParams, ResourceNotFound, ResourceTooLarge
 from carrel.sources.content.text import decode
 from carrel.sources.content.window import parse_window
@@ -20,7 +22,8 @@ ADVISED = 3
 
 
 def ends(opened: OpenRepository, place: Place, uri: str) -> tuple[str, str]:
-    """Return the ids of both sides: of ``a..b``, of ``a...b`` (from where they parted), or of a commit's parent and it.
+    """Return the ids of both sides: of ``a..b``, of ``a...b`` (from their merge base), or of a commit's parent and the
+    commit.
 
     Raises:
         ResourceNotFound: there is no such revision.
@@ -44,7 +47,7 @@ def ends(opened: OpenRepository, place: Place, uri: str) -> tuple[str, str]:
 
 
 def read_diff(opened: OpenRepository, place: Place, uri: str) -> TextResourceContents:
-    """Read a diff as a patch. Files are compared as they are: neither filters nor textconv are used.
+    """Read a diff as a patch. Files are compared without filters or textconv.
 
     Raises:
         ResourceTooLarge: it has more than ``max_size`` bytes; the message has the URIs of parts.
@@ -64,8 +67,9 @@ def read_diff(opened: OpenRepository, place: Place, uri: str) -> TextResourceCon
         ]
         hint = f"; read that of one file, {' or '.join(advised)}" if advised else ""
         raise ResourceTooLarge(uri, f"The diff has more than {limit:,} bytes, which is the limit{hint}")
-    text = decode(data)
-    found = data.decode("utf-8", "replace") if text is None else text.text
+    # Each file has its own encoding. Lines of files begin with a space, a plus or a minus.
+    texts = [(decode(file), file) for file in re.split(rb"^(?=diff --git )", data, flags=re.MULTILINE)]
+    found = "".join(file.decode("utf-8", "replace") if text is None else text.text for text, file in texts)
     return TextResourceContents(uri, found, mime_type=DIFF, meta={"carrel/base": left, "carrel/commit": right})
 
 
@@ -75,7 +79,7 @@ def read_blame(opened: OpenRepository, place: Place, uri: str) -> TextResourceCo
     Raises:
         ResourceNotFound: there is no such file.
         ResourceTooLarge: it has more than ``max_size`` bytes; the message has the URI of a window.
-        InvalidParams: it is not text, or has no such lines.
+        InvalidParams: the file is not text, or does not have these lines.
     """
     revision = opened.resolve(place.ref, uri)
     entry = opened.store.entry(opened.commit(revision).tree, place.parts)

@@ -9,7 +9,7 @@ import msgspec
 from carrel.media_types import DIRECTORY, type_of_name
 from carrel.sources.git.objects import Damaged, Entry
 from carrel.sources.git.process import Broken
-from carrel.sources.git.refs import BRANCHES, TAGS
+from carrel.sources.git.refs import BRANCHES, REMOTES, TAGS
 from carrel.sources.git.revisions import OpenRepository
 from carrel.sources.git.store import Missing
 from carrel.wire.base import Annotations
@@ -51,11 +51,14 @@ def describe_entries(
     return found
 
 
-def shown_refs(opened: OpenRepository, kind: str) -> dict[str, tuple[str, str]]:
-    """Return the branches (local and remote) or the tags: full names and object ids by the ref in their URIs."""
+def shown_refs(opened: OpenRepository, kind: str, *, remote: bool = True) -> dict[str, tuple[str, str]]:
+    """Return the branches (local, and with ``remote`` remote ones) or the tags.
+
+    They are full names and object ids by the ref in their URIs.
+    """
     found = {}
     for name, id in opened.refs.all().items():
-        if name.startswith(TAGS) == (kind == "tag"):
+        if name.startswith(TAGS) == (kind == "tag") and (remote or not name.startswith(REMOTES)):
             short = name.removeprefix(TAGS if kind == "tag" else BRANCHES)
             # A local branch may have the name of a remote one: "refs/remotes/x" is always the latter.
             found[name if short.startswith("refs/") else short] = (name, id)

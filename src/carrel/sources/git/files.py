@@ -33,9 +33,10 @@ class Files:
         self._kept: tuple[str, Mapping[str, tuple[str, Entry]]] | None = None
 
     def at(self, id: str) -> Mapping[str, tuple[str, Entry]]:
-        """Return the paths and entries of the files of a commit by their keys in a list, in the order of these.
+        """Return the paths and entries of a commit's files by list key, sorted by key.
 
-        Where a tree is damaged, or there are too many files, these are those that git prints before it ends.
+        If a tree is damaged, or the commit has too many files, the result contains the files that git printed before it
+        stopped.
         """
         kept = self._kept
         if kept is not None and kept[0] == id:
@@ -70,7 +71,7 @@ class Files:
         return b"".join(parts).split(b"\0")[:-1]
 
     def forget(self) -> None:
-        """Keep no list any more."""
+        """Clear the cached list."""
         self._kept = None
 
     def describe(self, ref: str, files: Sequence[tuple[str, Entry]]) -> list[Resource]:

@@ -11,17 +11,17 @@ from carrel.sources.git.entries import JSON, display
 from carrel.sources.git.objects import Commit, Person
 from carrel.sources.git.place import Place
 from carrel.sources.git.process import TookTooLong, pieces, read_output
-from carrel.sources.git.refs import REMOTES
+from carrel.sources.git.refs import BRANCHES, REMOTES, TAGS, is_ref_name
 from carrel.sources.git.revisions import OpenRepository
 from carrel.uri.parse import percent_encode
 from carrel.wire.resources import TextResourceContents
 
-__all__ = ["changed_files", "read_branch", "read_commit", "read_log", "read_tag"]
+__all__ = ["changed_files", "named_ref", "read_branch", "read_commit", "read_log", "read_tag"]
 
 PAGE, MAX_PAGE = 50, 500
 MAX_LISTED = 2 * 1024 * 1024  # bytes of the list of changed files
 MAX_CHANGED = 1000  # files that a commit names
-MAX_DECORATED = 20_000  # refs that are looked through for those of a commit
+MAX_DECORATED = 20_000  # refs to search for the refs of a commit
 
 
 def who(person: Person) -> str:
@@ -40,15 +40,12 @@ def summary(opened: OpenRepository, id: str, commit: Commit) -> dict[str, Any]:
 
 
 def read_branch(opened: OpenRepository, place: Place, uri: str) -> TextResourceContents:
-    """Read a branch: its commit, and where its files and its history are.
+    """Read a branch: its commit, and the URIs of its files and its history.
 
     Raises:
-        ResourceNotFound: there is none.
+        ResourceNotFound: the branch does not exist.
     """
-    name = place.ref if place.ref.startswith(REMOTES) else f"refs/heads/{place.ref}"
-    id = opened.refs.read(name) if opened.refs.find(name) is not None else None
-    if id is None:
-        raise ResourceNotFound(uri)
+    name, id = named_ref(opened, place, uri)
     return about_ref(opened, name, opened.store.peel(id).id, uri, {"head": opened.refs.head() == name})
 
 
@@ -56,17 +53,29 @@ def read_tag(opened: OpenRepository, place: Place, uri: str) -> TextResourceCont
     """Read a tag: its commit, and, if it is annotated, its author and message.
 
     Raises:
-        ResourceNotFound: there is none.
+        ResourceNotFound: the tag does not exist.
     """
-    name = f"refs/tags/{place.ref}"
-    id = opened.refs.read(name) if opened.refs.find(name) is not None else None
-    if id is None:
-        raise ResourceNotFound(uri)
+    name, id = named_ref(opened, place, uri)
     tag = opened.store.tag(id)
     about: dict[str, Any] = {}
     if tag is not None:
         about = {"tagger": who(tag.tagger), "tagged": tag.tagger.date, "message": tag.message}
     return about_ref(opened, name, opened.store.peel(id).id, uri, about)
+
+
+def named_ref(opened: OpenRepository, place: Place, uri: str) -> tuple[str, str]:
+    """Return the full name and the object id of a branch or a tag. Local branches come before remote branches.
+
+    Raises:
+        ResourceNotFound: the branch or tag does not exist.
+    """
+    prefixes = (TAGS,) if place.kind == "tag" else (BRANCHES, REMOTES)
+    names = [f"{prefix}{place.ref}" for prefix in prefixes]
+    for name in [place.ref, *names] if place.ref.startswith(prefixes) else names:
+        id = opened.refs.read(name) if is_ref_name(name) else None
+        if id is not None:
+            return name, id
+    raise ResourceNotFound(uri)
 
 
 def about_ref(opened: OpenRepository, name: str, id: str, uri: str, more: dict[str, Any]) -> TextResourceContents:
@@ -101,11 +110,11 @@ def refs_of(opened: OpenRepository) -> dict[str, list[str]]:
 def read_log(opened: OpenRepository, place: Place, uri: str) -> TextResourceContents:
     """Read a page of a log, the latest commits first: one line of JSON for each, and the URI of the next page.
 
-    ``after`` is the id of the last commit of the page before. It stays right when commits are added.
+    ``after`` is the id of the last commit of the previous page. It stays valid when commits are added.
 
     Raises:
         ResourceNotFound: there is no such revision.
-        InvalidParams: a parameter makes no sense.
+        InvalidParams: a parameter is not valid.
     """
     limit, after, path = limit_of(place), place.parameters.get("after"), path_of(place)
     revision = opened.resolve(place.ref, uri)
@@ -143,17 +152,17 @@ def path_of(place: Place) -> str:
 
 
 def walk(opened: OpenRepository, id: str, path: str, after: str | None, count: int) -> tuple[list[str], bool]:
-    """Return the ids of commits from one on, and whether the search was ended by the time limit.
+    """Return the ids of a commit and its ancestors, and whether the search was stopped by the time limit.
 
-    Where ``after`` is given they begin behind that commit.
+    If ``after`` is given, the ids begin after that commit.
 
     Raises:
-        InvalidParams: it is not one of them.
+        InvalidParams: ``after`` is not in the history.
     """
     found: list[str] = []
     begun, left = after is None, b""
     arguments = [] if after is not None else [f"--max-count={count}"]
-    # The commits are printed as they are found: the walk ends where the page does.
+    # git prints commits as it finds them, so the walk can stop at the end of the page.
     command = ("rev-list", *arguments, id, "--", *([path] if path else []))
     try:
         for data in pieces(opened.store.isolation, opened.options.max_seconds, *command):
@@ -177,10 +186,10 @@ def walk(opened: OpenRepository, id: str, path: str, after: str | None, count: i
 
 
 def read_commit(opened: OpenRepository, place: Place, uri: str) -> TextResourceContents:
-    """Read a commit: who, when, the message, and the files that it changed from its first parent.
+    """Read a commit: who, when, the message, and the files changed since its first parent.
 
     Raises:
-        ResourceNotFound: there is none.
+        ResourceNotFound: the commit does not exist.
     """
     revision = opened.resolve(place.ref, uri)
     commit = opened.commit(revision)

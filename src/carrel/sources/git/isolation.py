@@ -1,15 +1,16 @@
-"""Isolation of git from a repository that may be hostile: a git directory of our own, with nothing in it to execute.
+"""Isolate git from a repository that may be hostile, with a private git directory that contains nothing to execute.
 
-Programs that git runs are named by configuration, hooks and attributes, and git reads these from the git directory. So
-it is given another one, in a temporary directory, whose configuration is ours and which has no hooks, refs, remotes or
-attributes. Only the objects are those of the repository. Refs are read by Carrel, and git is told object ids.
+Configuration, hooks and attributes name programs that git runs, and git reads them from the git directory. So git runs
+with a temporary git directory that has Carrel's configuration, and no hooks, refs, remotes or attributes. Only the
+objects come from the repository. Carrel reads the refs, and passes object ids to git.
 
-On systems with symbolic links the directory of objects is ours as well, with links to packs and loose objects, so that
-alternates are not followed, even if they are added while the repository is shared.
+On systems with symbolic links, the object directory is private as well. It contains links to packs and loose objects,
+so that alternates are not followed, even if they are added while the repository is shared. A directory of the
+repository that contains symbolic links is skipped: the links might lead to the objects of another repository.
 """
 
 # Importing pathlib takes a few milliseconds of the start.
-# ruff: noqa: PTH100, PTH103, PTH116, PTH118, PTH208, PTH211
+# ruff: noqa: PTH100, PTH103, PTH108, PTH116, PTH118, PTH120, PTH208, PTH211
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from functools import cache
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 from threading import Lock
 from time import time_ns
 from typing import IO
@@ -30,6 +33,8 @@ from carrel.sources.git.repository import FAN_OUT, Repository
 __all__ = ["Isolation", "end", "find_git"]
 
 LEAST_VERSION = (2, 25)
+PACK = "pack"
+SHARED = (PACK, "info/commit-graph", "info/commit-graphs")
 SETTLED = 2_100_000_000  # nanoseconds: a directory modified this recently may change with the same timestamp
 
 CONFIG = """[core]
@@ -66,7 +71,7 @@ def find_git() -> str:
     """Return the path of git.
 
     Raises:
-        ConfigError: it is not installed, or too old.
+        ConfigError: git is not installed, or too old.
     """
     program = shutil.which("git")
     if program is None:
@@ -78,10 +83,10 @@ def find_git() -> str:
 
 @cache
 def check_git(program: str) -> None:
-    """Check that git works, and is not too old; once.
+    """Check once that git works, and is not too old.
 
     Raises:
-        ConfigError: it does not, or is.
+        ConfigError: git does not work, or is too old.
     """
     try:
         text = subprocess.run([program, "version"], capture_output=True, timeout=30, check=True).stdout.decode()  # noqa: S603
@@ -130,13 +135,15 @@ class Isolation:
             "LC_ALL": "C.UTF-8",
         }
         self._real: str | None = None  # the objects of the repository, where they are linked
-        self._seen = -1  # when that directory was modified, in nanoseconds since 1970
-        self._linked: set[str] = set()
+        self._place = (-1, -1)  # its device and inode
+        self._seen = -1  # when it was modified, in nanoseconds since 1970
+        self._names: frozenset[str] = frozenset()  # the directories in it
+        self._linked: dict[str, tuple[int, int] | None] = {}  # inode and time of the last change; None: look again
+        self._breaches = 0
         self._lock = Lock()
         self._fill(repository, alternates)
 
     def _fill(self, repository: Repository, alternates: bool) -> None:
-        objects = os.path.join(self.folder, "objects")
         for name in ("refs", "objects", os.path.join("objects", "info")):
             os.makedirs(os.path.join(self.folder, name))
         is_sha1 = repository.object_format == "sha1"
@@ -148,27 +155,63 @@ class Isolation:
         if alternates or os.name == "nt":
             self._environment["GIT_OBJECT_DIRECTORY"] = repository.objects
             return
-        self._real = os.path.abspath(repository.objects)
-        for name in ("pack", os.path.join("info", "commit-graph"), os.path.join("info", "commit-graphs")):
-            os.symlink(os.path.join(self._real, name), os.path.join(objects, name))
+        self._real = os.path.realpath(repository.objects)
         self.refresh()
 
-    def refresh(self) -> None:
-        """Link the directories of loose objects that are new. To be called before git is asked for anything."""
+    def refresh(self, ids: Iterable[str] | None = None) -> int:
+        """Link the directories of objects that are new, and unlink a directory that has symbolic links in it.
+
+        Call it before a request to git, and again before using the response. Return how many linked directories had
+        such links so far: if the number has changed, the answer may come from elsewhere. With ``ids``, only the
+        directories of these objects are looked at, and the packs.
+        """
         if self._real is None:
-            return
-        try:
-            modified = os.stat(self._real).st_mtime_ns
-            if modified == self._seen:
-                return
-            with self._lock:
-                for name in FAN_OUT.intersection(os.listdir(self._real)) - self._linked:
-                    os.symlink(os.path.join(self._real, name), os.path.join(self.folder, "objects", name))
-                    self._linked.add(name)
-                # One that was made in the same tick of the clock would not be noticed later.
+            return 0
+        with self._lock:
+            try:
+                info = os.stat(self._real)
+            except FileNotFoundError:
+                return self._breaches  # it has been removed, and git will report it
+            if (info.st_dev, info.st_ino) != self._place:
+                if os.path.realpath(self._real) != self._real:
+                    self._breaches += len(self._linked)
+                    for name in tuple(self._linked):
+                        self._unlink(name)
+                    return self._breaches
+                self._place, self._seen = (info.st_dev, info.st_ino), -1
+            modified = info.st_mtime_ns
+            if modified != self._seen:
+                self._names = FAN_OUT.intersection(os.listdir(self._real))
+                # A change in the same tick of the clock would not be noticed later.
                 self._seen = modified if time_ns() - modified > SETTLED else -1
-        except FileNotFoundError:
-            pass  # it has been removed, and git will say so
+            for name in (*self._names, *SHARED) if ids is None else {PACK, *(id[:2] for id in ids)}:
+                self._look(self._real, name)
+            return self._breaches
+
+    def _look(self, real: str, name: str) -> None:
+        """Link a directory or a file of objects, or unlink it if it is or has a symbolic link."""
+        path = f"{real}/{name}"
+        try:
+            info = os.lstat(path)
+            above = os.lstat(os.path.dirname(path)) if name.startswith("info") else info
+        except OSError:  # it does not exist
+            self._unlink(name)
+            return
+        stamp = (info.st_ino, info.st_ctime_ns)
+        if self._linked.get(name) == stamp and not S_ISLNK(above.st_mode):
+            return
+        if S_ISLNK(above.st_mode) or has_links(path, info.st_mode):
+            self._breaches += name in self._linked
+            self._unlink(name)
+            return
+        if name not in self._linked:
+            os.symlink(path, os.path.join(self.folder, "objects", name))
+        self._linked[name] = stamp if time_ns() - info.st_ctime_ns > SETTLED else None
+
+    def _unlink(self, name: str) -> None:
+        if name in self._linked:
+            os.unlink(os.path.join(self.folder, "objects", name))
+            del self._linked[name]
 
     def spawn(self, *arguments: str, stdin: bool = False) -> subprocess.Popen[bytes]:
         """Start git; its output is a pipe, and with ``stdin`` its input as well."""
@@ -194,6 +237,17 @@ class Isolation:
     def close(self) -> None:
         """Remove the directory."""
         self._remove()
+
+
+def has_links(path: str, mode: int) -> bool:
+    """Return whether a path is a symbolic link, or a directory with one in it."""
+    if not S_ISDIR(mode):
+        return not S_ISREG(mode)
+    try:
+        with os.scandir(path) as entries:
+            return any(entry.is_symlink() for entry in entries)
+    except OSError:
+        return False  # git cannot read it either
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

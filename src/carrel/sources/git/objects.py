@@ -101,7 +101,7 @@ def parse_tree(data: bytes, digits: int) -> list[Entry]:
     """Parse a tree. Entries that no path can lead to (``..``, or with a slash or a NUL) are left out.
 
     Raises:
-        Damaged: it is no tree.
+        Damaged: the data is not a tree.
     """
     found, position, size = [], 0, digits // 2
     while position < len(data):
@@ -135,7 +135,7 @@ def parse_commit(data: bytes, digits: int) -> Commit:
     """Parse a commit. Text is decoded by the encoding that it names, else by the one that is recognised.
 
     Raises:
-        Damaged: it is no commit.
+        Damaged: the data is not a commit.
     """
     fields, message = split(data)
     encoding = fields.get(b"encoding", [b""])[0]
@@ -152,7 +152,7 @@ def parse_tag(data: bytes, digits: int) -> Tag:
     """Parse an annotated tag.
 
     Raises:
-        Damaged: it is no tag.
+        Damaged: the data is not a tag.
     """
     fields, message = split(data)
     encoding = fields.get(b"encoding", [b""])[0]

@@ -62,8 +62,8 @@ class Names:
         """Split a URI.
 
         Raises:
-            ResourceNotFound: it is not of this repository, or there are no such resources.
-            InvalidParams: the URI makes no sense.
+            ResourceNotFound: the URI is not in this repository, or has an unknown kind.
+            InvalidParams: the URI is not valid.
         """
         if "#" in uri:
             raise InvalidParams(

@@ -6,7 +6,7 @@ import os
 import select
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from time import monotonic
 
 from carrel.sources.git.isolation import Isolation, end
@@ -23,7 +23,7 @@ class Broken(Exception):
 
 
 class TookTooLong(Exception):
-    """git was ended because it took too long."""
+    """git was stopped at the time limit."""
 
 
 class Output:
@@ -41,7 +41,7 @@ class Output:
         """Read up to ``size`` bytes; nothing at the end.
 
         Raises:
-            TookTooLong: there was none until the deadline.
+            TookTooLong: no output arrived before the deadline.
         """
         if self._poll is None:  # Windows, where pipes cannot be waited for
             timer = threading.Timer(max(deadline - monotonic(), 0), self._process.kill)
@@ -61,13 +61,14 @@ class Output:
 
 
 def pieces(isolation: Isolation, seconds: float, *arguments: str) -> Iterator[bytes]:
-    """Run git and yield its output as it comes. Where the caller stops, git is ended.
+    """Run git and yield its output as it arrives. If the caller stops, git is stopped.
 
     Raises:
-        Broken: it failed.
+        Broken: it failed, or the repository has links to objects elsewhere.
         TookTooLong: it was still running after so many seconds.
     """
     deadline = monotonic() + seconds
+    breaches = isolation.refresh()
     process = isolation.spawn(*arguments)
     try:
         output = Output(process)
@@ -76,7 +77,7 @@ def pieces(isolation: Isolation, seconds: float, *arguments: str) -> Iterator[by
             stop_if_cancelled()
             if monotonic() > deadline:
                 raise TookTooLong
-        if process.wait(5) != 0:
+        if process.wait(5) != 0 or isolation.refresh() != breaches:
             raise Broken
     finally:
         end(process)
@@ -99,10 +100,11 @@ def read_output(isolation: Isolation, seconds: float, limit: int, *arguments: st
 
 
 class ObjectPipe:
-    """A running ``git cat-file --batch`` (or ``--batch-check``), which answers with objects by their ids."""
+    """Running ``git cat-file --batch`` (or ``--batch-check``), which returns objects by id."""
 
     def __init__(self, isolation: Isolation, mode: str) -> None:
         self._isolation = isolation
+        self._breaches = isolation.refresh()
         self._process = isolation.spawn("cat-file", mode, stdin=True)
         assert self._process.stdin is not None
         self._input = self._process.stdin.fileno()
@@ -110,23 +112,26 @@ class ObjectPipe:
         self._buffer = b""
 
     def ask(self, *ids: str) -> None:
-        """Ask for objects. There are at most 500, so that neither side waits for the other.
+        """Request objects. At most 500 are requested, so that neither side blocks on a full pipe.
 
         Raises:
             Broken: git has ended.
         """
-        self._isolation.refresh()
         try:
             os.write(self._input, ("\n".join(ids) + "\n").encode())
         except OSError:
             raise Broken from None
 
+    def is_sound(self, ids: Iterable[str]) -> bool:
+        """Return whether git has had no link to the objects of another repository since it was started."""
+        return self._isolation.refresh(ids) == self._breaches
+
     def header(self, deadline: float) -> list[str]:
-        """Read the next line: id, type and size, or what was asked for and "missing" or "ambiguous".
+        """Read the next line: id, type and size, or the requested name and "missing" or "ambiguous".
 
         Raises:
-            Broken: git has ended.
-            TookTooLong: there was none until the deadline.
+            Broken: git has exited.
+            TookTooLong: git sent no line before the deadline.
         """
         while b"\n" not in self._buffer:
             self._fill(deadline)
@@ -150,7 +155,7 @@ class ObjectPipe:
             stop_if_cancelled()
         while not self._buffer:
             self._fill(deadline)
-        if self._buffer[:1] != b"\n":  # more came than was announced: a damaged object
+        if self._buffer[:1] != b"\n":  # more bytes than announced: a damaged object
             raise Broken
         self._buffer = self._buffer[1:]
 
@@ -173,5 +178,5 @@ class ObjectPipe:
         self._buffer += data
 
     def close(self) -> None:
-        """End git."""
+        """Stop git."""
         end(self._process)

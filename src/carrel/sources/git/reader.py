@@ -22,7 +22,7 @@ from carrel.sources.git.complete import complete, templates
 from carrel.sources.git.differences import ends, read_blame, read_diff
 from carrel.sources.git.entries import describe_entries, describe_refs, display, json_lines, overview, shown_refs
 from carrel.sources.git.files import KEY, Files
-from carrel.sources.git.history import read_branch, read_commit, read_log, read_tag
+from carrel.sources.git.history import named_ref, read_branch, read_commit, read_log, read_tag
 from carrel.sources.git.objects import Damaged, Entry
 from carrel.sources.git.place import Place
 from carrel.sources.git.process import Broken, TookTooLong
@@ -38,15 +38,15 @@ __all__ = ["GitReader"]
 
 T = TypeVar("T")
 
-LISTED = ("", "branches", "tags", "branch", "tag")
+LISTED = ("", "branches", "tags")
 HEAD = 8192  # bytes used to detect the type of a file
 MAX_DESCRIBED = 10_000  # entries of a directory that is read whole
 
 
 class Listing:
-    """Entries of a directory, or of the list of resources, in the order of their keys, described when they are needed.
+    """Entries of a directory, or of the list of resources, sorted by key. Resources are created lazily.
 
-    ``name`` is what a cursor is valid for.
+    A cursor is valid only for the listing with the same ``name``.
     """
 
     def __init__(self, name: str, keys: Sequence[str], describe: Callable[[Sequence[str]], list[Resource]]) -> None:
@@ -55,10 +55,10 @@ class Listing:
         self.describe = describe
 
     def page(self, cursor: str | None, limit: int) -> Page[Resource]:
-        """Return the entries whose keys come after that of the cursor.
+        """Return the entries whose keys come after the cursor's key.
 
         Raises:
-            InvalidCursor: it was not issued for this listing.
+            InvalidCursor: the cursor was not issued for this listing.
         """
         keys = self.keys
         if cursor is not None:
@@ -71,7 +71,7 @@ class Listing:
 
 
 class GitReader:
-    """Reader of an open repository. ``title`` is what it is called in lists."""
+    """Reader of an open repository. ``title`` is its name in lists."""
 
     def __init__(self, opened: OpenRepository, title: str, documents: Documents) -> None:
         self._documents = documents
@@ -98,7 +98,7 @@ class GitReader:
         """Return the list of resources: the overview, branches, tags."""
         opened = self.opened
         fixed = {f"0/{number}": resource for number, resource in enumerate(self._overview())}
-        refs = {"1": shown_refs(opened, "branch"), "2": shown_refs(opened, "tag")}
+        refs = {"1": shown_refs(opened, "branch", remote=False), "2": shown_refs(opened, "tag")}
 
         def describe(keys: Sequence[str]) -> list[Resource]:
             found = [fixed[key] for key in keys if key in fixed]
@@ -184,7 +184,7 @@ class GitReader:
         Raises:
             ResourceNotFound: there is no such resource.
             ResourceTooLarge: it is over the limit; the message has the URIs of parts.
-            InvalidParams: the URI makes no sense.
+            InvalidParams: the URI is not valid.
         """
         place = self.opened.names.parse(uri)
         return self.guard(uri, lambda: self._read(place, uri))
@@ -216,7 +216,7 @@ class GitReader:
         return entry
 
     def original(self, uri: str, limit: int, known: Callable[[Hashable], bool]) -> Original:
-        """Return a file of at most ``limit`` bytes as a document. Errors are those of ``read_resource``."""
+        """Return a file of at most ``limit`` bytes as a document. Raises the errors of ``read_resource``."""
         place = self.opened.names.parse(uri)
         return self.guard(uri, lambda: self._original(place, uri, limit, known))
 
@@ -290,9 +290,10 @@ class GitReader:
     # Changes
 
     def stamps(self, refs: Refs, uris: Iterable[str], *, listed: bool = True) -> dict[str, Hashable]:
-        """Return stamps of these resources, and of those that are listed, which differ when what they lead to does.
+        """Return stamps of these resources, and of the listed resources. A stamp changes when the resource's target
+        changes.
 
-        ``refs`` are those to look at, which may be those of a moment before.
+        ``refs`` are the refs to read; they may be an earlier snapshot.
         """
         opened = copy(self.opened)
         opened.refs = refs
@@ -302,14 +303,13 @@ class GitReader:
             try:
                 found[uri] = self.guard(uri, partial(self._stamp, opened, uri))
             except MCPError:
-                pass  # there is none
+                pass  # it does not exist
         if not listed:
             return found
         name, head, id = opened.names.uri, refs.head(), refs.read("HEAD")
         for directory, kind in (("branches", "branch"), ("tags", "tag")):
-            shown = shown_refs(opened, kind)
-            found[name(directory)] = hash(tuple(sorted(shown.items())))
-            for ref, (whole, one) in shown.items():
+            found[name(directory)] = hash(tuple(sorted(shown_refs(opened, kind).items())))
+            for ref, (whole, one) in shown_refs(opened, kind, remote=False).items():
                 found[name(kind, ref)] = (one, whole == head)
         if id is not None:
             found[name("tree", "HEAD")] = found[name("log", "HEAD")] = id
@@ -317,17 +317,20 @@ class GitReader:
 
     @staticmethod
     def _stamp(opened: OpenRepository, uri: str) -> Hashable:
-        """Return the ids of what a URI leads to.
+        """Return the object ids that a URI resolves to.
 
         Raises:
-            ResourceError: it leads nowhere.
-            InvalidParams: it makes no sense.
+            ResourceError: the URI does not resolve to an object.
+            InvalidParams: the URI is not valid.
         """
         place = opened.names.parse(uri)
         if place.kind == "diff":
             return ends(opened, place, uri)
+        if place.kind in ("branch", "tag"):
+            whole, id = named_ref(opened, place, uri)
+            return id, whole == opened.refs.head()
         if place.kind in LISTED:
-            raise ResourceNotFound(uri)  # those that there are, are listed
+            raise ResourceNotFound(uri)  # existing resources of this kind are listed
         id = opened.resolve(place.ref, uri).id
         if place.kind not in ("tree", "file", "blame"):
             return id

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from carrel.sources.git.repository import Repository, read_small
+from carrel.sources.git.repository import Repository, read_inside
 from carrel.threads import stop_if_cancelled
 
 __all__ = ["BRANCHES", "REMOTES", "TAGS", "Refs", "RefsAt", "is_ref_name"]
@@ -35,7 +35,7 @@ def is_ref_name(name: str) -> bool:
 
 
 class Refs:
-    """Refs of a repository. All methods block, and are thread-safe; what they return is up to date."""
+    """Refs of a repository. All methods block, are thread-safe, and return current data."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
@@ -64,7 +64,7 @@ class Refs:
         return found
 
     def read(self, name: str) -> str | None:
-        """Return the object id of a full name (``HEAD``, ``refs/…``), through symbolic refs; None if there is none."""
+        """Return the object id of a full name (``HEAD``, ``refs/…``), through symbolic refs, or None."""
         for _ in range(MAX_HOPS):
             value = self._loose(name)
             if value is None:
@@ -77,7 +77,7 @@ class Refs:
         return None
 
     def head(self) -> str | None:
-        """Return the full name of the branch that is checked out; None if it is a commit."""
+        """Return the full name of the checked-out branch, or None if HEAD is detached."""
         value = self._loose("HEAD") or ""
         name = value[4:].strip()
         return name if value.startswith("ref:") and name.startswith("refs/") and is_ref_name(name) else None
@@ -111,7 +111,7 @@ class Refs:
         """Return the contents of the file of a ref."""
         repository = self._repository
         folder = repository.common_dir if name.startswith("refs/") else repository.git_dir
-        data = read_small(f"{folder}/{name}")
+        data = read_inside(folder, name)
         return None if data is None else data.decode("utf-8", "surrogateescape").strip()
 
     def _walk(self, prefix: str, depth: int) -> Iterator[str]:
@@ -130,7 +130,7 @@ class Refs:
 
 
 class RefsAt(Refs):
-    """Branches, tags, remote branches and HEAD as they are now, whatever changes later."""
+    """Snapshot of branches, tags, remote branches and HEAD."""
 
     def __init__(self, refs: Refs) -> None:
         super().__init__(refs._repository)

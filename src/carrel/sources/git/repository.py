@@ -1,6 +1,6 @@
-"""Discovery of a git repository: its directories, its object format, and whether it refers to what lies outside.
+"""Discover a git repository: its directories, its object format, and whether it refers to objects outside.
 
-The configuration of the repository is not evaluated. Only the format of objects and refs is taken from it.
+Only the format of objects and refs is read from the configuration of the repository.
 
 https://git-scm.com/docs/gitrepository-layout
 """
@@ -18,7 +18,7 @@ from carrel.errors import ConfigError
 from carrel.sources.folder.describe import display
 from carrel.sources.folder.sandbox import relative_to
 
-__all__ = ["Repository", "find_repository", "read_small"]
+__all__ = ["Repository", "find_repository", "read_inside", "read_small"]
 
 MAX_SMALL = 1024 * 1024  # bytes of a file such as HEAD or config
 DIGITS = {"sha1": 40, "sha256": 64}
@@ -67,8 +67,8 @@ def find_repository(path: str, *, alternates: bool = False) -> Repository:
     """Find the repository at a path: a working tree, a worktree of another repository, or a bare repository.
 
     Raises:
-        ConfigError: there is none, it is of a kind that is not supported, or, without ``alternates``, objects are taken
-            from outside of it.
+        ConfigError: the path has no repository, its format is not supported, or it uses alternate object directories
+            and ``alternates`` is false.
     """
     path = os.path.abspath(os.path.expanduser(path))
     shown = display(path)
@@ -89,7 +89,8 @@ def find_repository(path: str, *, alternates: bool = False) -> Repository:
         raise ConfigError(f"There is no git repository at {shown}{hint}")
     if not is_git_dir(common_dir):
         raise ConfigError(f"{display(common_dir)} is no git repository: HEAD, refs or objects are missing")
-    repository = Repository(path, git_dir, common_dir, formats(common_dir))
+    # Resolved once: a link that takes the place of a directory later leads nowhere.
+    repository = Repository(path, os.path.realpath(git_dir), os.path.realpath(common_dir), formats(common_dir))
     if os.path.islink(os.path.join(common_dir, "refs")) and not alternates:
         raise ConfigError(f"{shown} has its refs elsewhere: refs is a link; the option alternates allows that")
     if not alternates:
@@ -113,11 +114,11 @@ def is_git_dir(path: str) -> bool:
 def follow(path: str, link: str) -> tuple[str, str]:
     """Follow a ``.git`` file to the repository that it names, if that belongs to this working tree.
 
-    A file could name any repository of the machine. The one of a worktree names the working tree in turn, and that of
-    a submodule is inside the repository around it.
+    A ``.git`` file could name any repository of the machine. The repository of a worktree names the working tree in
+    turn, and the repository of a submodule is inside the enclosing repository.
 
     Raises:
-        ConfigError: it names none, or one that does not belong to this working tree.
+        ConfigError: the file names no repository, or a repository that does not belong to this working tree.
     """
     text = read_path(link) or b""
     if not text.startswith(b"gitdir:"):
@@ -143,16 +144,39 @@ def follow(path: str, link: str) -> tuple[str, str]:
 
 
 def read_path(path: str) -> bytes | None:
-    """Return a small file that has a path in it; None if there is none, or it has a NUL, which no path has."""
+    """Return the path in a small file, or None if the file does not exist or contains a NUL, which no path has."""
     found = read_small(path)
     return None if found is None or b"\0" in found else found
 
 
-def read_small(path: str) -> bytes | None:
-    """Return a small regular file; None if there is none. Links are not followed, and pipes not waited for."""
+def read_inside(folder: str, name: str) -> bytes | None:
+    """Return a small regular file at a path below a folder, or None if it is missing or the path contains a link."""
+    *parts, last = name.split("/")
+    if os.open not in os.supports_dir_fd:
+        path = os.path.join(folder, *parts)
+        return read_small(os.path.join(path, last)) if os.path.realpath(path) == path else None
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    try:
+        inner = os.open(folder, flags)
+        try:
+            for part in parts:
+                outer, inner = inner, os.open(part, flags, dir_fd=inner)  # if this fails, inner is closed below
+                os.close(outer)
+            return read_small(last, inner)
+        finally:
+            os.close(inner)
+    except (OSError, ValueError):
+        return None
+
+
+def read_small(path: str, folder: int | None = None) -> bytes | None:
+    """Return a small regular file, or None if it does not exist. Links are not followed, and pipes do not block.
+
+    With ``folder``, a descriptor, the path is relative to that folder.
+    """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(path, flags)
+        descriptor = os.open(path, flags, dir_fd=folder)
     except (OSError, ValueError):
         return None
     try:

@@ -39,10 +39,10 @@ class OpenRepository:
         self.options = options
 
     def resolve(self, name: str, uri: str) -> Revision:
-        """Return the commit that a name of any kind leads to.
+        """Resolve a name of any kind to a commit.
 
         Raises:
-            ResourceNotFound: there is none.
+            ResourceNotFound: the name does not resolve to a commit.
         """
         match = SUFFIX.search(name)
         suffix = "" if match is None else match[1]

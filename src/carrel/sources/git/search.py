@@ -1,6 +1,6 @@
-"""Search at a revision: by the names of files, in their contents, and in the subjects of the latest commits.
+"""Search at a revision: the names of files, their contents, and the subjects of the latest commits.
 
-Only fixed words are looked for, so that the time is linear in what is searched.
+The search is for fixed strings only, so the time is linear in the amount of text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from threading import Lock
 from carrel.catalog.provider import Hit
 from carrel.errors import InvalidParams
 from carrel.media_types import type_of_name
-from carrel.sources.content.text import decode
+from carrel.sources.content.text import UTF8, decode_as, recognise
 from carrel.sources.content.words import words_of
 from carrel.sources.files.search import rate
 from carrel.sources.git.entries import display
@@ -21,11 +21,12 @@ from carrel.sources.git.history import path_of, walk
 from carrel.sources.git.place import Place
 from carrel.sources.git.process import Broken, TookTooLong, pieces, read_output
 from carrel.sources.git.revisions import OpenRepository
+from carrel.sources.git.store import OverLimit
 from carrel.wire.resources import Resource, TextResourceContents
 
 __all__ = ["Search"]
 
-SECONDS = 3.0  # for a search in contents, which then returns what it has found
+SECONDS = 3.0  # for a search in contents, which then returns the matches found so far
 MAX_PATHS = 64 * 1024 * 1024  # bytes of the names of all files
 MAX_LINE = 300  # characters of a line that was found
 MAX_LINES = 1000
@@ -123,6 +124,7 @@ class Search:
         for index, word in enumerate(words):
             command += [*(["--or"] if index else []), "-e", word]
         command += [id, "--", *([path] if path else [])]
+        encodings: dict[str, str] = {}
         left, seconds = b"", min(SECONDS, self._opened.options.max_seconds)
         try:
             for data in pieces(self._opened.store.isolation, seconds, *command):
@@ -132,15 +134,28 @@ class Search:
                     number, _, text = rest.partition(b"\0")
                     if not number.isdigit():
                         continue
-                    shown = decode(text[: 4 * MAX_LINE])
                     # git puts the revision before the path.
                     where = name.partition(b":")[2].decode("utf-8", "surrogateescape")
-                    yield where, int(number), "" if shown is None else shown.text
+                    yield where, int(number), self._decode(text[: 4 * MAX_LINE], id, where, encodings)
                     limit -= 1
                     if not limit:
                         return
         except (Broken, TookTooLong):
             return  # it fails where nothing is found
+
+    def _decode(self, line: bytes, id: str, path: str, encodings: dict[str, str]) -> str:
+        """Decode a line in the encoding of its file, which is kept in ``encodings``."""
+        if recognise(line, cut=True) == UTF8:
+            return decode_as(line, UTF8)
+        if path not in encodings:
+            store = self._opened.store
+            entry = store.entry(store.commit(id).tree, path.split("/"))
+            try:
+                data = b"" if entry is None else store.read(entry.id, self._opened.options.max_size)[1]
+            except OverLimit as error:
+                data = error.head
+            encodings[path] = recognise(data, cut=True) or UTF8
+        return decode_as(line, encodings[path])
 
     def read_grep(self, place: Place, uri: str) -> TextResourceContents:
         """Read the lines that have the words of a query, at a revision: path, number and text.

@@ -187,7 +187,7 @@ class GitSource(Provider):
     # Changes
 
     async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield the changes of branches and tags, and of what is subscribed to at them, as refs move.
+        """Yield the changes of branches and tags, and of the subscribed resources at these refs, when refs move.
 
         Raises:
             ConfigError: watchfiles is not installed, or the system does not allow watching.
@@ -203,7 +203,7 @@ class GitSource(Provider):
                 if subscribed in done:
                     subscribed = asyncio.ensure_future(interest.wait())
                     if refs is not None:
-                        # Refs may have moved since: what is new is compared with what it was before.
+                        # Refs may have moved since: a new subscription is compared with the earlier refs.
                         fresh = set(interest.uris) - known.keys()
                         known |= await self._look(partial(GitReader.stamps, refs=refs, uris=fresh, listed=False), {})
                 if moved not in done:
@@ -248,7 +248,7 @@ class GitSource(Provider):
     async def _look(
         self, function: Callable[[GitReader], dict[str, Hashable]], otherwise: dict[str, Hashable]
     ) -> dict[str, Hashable]:
-        """Return what a function of the reader returns; ``otherwise`` where the repository cannot be read."""
+        """Call a function with the reader. Return ``otherwise`` if the repository cannot be read."""
         try:
             return await self._run(Request(), function)
         except MCPError as error:
@@ -260,7 +260,7 @@ def path_of(target: str) -> str:
     """Return the path that ``git:PATH``, ``git+file:PATH`` or ``git+file:///PATH`` names.
 
     Raises:
-        ConfigError: it is the URL of another machine, which is not asked, or names no path.
+        ConfigError: the URL names another machine, which is not supported, or has no path.
     """
     scheme, colon, rest = target.partition(":")
     if not colon or scheme.lower() not in ("git", "git+file"):

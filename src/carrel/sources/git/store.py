@@ -1,6 +1,6 @@
 """Objects of a repository by id, read through ``git cat-file``, and by path; trees and commits are cached.
 
-Objects never change, so that the caches need no checks; they are limited by the bytes of what they hold.
+Objects never change, so the caches need no invalidation. They are limited by the bytes of the cached objects.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Ambiguous(Exception):
 
 
 class OverLimit(Exception):
-    """The object has ``size`` bytes, which is over the limit; ``head`` is how it begins."""
+    """The object has ``size`` bytes, which exceeds the limit. ``head`` contains its first bytes."""
 
     def __init__(self, size: int, head: bytes) -> None:
         super().__init__(size)
@@ -62,7 +62,7 @@ class Object(NamedTuple):
 
 
 class Cache(Generic[T]):
-    """Values by object id, of at most ``CACHED`` bytes; the one that was not used for longest is dropped."""
+    """Values by object id, of at most ``CACHED`` bytes; the least recently used value is evicted."""
 
     def __init__(self) -> None:
         self._found: OrderedDict[str, tuple[T, int]] = OrderedDict()
@@ -94,8 +94,8 @@ class Cache(Generic[T]):
 class Store:
     """Objects of a repository. All methods block, and are thread-safe. A request may take ``seconds``.
 
-    Methods that are given an id raise ``Missing`` where there is no such object, ``Damaged`` where it cannot be
-    parsed, ``Broken`` where git fails, and ``TookTooLong``.
+    Methods that take an id raise ``Missing`` if the object does not exist, ``Damaged`` if it cannot be parsed,
+    ``Broken`` if git fails, and ``TookTooLong``.
     """
 
     def __init__(self, repository: Repository, isolation: Isolation, seconds: float) -> None:
@@ -108,12 +108,17 @@ class Store:
         self._trees: Cache[list[Entry]] = Cache()
         self._commits: Cache[Commit] = Cache()
 
-    def _borrow(self, mode: str) -> ObjectPipe:
-        """Return a process, which is given back, or closed where an exchange does not come to its end."""
-        with self._lock:
-            idle = self._idle[mode]
-            pipe = idle.pop() if idle else None
-        return pipe or ObjectPipe(self.isolation, mode)
+    def _borrow(self, mode: str, ids: Sequence[str]) -> ObjectPipe:
+        """Return a process from the pool. It is returned to the pool, or closed if an exchange does not complete."""
+        while True:
+            with self._lock:
+                idle = self._idle[mode]
+                pipe = idle.pop() if idle else None
+            if pipe is None:
+                return ObjectPipe(self.isolation, mode)
+            if pipe.is_sound(ids):
+                return pipe
+            pipe.close()
 
     def _give_back(self, mode: str, pipe: ObjectPipe) -> None:
         with self._lock:
@@ -126,10 +131,12 @@ class Store:
 
     def _check(self, ids: Sequence[str]) -> list[list[str]]:
         """Return the headers of objects."""
-        pipe, deadline = self._borrow("--batch-check"), monotonic() + self.seconds
+        pipe, deadline = self._borrow("--batch-check", ids), monotonic() + self.seconds
         try:
             pipe.ask(*ids)
             found = [pipe.header(deadline) for _ in ids]
+            if not pipe.is_sound(ids):
+                raise Broken
         except BaseException:
             pipe.close()
             raise
@@ -151,10 +158,10 @@ class Store:
     # Objects
 
     def look_up(self, digits: str) -> Object | None:
-        """Return an object by its id or the beginning of it; None if there is none.
+        """Return an object by its id or an id prefix, or None if it does not exist.
 
         Raises:
-            Ambiguous: there are several.
+            Ambiguous: several objects have this prefix.
         """
         if not ABBREVIATED.match(digits):
             return None
@@ -164,7 +171,7 @@ class Store:
         return object_of(header)
 
     def look_up_all(self, ids: Sequence[str]) -> list[Object | None]:
-        """Return objects by their ids, each None where there is none."""
+        """Return objects by their ids, with None for each missing object."""
         found: list[Object | None] = []
         for start in range(0, len(ids), BATCH):
             found += map(object_of, self._check(ids[start : start + BATCH]))
@@ -194,13 +201,13 @@ class Store:
         return file
 
     def _read(self, id: str, limit: int, write: Callable[[bytes], object] | None) -> tuple[str, bytes]:
-        pipe, deadline = self._borrow("--batch"), monotonic() + self.seconds
+        pipe, deadline = self._borrow("--batch", [id]), monotonic() + self.seconds
         try:
             pipe.ask(id)
             found = object_of(pipe.header(deadline))
             if found is None:
                 data = None
-            elif found.id != id:  # an answer to another question: a damaged object came before
+            elif found.id != id:  # a response to another request: the previous object was damaged
                 raise Broken
             elif found.size > limit:
                 raise OverLimit(found.size, next(pipe.take(found.size, deadline), b"")[:HEAD])  # the rest can wait
@@ -210,6 +217,8 @@ class Store:
                 data = b""
                 for part in pipe.take(found.size, deadline):
                     write(part)
+            if not pipe.is_sound([id]):
+                raise Broken
         except BaseException:
             pipe.close()
             raise
@@ -272,7 +281,7 @@ class Store:
         raise Missing(id)
 
     def entry(self, tree: str, parts: Sequence[str]) -> Entry | None:
-        """Return the entry at a path below a tree; None if there is none."""
+        """Return the entry at a path below a tree, or None if it does not exist."""
         found = Entry("", 0o040000, tree)
         for name in parts:
             if not found.is_directory:

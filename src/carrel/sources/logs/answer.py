@@ -1,4 +1,4 @@
-"""Answers: entries as text or as lines of JSON, with notes of what was left out, and where to go on."""
+"""Render entries as text or as lines of JSON, with notes about omitted entries and the URI to continue with."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Answer:
         self._earlier: str | None = None
 
     def go_on(self) -> None:
-        """Add the URI of the entries before these. Of those at the same instant, the ones shown are skipped."""
+        """Add the URI of the previous entries. Entries with the same time that were already shown are skipped."""
         if not self._entries:
             return
         until = iso(self._entries[0].entry.time)
@@ -58,7 +58,7 @@ class Answer:
         self._go_on(self._base, until, skip)
 
     def stopped_at(self, log: str, left: Sequence[str], budget: Budget) -> None:
-        """Add that the budget ended in a log, and the logs that were not looked through."""
+        """Add a note that the budget was exhausted in a log, and the logs that were not searched."""
         self._notes.append(f"not all was looked through: {budget.reason}")
         if left:
             names = ", ".join(map(name_of, left[:MAX_NOTES]))
@@ -99,7 +99,7 @@ def as_text(found: Found, *, several: bool) -> str:
 
 
 def as_json(found: Found, fields: Sequence[str], *, several: bool) -> str:
-    """Return fields of an entry as a JSON object on one line; time and level are those that were understood."""
+    """Return fields of an entry as a JSON object on one line; time and level are the parsed values."""
     entry: Entry = found.entry
     known: dict[str, Any] = {**entry.fields(), "time": iso(entry.time), "level": entry.level}
     if several:

@@ -1,4 +1,4 @@
-"""Budget of one answer: bytes that are read, and time."""
+"""Budget of one response: limits on time and on bytes read."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ __all__ = ["Budget"]
 
 
 class Budget:
-    """Bytes and seconds that one answer may take. ``read`` are the bytes that were read from disk or a process."""
+    """Limits on the bytes and seconds of one response. ``read`` counts the bytes read from disk or from a process."""
 
     def __init__(self, most: int, seconds: float) -> None:
         self.most = most
         self.read = 0
         self.reason: str | None = None
-        """Why the budget is over: a phrase for the note in the answer."""
+        """Reason why the budget is exhausted: a phrase for the note in the response."""
         self.reached: float | None = None
-        """Time of the entry that was looked at last, in seconds since 1970."""
+        """Time of the last examined entry, in seconds since 1970."""
         self._seconds = seconds
         self._until = monotonic() + seconds
 
@@ -37,7 +37,7 @@ class Budget:
         self.read += count
 
     def is_over(self) -> bool:
-        """Return whether nothing more may be read."""
+        """Return whether the budget is exhausted."""
         if self.reason is None:
             if self.read >= self.most:
                 self.reason = f"{self.most:,} bytes were looked through, which is the limit"

@@ -58,7 +58,7 @@ class Group(NamedTuple):
 def group(
     lines: Iterable[str], format: Format, stamps: Stamps, otherwise: float, redact: Redact | None = None
 ) -> Group:
-    """Return consecutive lines as entries; those without a time have that of the entry before, or ``otherwise``."""
+    """Group consecutive lines into entries. An entry without a time has the previous entry's time or ``otherwise``."""
     before: list[str] = []
     entries: list[Entry] = []
     current: list[str] = before
@@ -80,8 +80,8 @@ def group(
 
 
 def add(lines: list[str], line: str, format: Format, joins: bool) -> None:
-    """Add a line to those of an entry."""
-    if isinstance(format, CriFormat):  # the time and the stream are those of the first line
+    """Append a line to the lines of an entry."""
+    if isinstance(format, CriFormat):  # keep the time and the stream of the first line
         message = format.fields(line).get("message")
         text = line if message is None else str(message)
         if joins and lines:

@@ -1,4 +1,4 @@
-"""Changes of logs: files and the journal are listened to, and each URI is reported at most every so many seconds."""
+"""Watch log files and the journal for changes. Each URI is reported at most once per interval."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ __all__ = ["Coalesced", "Looks", "follow", "pump"]
 log = Log("carrel.sources")
 
 Batches: TypeAlias = AsyncGenerator[Mapping[str, str], None]
-"""Kinds of changes by the paths of logs. The first batch is empty, and comes when nothing is missed any more."""
+"""Kinds of changes by the paths of logs. The first batch is empty, and is sent as soon as all later changes are
+reported.
+"""
 
 Looks: TypeAlias = Callable[[Place], Awaitable[Collection[str]]]
 """Returns the paths of the logs of a place."""
@@ -103,7 +105,7 @@ async def follow_journal(place: JournalPlace) -> Batches:
 class Coalesced:
     """Changes of several followers, in which each URI is reported as changed at most every ``interval`` seconds.
 
-    What is created or removed is reported at once.
+    Creations and removals are reported immediately.
     """
 
     def __init__(self, interval: float) -> None:
@@ -145,7 +147,7 @@ class Coalesced:
 
 
 async def pump(batches: Batches, add: Callable[[Mapping[str, str]], None], ready: asyncio.Event, owner: str) -> None:
-    """Pass on batches of changes until they end; ``ready`` is set after the first one, or when there are none."""
+    """Pass on batches of changes until they end; ``ready`` is set after the first batch, or when the batches end."""
     try:
         async with aclosing(batches):
             async for batch in batches:

@@ -1,7 +1,7 @@
 """Formats of log lines: whether a line begins an entry, its time and level, and its fields.
 
-A line that begins no entry, such as one of a traceback, belongs to the entry before it. Every pattern is anchored at
-the start of the line and has no nested repetition, so that the time is linear in the length of a line.
+A line that does not begin an entry, such as a line of a traceback, belongs to the previous entry. Every pattern is
+anchored at the start of the line and has no nested repetition, so that the time is linear in the length of a line.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class LogfmtFormat:
 
 
 class CriFormat:
-    """Log files of containers in Kubernetes: ``TIME stdout F message``; a P in place of the F: it goes on."""
+    """Log files of containers in Kubernetes: ``TIME stdout F message``; P instead of F marks a partial line."""
 
     name = "cri"
     _pattern = re.compile(rf"(?P<time>{ISO}) (?P<stream>stdout|stderr) (?P<tag>[FP])(?: (?P<message>.*))?", re.ASCII)
@@ -143,7 +143,7 @@ class CriFormat:
         if found is None:
             return None
         message = found["message"] or ""
-        # A traceback comes line by line, each with a time: what is indented goes on with the entry before.
+        # Each line of a traceback has a time: an indented line continues the previous entry.
         if message[:1] in (" ", "\t") or message.startswith(("Caused by:", "Traceback (most")):
             return None
         time = stamps.read(found["time"], "iso")
@@ -180,7 +180,7 @@ class PlainFormat:
 
 
 def from_priority(found: re.Match[str]) -> str | None:
-    """Return the level in the priority of a syslog message, else that which its text names."""
+    """Return the level in the priority of a syslog message, or the level in its text."""
     priority = found["priority"]
     return find_level(found["message"]) if priority is None else level_of(int(priority) % 8)
 
@@ -257,14 +257,14 @@ FORMATS: dict[str, Format] = {
 }
 """Formats by name, the more specific first."""
 
-#: Formats that one name of the options stands for.
+#: Formats for each name in the options.
 GROUPS = {"syslog": ("syslog5424", "syslog", "syslog-iso")}
 
 
 def detect(lines: Iterable[str], stamps: Stamps, wanted: str = "auto") -> Format:
-    """Return the format in which most of the lines begin an entry, of those that an option names.
+    """Detect the format in which most lines begin an entry, among the formats that the option allows.
 
-    A more specific format wins over one that recognises a few more lines.
+    A more specific format takes precedence over a format that recognises a few more lines.
     """
     sample = [line for line in lines if line and line[0] not in " \t"]
     sample = sample[: SAMPLE // 2] + sample[SAMPLE // 2 :][-SAMPLE // 2 :]
@@ -280,12 +280,12 @@ def detect(lines: Iterable[str], stamps: Stamps, wanted: str = "auto") -> Format
 
 
 def recognises(format: Format, line: str, stamps: Stamps) -> bool:
-    """Return whether a line is one of a format: of JSON, an object that is whole."""
+    """Return whether a line has a format. For JSON, the line must be a complete object."""
     return bool(format.fields(line)) if format.name == "json" else format.head(line, stamps) is not None
 
 
 def joins_next(format: Format, line: str) -> bool:
-    """Return whether the next line goes on with this one: a container wrote more than fits in one."""
+    """Return whether the next line continues this line, because the container runtime split a long line."""
     return format.name == "cri" and PARTIAL.match(line, 0, 80) is not None
 
 

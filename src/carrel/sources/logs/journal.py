@@ -58,7 +58,7 @@ class JournalPlace:
     """The journal of this machine, or that in a folder.
 
     Raises:
-        ConfigError: there is no journalctl.
+        ConfigError: journalctl is not installed.
     """
 
     def __init__(self, options: LogsOptions) -> None:
@@ -170,7 +170,9 @@ def entry_of(line: bytes, redact: Redact | None = None) -> Entry | None:
 
 
 def text_of(value: object) -> str:
-    """Return a value of a record as text: bytes that are not UTF-8 are a list of numbers, what is too long is null."""
+    """Return a value of a record as text: bytes that are not UTF-8 are a list of numbers, values that are too long are
+    null.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, list):

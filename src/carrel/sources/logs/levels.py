@@ -7,7 +7,7 @@ import re
 __all__ = ["LEVELS", "find_level", "level_of", "rank_of"]
 
 LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""Levels, the least severe first: those of RFC 5424, and trace."""
+"""Levels, the least severe first: trace, and the levels of RFC 5424."""
 
 OTHER_NAMES = {
     "trace": "finest finer verbose t v trc",
@@ -36,7 +36,7 @@ NEAR = 120  # characters in which a level is looked for
 
 
 def level_of(value: object) -> str | None:
-    """Return the level that a name or a number means: those of pino and bunyan are from 10 to 60."""
+    """Parse a level name or number; pino and bunyan use numbers from 10 to 60."""
     if isinstance(value, str):
         return NAMES.get(value.strip().lower()) or (
             level_of(int(value)) if value.isdecimal() and len(value) < 4 else None

@@ -1,4 +1,4 @@
-"""Patterns in log entries: RE2, whose time is linear in the text whatever the pattern, and redaction of secrets."""
+"""Match patterns in log entries with RE2, in time linear in the text for every pattern, and redact secrets."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ ENDS = ("", "", "@", "")
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a function that says whether a text has what matches a pattern, in time linear in the text.
+    """Return a function that searches a text for a pattern, in time linear in the text.
 
     Raises:
-        InvalidParams: the pattern is not one of RE2.
+        InvalidParams: the pattern is not a valid RE2 pattern.
     """
     if len(pattern) > MAX_PATTERN:
         raise InvalidParams(f"Invalid params: match: a pattern has at most {MAX_PATTERN} characters", parameter="match")
@@ -43,10 +43,10 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def redactor(patterns: Iterable[str], *, secrets: bool) -> Redact | None:
-    """Return a function that puts ``***`` in place of what matches; None if there is nothing to redact.
+    """Return a function that replaces matches with ``***``, or None if there are no patterns to redact.
 
     Raises:
-        ConfigError: a pattern is not one of RE2, or the package is missing.
+        ConfigError: a pattern is not a valid RE2 pattern, or the package is missing.
     """
     try:
         rules = [(compiled_pattern(pattern), "***") for pattern in patterns]
@@ -70,7 +70,7 @@ def compiled_pattern(pattern: str) -> Any:
     """Compile a pattern.
 
     Raises:
-        ValueError: it is not one of RE2.
+        ValueError: the pattern is not a valid RE2 pattern.
         ConfigError: the package is missing.
     """
     try:

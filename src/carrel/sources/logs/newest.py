@@ -34,7 +34,7 @@ class Newest:
         self._held = 0  # characters
         self._added = 0
         self.dropped = False
-        """Whether there were more."""
+        """Whether entries were dropped."""
 
     def take(self, log: str, entries: Iterable[Entry]) -> bool:
         """Add entries of a log until they are too old; return whether all were added."""

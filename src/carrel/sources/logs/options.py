@@ -28,7 +28,7 @@ FormatName: TypeAlias = Literal[
 
 
 class LogsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which logs are shared, how their lines are read, and how much is read for one request."""
+    """Options of logs: which logs are shared, how their lines are parsed, and the limits of one request."""
 
     place: Annotated[
         str | None, Meta(description="the name of the logs in URIs (default: that of their folder, or journal)")

@@ -29,13 +29,13 @@ MAX_HELD = 1_048_576  # characters of lines that wait for the start of their ent
 
 
 class NotText(ValueError):
-    """The file is not a log; the message says why."""
+    """The file is not a log. The message gives the reason."""
 
 
 class Reading(NamedTuple):
-    """How logs are read: options, the range of times, and what is accepted.
+    """Parameters for reading logs: options, the time range, and the filter for entries.
 
-    ``limit`` is how many entries are wanted; ``shows`` says whether the caller may see the file at a path.
+    ``limit`` is the number of wanted entries. ``shows`` returns whether the caller may see the file at a path.
     """
 
     since: float
@@ -55,7 +55,7 @@ def entries_of(tree: Tree, file: TreeEntry, reading: Reading, note: Callable[[st
 
     Raises:
         NotText: it is binary, or in UTF-16.
-        OSError: it is gone, or may not be read.
+        OSError: the file was removed, or may not be read.
         ConfigError: the package that unpacks it is missing.
     """
     with tree.open(file.parts) as node:
@@ -76,7 +76,7 @@ class Part:
         self._modified = modified
         self._reading = reading
         self._stamps = Stamps(reading.zone, modified)
-        self._encoding = UTF8
+        self._encoding: str | None = UTF8  # None until bytes that are not ASCII are read
         self._format: Format | None = None
 
     # Plain files
@@ -100,7 +100,7 @@ class Part:
             yield from filter(self._wanted, [Entry(self._modified, None, text, self._format)])
 
     def _sample(self, size: int) -> bytes:
-        """Return the end of the file; of a large one also its beginning, for the end may be one traceback."""
+        """Return the end of the file. For a large file, add its start: the end may be a single traceback."""
         end = self.read_at(max(size - SAMPLE, 0), SAMPLE)
         if size <= SAMPLE:
             return end
@@ -143,7 +143,7 @@ class Part:
             yield self._lines(tail)
 
     def read_at(self, offset: int, count: int) -> bytes:
-        """Read from an offset; what is read counts for the budget."""
+        """Read from an offset. The bytes count against the budget."""
         os.lseek(self._descriptor, offset, os.SEEK_SET)
         parts: list[bytes] = []
         while count > 0 and (data := os.read(self._descriptor, count)):
@@ -155,7 +155,9 @@ class Part:
     # Compressed files
 
     def unpacked(self, compression: str, note: Callable[[str], None]) -> Iterator[Entry]:
-        """Yield the entries of a compressed file, the newest first. It is unpacked from the start, and not kept."""
+        """Yield the entries of a compressed file, the newest first. The file is decompressed from the start, and not
+        cached.
+        """
         kept: deque[Entry] = deque(maxlen=self._reading.limit)
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         with os.fdopen(os.dup(self._descriptor), "rb") as raw, opened(raw, compression) as file:
@@ -169,7 +171,7 @@ class Part:
         while True:
             if budget.is_over():
                 note("only its beginning was looked through; raise max_search, or unpack it")
-                budget.reached = None  # what comes before has been looked at, what comes after has not
+                budget.reached = None  # earlier entries have been examined, later entries have not
                 return
             try:
                 data = file.read(BLOCK)
@@ -215,7 +217,7 @@ class Part:
             raise NotText("it is not text")
         if encoding.startswith(("utf-16", "utf-32")):
             raise NotText(f"it is in {encoding.upper()}, which is not read as a log")
-        self._encoding = encoding
+        self._encoding = None if sample.isascii() and encoding == UTF8 else encoding
         lines = self._lines(sample)
         self._format = detect(lines, self._stamps, self._reading.format)
 
@@ -225,7 +227,9 @@ class Part:
         return self._format
 
     def _decode(self, data: bytes) -> str:
-        return data.decode(self._encoding, "backslashreplace")
+        if self._encoding is None and not data.isascii():
+            self._encoding = recognise(data, cut=True) or UTF8
+        return data.decode(self._encoding or UTF8, "backslashreplace")
 
     def _lines(self, data: bytes) -> list[str]:
         """Return the lines of a text; long ones are cut before they are decoded, zero bytes around them dropped."""

@@ -45,17 +45,17 @@ class Place(Protocol):
     name: str
 
     def inspect(self) -> None:
-        """Check that it is there.
+        """Check that the place exists.
 
         Raises:
-            ConfigError: it is not, or cannot be read.
+            ConfigError: the place does not exist, or cannot be read.
         """
 
     def logs(self) -> Mapping[str, LogInfo]:
         """Return the logs by their paths, in order."""
 
     def entries(self, log: str, reading: Reading, note: Callable[[str], None]) -> Iterator[Entry]:
-        """Yield the accepted entries of a log, the newest first; what could not be read is told to ``note``."""
+        """Yield the accepted entries of a log, the newest first; ``note`` is called with read errors."""
 
     def forget(self) -> None:
         """Clear the caches."""
@@ -64,7 +64,7 @@ class Place(Protocol):
 class FolderPlace:
     """Log files given by a path with ``*``, ``?`` and ``[…]`` in it, by a folder, or by the path of one log.
 
-    Files that rotation has made belong to the log that they were, and are shared with it.
+    Rotated files belong to the log that they were rotated from, and are shared with it.
     """
 
     def __init__(self, target: str, options: LogsOptions) -> None:
@@ -99,7 +99,8 @@ class FolderPlace:
     def entries(self, log: str, reading: Reading, note: Callable[[str], None]) -> Iterator[Entry]:
         """Yield the accepted entries of a log, the newest first.
 
-        A file is passed over that was last written before the range, or begun after it, as its neighbour tells.
+        A file is skipped if it was last written before the range, or if its neighbour shows that it begins after the
+        range.
         """
         found = self._logs().get(log)
         files = () if found is None else found.files
@@ -134,7 +135,7 @@ def told(note: Callable[[str], None], name: str, text: str) -> None:
 
 
 def every_ending(pattern: str) -> list[str]:
-    """Return what may follow a pattern in the names of files that rotation has made."""
+    """Return the suffixes that rotation may append to a file name, as patterns."""
     return [""] if pattern.endswith((*COMPRESSIONS, "*")) else ["", ".[0-9]*", "-[0-9]*", "_[0-9]*", *COMPRESSIONS]
 
 

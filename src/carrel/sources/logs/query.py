@@ -1,4 +1,4 @@
-"""Query of a URI: which entries of a log are asked for, and in which form."""
+"""Query of a URI: the requested entries of a log, and their format."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ ROUNDING = 4e-7  # seconds: a time that was shown to the microsecond is found ag
 
 
 class Query(msgspec.Struct, frozen=True):
-    """Entries asked for: a range of times (seconds since 1970), the least level, a pattern, and the newest ``tail``.
+    """Requested entries: a time range (seconds since 1970), the minimum level, a pattern, and the newest ``tail``
+    entries.
 
-    ``skip`` leaves out so many of the newest. With ``fields`` each entry is a line of JSON with these; ``*`` for all.
+    ``skip`` is the number of newest entries to skip. With ``fields``, each entry is a line of JSON with these fields;
+    ``*`` means all fields.
     """
 
     since: float = -inf
@@ -48,7 +50,7 @@ def parameters_of(query: str) -> dict[str, str]:
     """Return the variables in the query of a URI, decoded.
 
     Raises:
-        InvalidParams: one is unknown, has no value, or comes twice.
+        InvalidParams: a parameter is unknown, has no value, or is repeated.
     """
     found: dict[str, str] = {}
     for pair in query.split("&") if query else ():
@@ -69,10 +71,10 @@ def parameters_of(query: str) -> dict[str, str]:
 
 
 def read_query(given: Mapping[str, str], now: float, zone: tzinfo | None, most: int) -> Query:
-    """Return the query that variables mean; ``most`` is the limit of entries.
+    """Parse variables into a query; ``most`` is the maximum number of entries.
 
     Raises:
-        InvalidParams: one of them makes no sense.
+        InvalidParams: the value of a parameter is not valid.
     """
     since, until = -inf, inf
     if "timeframe" in given:

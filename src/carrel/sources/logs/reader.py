@@ -41,7 +41,7 @@ STATISTICS = "logs://statistics"
 RESERVED = ("recent", "statistics")
 
 RECENTLY = 900.0  # seconds: the range of logs://recent where none is given
-LAST = 200  # entries of one log where nothing is asked for
+LAST = 200  # default number of entries of one log
 JSON = "application/json"
 PLENTY = 100_000  # entries of a compressed file that statistics look at
 
@@ -69,7 +69,7 @@ class LogsReader:
         self._settings: dict[str, tuple[LogsOptions, LogsReader]] = {}
 
     def add(self, place: Place, reader: LogsReader) -> None:
-        """Add a place, which is read with the options of ``reader``. Its name becomes one that is not taken."""
+        """Add a place, which is read with the options of ``reader``. If its name is taken, it gets another name."""
         name = base = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in place.name.lower())
         number = 2
         while not name.strip("-") or name in self.places or name in RESERVED:
@@ -78,10 +78,10 @@ class LogsReader:
         self._settings[name] = reader.options, reader
 
     def inspect(self) -> None:
-        """Check that the places are there.
+        """Check that the places exist.
 
         Raises:
-            ConfigError: one is not.
+            ConfigError: a place does not exist.
         """
         for place in self.places.values():
             place.inspect()

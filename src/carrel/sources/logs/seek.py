@@ -26,11 +26,11 @@ TimeOf: TypeAlias = Callable[[bytes], float | None]
 """Returns the time of the entry that a line begins; None if it has none."""
 
 Skip: TypeAlias = Callable[[int], int]
-"""Returns where data goes on at an offset or after it, beyond a hole."""
+"""Returns the offset of the next data at or after an offset, skipping a hole."""
 
 
 def seek(read_at: ReadAt, size: int, instant: float, time_of: TimeOf, skip: Skip, budget: Budget) -> int:
-    """Return the offset of the first entry at or after ``instant``, or ``size`` if there is none."""
+    """Return the offset of the first entry at or after ``instant``, or ``size`` if no entry is that late."""
     low, high, found_at = 0, size, size
     while high - low > NEAR and not budget.is_over():
         middle = (low + high) // 2
@@ -57,7 +57,7 @@ def first_timed(
 ) -> tuple[int, float] | None:
     """Return the offset and time of the first line with a time of at least ``least`` that begins in a range.
 
-    The line at ``begin`` counts if it is ``whole``, as do those that begin with zero bytes, after a hole.
+    The line at ``begin`` counts if it is ``whole``. Lines that begin with zero bytes, after a hole, count as well.
     """
     offset, rest = begin, b""  # the rest is a line that has not ended yet
     while offset - len(rest) < end:
@@ -85,7 +85,7 @@ def first_timed(
 
 
 def next_data(descriptor: int, offset: int) -> int:
-    """Return where data begins at an offset or after it; the offset itself where the system does not say."""
+    """Return the offset of the next data at or after an offset, or the offset itself if this is not supported."""
     try:
         return os.lseek(descriptor, offset, os.SEEK_DATA)
     except AttributeError:
@@ -95,7 +95,7 @@ def next_data(descriptor: int, offset: int) -> int:
 
 
 def extents(descriptor: int, begin: int, end: int) -> list[tuple[int, int]]:
-    """Return the parts of a range of a file that are no holes; the last of them are joined if there are very many."""
+    """Return the parts of a range of a file that are not holes. If there are very many, the last parts are joined."""
     found: list[tuple[int, int]] = []
     if not hasattr(os, "SEEK_HOLE"):
         return [(begin, end)] if begin < end else []

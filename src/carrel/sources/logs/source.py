@@ -1,8 +1,8 @@
 """Logs as resources: files with their rotations, and the journal, under ``logs:`` URIs.
 
 ``rotation`` says which files are one log; ``part`` reads the entries of a file, the newest first, from where ``seek``
-found their time; ``formats`` understand lines, ``entries`` put those together that are one entry; ``newest`` merges
-logs; ``follow`` reports what is new.
+found their time; ``formats`` parse lines, ``entries`` group lines into entries; ``newest`` merges logs; ``follow``
+reports new entries.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_SUGGESTIONS = 100
 class LogsSource(Provider):
     """Provider of the logs that a URL names: ``logs:/var/log/app/*.log``, ``logs:/var/log/app``, ``logs:journal``.
 
-    ``join`` adds those of another one that has not been started, so that both are in ``logs://recent``.
+    ``join`` adds the logs of another source that has not been started, so that ``logs://recent`` contains both.
 
     Raises:
         ConfigError: an option is not valid, or a package or journalctl is missing.
@@ -85,7 +85,7 @@ class LogsSource(Provider):
         """Start the threads, and check the places.
 
         Raises:
-            ConfigError: one is not there, or cannot be read.
+            ConfigError: a log does not exist, or cannot be read.
         """
         self._workers.start()
         try:
@@ -119,7 +119,7 @@ class LogsSource(Provider):
         return await self._run(request, self._reader.list_directory, uri, request.cursor, request.limit)
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return the entries that a URI asks for, statistics, or a place as a JSON array of its logs."""
+        """Return the entries that a URI requests, statistics, or a place as a JSON array of its logs."""
         return ReadResourceResult(contents=[await self._run(request, self._reader.read, uri, request.visible)])
 
     async def search(self, query: str, request: Request) -> Page[Hit]:
@@ -176,7 +176,7 @@ class LogsSource(Provider):
     # Changes
 
     async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield the changes of logs; those of interest with a query, and recent entries, change with them."""
+        """Yield the changes of logs, of subscribed URIs with a query, and of recent entries."""
         self._workers.check()
         reader = self._reader
 
@@ -214,7 +214,7 @@ async def ended(tasks: Collection[asyncio.Task[None]]) -> None:
 
 
 def changes_of(place: str, changes: Mapping[str, str], interest: Collection[str]) -> dict[str, str]:
-    """Return changes of logs by their URIs, with those of the resources that show their entries."""
+    """Return changes of logs by their URIs, and the changes of the resources that contain their entries."""
     found = {uri: kind for path, kind in changes.items() if (uri := uri_of(place, path)) is not None}
     if not found:
         return {}

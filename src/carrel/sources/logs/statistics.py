@@ -52,7 +52,7 @@ class Statistics:
                 self._templates[template] += 1
 
     def result(self, since: float, until: float) -> dict[str, Any]:
-        """Return the counts as JSON values; the range is that asked for, as far as it is limited."""
+        """Return the counts as JSON values. Buckets span the requested time range, or all entries if unlimited."""
         begin = since if since > -inf else self._first
         end = until if until < inf else self._last
         result: dict[str, Any] = {"entries": self.count, "levels": dict(self._levels), "logs": dict(self._logs)}

@@ -62,6 +62,6 @@ def templates(places: Iterable[str]) -> list[ResourceTemplate]:
 
 
 def suggestions(argument: str, value: str, logs: Iterable[str]) -> list[str]:
-    """Return values of a variable that go on from what is typed; for ``log``, of these."""
+    """Return values of a variable that begin with the typed text. For ``log``, the values are ``logs``."""
     known = sorted(logs) if argument == "log" else SUGGESTED.get(argument, ())
     return [each for each in known if each.startswith(value)]

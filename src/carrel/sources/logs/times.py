@@ -1,8 +1,8 @@
 """Times of logs: durations and instants in URIs, and the timestamps of common formats.
 
-Assumptions where a timestamp does not say enough: without a time zone it is in that of the option ``timezone``, or of
-this machine (of an hour that comes twice, the first); without a year it is the last such day before the file was
-modified, and one day of tolerance.
+Assumptions for incomplete timestamps: without a time zone, a timestamp is in the zone of the option ``timezone``, or of
+this machine (if an hour occurs twice, the first one). Without a year, it is the last matching day before the file was
+modified, with one day of tolerance.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def duration_of(text: str, name: str = "timeframe") -> float:
     """Return the seconds of a duration such as ``5m``, ``1h30m``, ``2d`` or ``PT5M``.
 
     Raises:
-        InvalidParams: it is none; ``name`` is the variable.
+        InvalidParams: the text is not a duration; ``name`` is the variable.
     """
     found = DURATION.fullmatch(text) or ISO_DURATION.fullmatch(text)
     if found is not None and any(found.groups()):
@@ -61,7 +61,7 @@ def instant_of(text: str, name: str, now: float, zone: tzinfo | None) -> float:
     """Return an instant, in seconds since 1970: ISO 8601, seconds since 1970, or a duration before now.
 
     Raises:
-        InvalidParams: it is none of these; ``name`` is the variable.
+        InvalidParams: the text has another format; ``name`` is the variable.
     """
     try:
         if ISO.match(text):
@@ -82,7 +82,7 @@ def iso(instant: float) -> str:
 
 
 def zone_of(name: str | None) -> tzinfo | None:
-    """Return a time zone by its name; None for that of this machine.
+    """Return a time zone by its name, or None for the local time zone.
 
     Raises:
         ConfigError: there is no such time zone.
@@ -111,7 +111,7 @@ class Moment(NamedTuple):
 class Stamps:
     """Reader of timestamps of one file, modified at ``modified`` (seconds since 1970).
 
-    Its methods raise ``ValueError`` for what is not a time in their format.
+    The methods raise ``ValueError`` if the text is not a time in their format.
     """
 
     def __init__(self, zone: tzinfo | None, modified: float) -> None:
@@ -120,7 +120,7 @@ class Stamps:
         self._kept: dict[str, float] = {}
 
     def read(self, text: str, kind: str) -> float | None:
-        """Return the instant of a timestamp, by the name of its format; None if it is no time."""
+        """Return the instant of a timestamp, by the name of its format, or None if it is not a time."""
         key, fraction = text, None
         if kind == "iso":
             parts = ISO.match(text)

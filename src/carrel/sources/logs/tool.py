@@ -56,10 +56,10 @@ SEARCH_LOGS = Tool(
 
 
 async def search_logs(arguments: Raw, read: Callable[..., Awaitable[Any]], request: Request) -> CallToolResult:
-    """Read what the arguments ask for.
+    """Search logs, as the arguments specify.
 
     Raises:
-        InvalidParams: they are not those of the schema.
+        InvalidParams: the arguments do not match the schema.
         ToolError: there is no such log, level or time.
     """
     try:

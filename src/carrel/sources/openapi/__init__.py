@@ -18,11 +18,11 @@ __all__ = ["from_asgi"]
 def from_asgi(app: Any, description: dict[str, Any] | None = None, **options: Any) -> OpenAPISource:
     """Return the source of an ASGI application in this process, such as one of FastAPI.
 
-    Without ``description``, that is what the application's method ``openapi`` returns. Options are those of
-    ``OpenAPIOptions``, by name.
+    Without ``description``, the return value of the application's method ``openapi`` is used. ``options`` are the
+    options of ``OpenAPIOptions``, by name.
 
     Raises:
-        ConfigError: there is no description, an option is wrong, or httpx is missing.
+        ConfigError: the application has no description, an option is wrong, or httpx is missing.
     """
     from carrel.errors import ConfigError
     from carrel.sources.openapi.options import OpenAPIOptions

@@ -1,4 +1,4 @@
-"""One API: its operations, the requests that they become, and the responses.
+"""API client: build and send requests for operations, and check the responses.
 
 Requests go to the base URL and nowhere else: path parameters cannot leave it, and redirects are followed only within.
 """
@@ -79,12 +79,12 @@ class API:
     ) -> tuple[str, Response]:
         """Send the request of an operation. Return its URL without credentials, and the response.
 
-        Errors have no URL of the API: they name the operation, and details are logged.
+        Errors do not contain the URL of the API: they name the operation, and details are logged.
 
         Raises:
-            InvalidParams: a parameter makes no sense.
-            ResourceError: there is no response.
-            RequestTimeout: it does not come in time.
+            InvalidParams: a parameter is not valid.
+            ResourceError: no response arrived.
+            RequestTimeout: the response does not arrive in time.
         """
         try:
             return await self._request(operation, values, body, kind)
@@ -121,7 +121,7 @@ class API:
         raise ResourceError(public, f"The API redirects more than {MAX_REDIRECTS} times")
 
     async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
-        """Send a request. Why there is no response is logged, and not told to clients."""
+        """Send a request. If no response arrives, the reason is logged, and not sent to clients."""
         try:
             return await self._transport.send(method, url, headers, body)
         except (ResourceTooLarge, ResourceForbidden):
@@ -153,12 +153,13 @@ class API:
             raise ResourceForbidden(uri, f"The API refuses with {status}")
         if status in (400, 422):
             raise InvalidParams(
-                f"Invalid params: the API answers {status}{self.excerpt(response)}", {"uri": uri[:1000]}
+                f"Invalid params: the API answers {status}{self.excerpt(response)}",
+                {"uri": uri[:1000], "reason": "invalid"},
             )
         raise ResourceError(uri, f"The API answers {status}")
 
     def excerpt(self, response: Response) -> str:
-        """Return the beginning of an error response for messages, without credentials; empty if it is no text."""
+        """Return the beginning of an error response for messages, without credentials; empty if it is not text."""
         kind = response.headers.get("content-type", "")
         if not ("json" in kind or kind.startswith("text/plain")):
             return ""
@@ -208,7 +209,7 @@ def form_body(body: Any) -> bytes:
     """Return an object as a form (application/x-www-form-urlencoded).
 
     Raises:
-        InvalidParams: it is no object.
+        InvalidParams: the value is not an object.
     """
     if not isinstance(body, dict):
         raise InvalidParams("Invalid params: body: a form is an object", parameter="body")
@@ -223,7 +224,7 @@ def encode_body(documents: Documents, described: Body, body: Any) -> tuple[bytes
     """Return a request body, and its media type.
 
     Raises:
-        InvalidParams: it cannot be in it.
+        InvalidParams: the value cannot be encoded in this media type.
     """
     kind, media, _, base = described
     bare = kind.partition(";")[0].strip().lower()
@@ -252,7 +253,8 @@ def next_link(response: Response, url: str) -> str | None:
 
 
 def check_credentials(documents: Documents, base: str, given: bool, *, named: bool) -> None:
-    """Check that credentials go where the user means them to: to the host of the description, or a named server.
+    """Check that credentials are sent only to the host of the description, or to the server that the user has
+    configured.
 
     Raises:
         ConfigError: a remote description names a server elsewhere.

@@ -23,7 +23,7 @@ from carrel.sources.openapi.options import OpenAPIOptions
 
 __all__ = ["Credentials", "Poster"]
 
-#: Seconds before its end in which a token is no longer used, and the life of one that does not say.
+#: Seconds before expiry when a token is no longer used, and the default lifetime of a token.
 MARGIN, USUAL = 10.0, 300.0
 HIDDEN = "[hidden]"
 
@@ -35,7 +35,7 @@ class Poster(Protocol):
 
 
 class Credentials:
-    """Credentials by the options, applied as the security requirements of an operation say."""
+    """Credentials from the options, applied according to the security requirements of an operation."""
 
     def __init__(self, options: OpenAPIOptions, documents: Documents) -> None:
         self._options = options
@@ -51,18 +51,18 @@ class Credentials:
 
     @property
     def given(self) -> bool:
-        """Whether there are any credentials."""
+        """Whether any credentials are configured."""
         options = self._options
         return any((options.token, options.api_key, options.user, options.client_id))
 
     def suffice(self, operation: Operation) -> bool:
-        """Return whether there are the credentials that an operation requires."""
+        """Return whether the credentials that an operation requires are configured."""
         return not operation.security or any(
             all(self._has(self._schemes.get(name, {})) for name in requirement) for requirement in operation.security
         )
 
     def hide(self, text: str) -> str:
-        """Return a text without the credentials in it, as an API could repeat them in an error."""
+        """Redact credentials in a text, because an API could repeat them in an error."""
         options = self._options
         secrets = [options.token, options.api_key, options.password, options.client_secret]
         secrets += [self._token[0]] if self._token is not None else []
@@ -76,10 +76,11 @@ class Credentials:
     async def apply(self, operation: Operation, poster: Poster) -> tuple[dict[str, str], list[tuple[str, str]]]:
         """Return the headers, and the query parameters (percent-encoded), that an operation requires.
 
-        The first alternative is used for which there is everything; none, if there is none.
+        Use the first alternative for which all credentials are configured. If no alternative qualifies, send no
+        credentials. If the description has no security schemes, send the option ``token`` as a bearer token.
 
         Raises:
-            ResourceError: the token endpoint gives no token.
+            ResourceError: the token endpoint returns no token.
         """
         for requirement in operation.security:
             schemes = [(name, self._schemes.get(name, {})) for name in requirement]
@@ -89,7 +90,7 @@ class Credentials:
                 for name, scheme in schemes:
                     await self._add(scheme, as_texts(requirement[name]), headers, query, poster)
                 return headers, query
-        if not self._schemes and self._options.token:  # the description says nothing of security
+        if not self._schemes and self._options.token:  # the description has no security schemes
             return {"Authorization": f"Bearer {self._options.token}"}, []
         return {}, []
 
@@ -137,10 +138,10 @@ class Credentials:
             headers["Authorization"] = f"Bearer {token}"
 
     async def _get_token(self, scheme: Mapping[str, Any], scopes: Iterable[str], poster: Poster) -> str:
-        """Return a token of the client, a new one if need be (RFC 6749, section 4.4).
+        """Return a token with the client credentials grant, from the cache if it is valid (RFC 6749, section 4.4).
 
         Raises:
-            ResourceError: there is none.
+            ResourceError: the token endpoint returns no token.
         """
         async with self._lock:
             if self._token is not None and time.monotonic() < self._token[1]:
@@ -171,7 +172,7 @@ def check_options(options: OpenAPIOptions) -> None:
     """Check that the credentials can be sent.
 
     Raises:
-        ConfigError: one has a character that a header cannot have, or a part is missing.
+        ConfigError: a credential contains a character that is not valid in a header, or a part is missing.
     """
     for name in ("token", "api_key", "user", "password", "client_id", "client_secret"):
         value = getattr(options, name)

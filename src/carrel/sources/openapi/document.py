@@ -1,7 +1,7 @@
 """Documents of an OpenAPI description: decoding, and references within and across files, all bounded.
 
-Files are those below the folder of the first one; for a description from the web, documents of its origin. References
-are followed when they are needed, and those of a remote document must not lead to another host.
+Files must be below the folder of the first file; documents of a description from the web must have its origin.
+References are resolved lazily, and references of a remote document must not lead to another host.
 
 https://spec.openapis.org/oas/v3.1.1.html#relative-references-in-api-description-uris
 """
@@ -21,7 +21,7 @@ __all__ = ["Documents", "Location", "decode_document", "external_references"]
 MAX_DOCUMENTS = 50
 #: References to references.
 MAX_HOPS = 20
-#: Values in a YAML document with its aliases resolved, which can multiply: so many, or so many times those it has.
+#: Limits on the values of a YAML document after resolving aliases: an absolute number, and a multiple of its values.
 MAX_VALUES, MAX_GROWTH = 200_000, 3
 MAX_DEPTH = 200
 
@@ -35,7 +35,7 @@ def decode_document(data: bytes, where: str) -> Any:
     """Decode a document in JSON or YAML.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: the document is neither JSON nor YAML.
     """
     try:
         return msgspec.json.decode(data)
@@ -83,7 +83,7 @@ def decode_yaml(data: bytes) -> Any:
         depth = 0
 
         def descend_resolver(self, *node: object) -> None:
-            """Count the depth: PyYAML descends in C, without a limit, until the stack of the process is full."""
+            """Limit the depth: PyYAML's C parser recurses without a limit, until the stack overflows."""
             self.depth += 1
             if self.depth > MAX_DEPTH:
                 raise yaml.YAMLError("it is nested too deeply")
@@ -136,9 +136,9 @@ class Documents:
             return base, "/\0"
 
     def resolve(self, value: Any, base: Location) -> tuple[Any, Location]:
-        """Return what an object refers to with ``$ref``, itself if it does not, and the document that it is in.
+        """Resolve the ``$ref`` of an object, if it has one. Return the value and the document that contains it.
 
-        What a reference has beside it wins (OpenAPI 3.1). A reference that leads nowhere is an empty object.
+        Siblings of ``$ref`` take precedence (OpenAPI 3.1). A dangling reference resolves to an empty object.
         """
         for _ in range(MAX_HOPS):
             if not isinstance(value, dict) or not isinstance(value.get("$ref"), str):
@@ -151,7 +151,7 @@ class Documents:
         return {}, base
 
     def at(self, location: Location, pointer: str) -> Any:
-        """Return the value at a JSON pointer (RFC 6901) of a document; an empty object if there is none."""
+        """Return the value at a JSON pointer (RFC 6901) of a document, or an empty object if it does not exist."""
         value = self._known.get(location, {})
         for part in pointer.split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")

@@ -32,7 +32,7 @@ _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
 def location_of(target: str) -> Location:
-    """Return the URL of the description that a target names: ``openapi+https://…``, ``openapi:PATH``.
+    """Return the URL of the description from a target: ``openapi+https://…``, ``openapi:PATH``.
 
     Raises:
         ConfigError: it names none.
@@ -58,17 +58,17 @@ def location_of(target: str) -> Location:
 
 
 def within(location: Location, root: Location) -> bool:
-    """Return whether a document is one that a description may refer to: of its origin, and below its folder."""
+    """Return whether a description may refer to a document: it must have the same origin, and be below its folder."""
     folder = root.rpartition("/")[0] + "/"
     devious = "%2e" in location.lower() or "/../" in location or "\\" in location or "%2f" in location.lower()
     return location.startswith(folder) and not devious
 
 
 def load_file(location: Location, root: Location, most: int) -> bytes:
-    """Return the bytes of a document in the folder of the first one.
+    """Return the bytes of a document in the folder of the first document.
 
     Raises:
-        ConfigError: there is none, it is outside, or it is too large.
+        ConfigError: the document does not exist, is outside the folder, or is too large.
     """
     path = file_path(location)
     folder = os.path.dirname(file_path(root))
@@ -86,12 +86,12 @@ def load_file(location: Location, root: Location, most: int) -> bytes:
 
 
 async def load_description(location: Location, load: Loader, decode: Callable[..., Awaitable[Any]]) -> Documents:
-    """Load a description, and the documents that it refers to. Those outside are left out, with a warning.
+    """Load a description, and the documents that it refers to. Documents outside are skipped, with a warning.
 
     ``decode`` calls a function in a thread.
 
     Raises:
-        ConfigError: it cannot be loaded, or is not an OpenAPI description.
+        ConfigError: the description cannot be loaded, or is not an OpenAPI description.
     """
     data = await load(location)
     root = await decode(decode_document, data, location)

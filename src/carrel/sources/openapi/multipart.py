@@ -55,7 +55,7 @@ def files_of(documents: Documents, properties: Mapping[str, Any], base: Location
 
 
 def is_file(schema: Any) -> bool:
-    """Return whether a schema is one of bytes, in the words of OpenAPI 3.0 or 3.1."""
+    """Return whether a schema describes bytes, in OpenAPI 3.0 or 3.1."""
     if not isinstance(schema, dict) or schema.get("type") not in (None, "string", "file"):
         return False
     return schema.get("type") == "file" or schema.get("format") in ("binary", "byte") or "contentMediaType" in schema
@@ -65,7 +65,7 @@ def encode_multipart(body: Any, files: Mapping[str, bool], types: Mapping[str, s
     """Return a body and its media type with the boundary. ``types`` are the media types of properties.
 
     Raises:
-        InvalidParams: the body is no object, or a file cannot be read from its argument.
+        InvalidParams: the body is not an object, or the argument of a file is not valid.
     """
     if not isinstance(body, dict):
         raise InvalidParams("Invalid params: body: a form is an object", parameter="body")
@@ -86,7 +86,7 @@ def encode_multipart(body: Any, files: Mapping[str, bool], types: Mapping[str, s
 
 
 def plain_part(value: Any) -> tuple[dict[str, str], bytes]:
-    """Return the headers and the data of a part that is no file: a scalar as text, an object as JSON."""
+    """Return the headers and the data of a part that is not a file: a scalar as text, an object as JSON."""
     if isinstance(value, dict | list):
         return {"type": "application/json"}, msgspec.json.encode(value)
     return {}, text_of(value).encode()
@@ -96,7 +96,7 @@ def file_part(name: str, value: Any) -> tuple[dict[str, str], bytes]:
     """Return the headers and the data of a file.
 
     Raises:
-        InvalidParams: it is neither a text nor an object with one, or its base64 is damaged.
+        InvalidParams: the value is neither a text nor an object with a text, or its base64 is not valid.
     """
     given = value if isinstance(value, dict) else {"text": value}
     head = {"filename": str(given.get("filename") or "file")}
@@ -119,7 +119,7 @@ def quoted(name: str) -> str:
 
 
 def types_of(media: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the media types that a description gives to properties, where it is one."""
+    """Yield the media types of properties in a description, if each is a single media type."""
     encoding = media.get("encoding")
     for name, given in encoding.items() if isinstance(encoding, dict) else ():
         kind = given.get("contentType") if isinstance(given, dict) else None

@@ -45,7 +45,7 @@ class Operation(msgspec.Struct, frozen=True):
 
     @property
     def reads(self) -> bool:
-        """Whether its method changes nothing."""
+        """Whether its method is safe (read-only)."""
         return self.method in READING
 
     def placed(self, place: str) -> list[Parameter]:
@@ -61,7 +61,7 @@ def check_version(document: Any, where: str) -> str:
     """Return the version of OpenAPI that a description has.
 
     Raises:
-        ConfigError: it is no description of OpenAPI 3.
+        ConfigError: the document is not an OpenAPI 3 description.
     """
     if not isinstance(document, dict):
         raise ConfigError(f"{where} is not an OpenAPI description: it is no object")
@@ -79,7 +79,7 @@ def check_version(document: Any, where: str) -> str:
 
 
 def read_operations(documents: Documents) -> list[Operation]:
-    """Return the operations of a description, in its order. Those that make no sense are left out, with a warning."""
+    """Return the operations of a description, in its order. Invalid operations are skipped, with a warning."""
     found: list[Operation] = []
     ids: dict[str, int] = {}
     tools: dict[str, int] = {}
@@ -140,7 +140,7 @@ def is_devious(path: str) -> bool:
 
 
 def read_parameters(documents: Documents, lists: list[tuple[Any, Location]]) -> list[Parameter]:
-    """Return the parameters of a path and of an operation; the latter win."""
+    """Return the parameters of a path and of an operation. Operation parameters take precedence."""
     found: dict[tuple[str, str], Parameter] = {}
     for items, base in lists:
         for given in as_list(items):
@@ -182,9 +182,9 @@ def read_parameter(documents: Documents, raw: Mapping[str, Any], name: str, plac
 
 
 def settle(documents: Documents, schema: Any, base: Location, depth: int = 0) -> tuple[dict[str, Any], Location]:
-    """Return the schema that says the type of a value: what a reference, or the only alternative but null, leads to.
+    """Return the schema that defines the type of a value: resolve references, and a single alternative besides null.
 
-    Where alternatives are of several types, that is an empty schema: any text.
+    If alternatives have several types, return an empty schema: any text.
     """
     found, where = documents.resolve(schema, base)
     if not isinstance(found, dict):
@@ -200,7 +200,7 @@ def settle(documents: Documents, schema: Any, base: Location, depth: int = 0) ->
 
 
 def kind_of(schema: Mapping[str, Any]) -> str:
-    """Return the type of a schema, the first that is not null; a string where it is not said."""
+    """Return the first type of a schema that is not null; by default, string."""
     kinds = schema.get("type")
     for kind in kinds if isinstance(kinds, list) else [kinds]:
         if isinstance(kind, str) and kind != "null":

@@ -23,7 +23,7 @@ TRUTH = {"true": True, "false": False}
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """Parameter of an operation. ``kind`` is the first type of its schema, ``items`` that of the items of an array."""
+    """Parameter of an operation. ``kind`` is the first type of its schema, ``items`` the type of an array's items."""
 
     name: str
     place: Place
@@ -46,12 +46,12 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 def default_style(place: str) -> str:
-    """Return the style of parameters of a place, where the description gives none."""
+    """Return the default style of parameters of a place."""
     return _STYLES.get(place, "form")
 
 
 def variable_of(name: str) -> str:
-    """Return a name as that of a variable of a URI template (RFC 6570, section 2.3)."""
+    """Convert a name to a variable name of a URI template (RFC 6570, section 2.3)."""
     safe = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
     return percent_encode(name, safe)
 
@@ -68,12 +68,12 @@ def decoded(parameter: Parameter, text: str) -> str:
 
 
 def read_value(parameter: Parameter, texts: Iterable[str]) -> Any:
-    """Return the value of a parameter from percent-encoded texts, one for each time that it is in the URI.
+    """Return the value of a parameter from percent-encoded texts, one for each occurrence in the URI.
 
     Lists are separated by commas, or repeated; objects are ``name,value,…``, or JSON.
 
     Raises:
-        InvalidParams: it is not of the type that the description gives.
+        InvalidParams: the value does not have the type in the description.
     """
     given = list(texts)
     kind = parameter.kind
@@ -179,7 +179,7 @@ def query_pairs(parameter: Parameter, value: Any) -> list[tuple[str, str]]:
             return [(percent_encode(str(key), UNRESERVED), encoded(one)) for key, one in value.items()]
         return [(name, ",".join(encoded(part) for part in flat(value)))]
     if isinstance(value, list):
-        if parameter.style == "deepObject":  # OpenAPI leaves it open; this is how servers of such APIs read lists
+        if parameter.style == "deepObject":  # OpenAPI does not define this; most servers parse lists this way
             return [(f"{name}[]", encoded(one)) for one in value]
         if parameter.explode and parameter.style == "form":
             return [(name, encoded(one)) for one in value]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from carrel.errors import InvalidParams, ResourceError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY
+from carrel.sources.content.text import decode as detect
+from carrel.sources.content.text import describe_encoding
 from carrel.sources.documents.query import QUERIES
 from carrel.sources.openapi.api import API, next_link
 from carrel.sources.openapi.documentation import describe_operation, overview
@@ -31,7 +34,7 @@ __all__ = ["Resources", "contents_of"]
 
 MARKDOWN, SCHEMA = "text/markdown", "application/schema+json"
 NEXT = "carrel/next"
-#: The longest description that is given whole, in characters.
+#: Maximum length of a description that is returned whole, in characters.
 MAX_DESCRIPTION = 4 * 1024 * 1024
 
 
@@ -74,7 +77,7 @@ class Resources:
         root = Resource(uri, title, mime_type=DIRECTORY)
         templates = {template_of(self._live, one): one for one in api.readable.values()}
         self._by_template = {template: one for template, one in templates.items() if "{" in template}
-        # Without variables, it is one resource; without the credentials that it requires, there is none.
+        # Without variables, it is a single resource; without the required credentials, it is not offered.
         fixed = [
             Resource(place, one.id, title=one.title, description=f"GET {one.path}")
             for place, one in templates.items()
@@ -132,9 +135,9 @@ class Resources:
         raise InvalidParams(f"Invalid params: the template has no variable {variable[:200]!r}", parameter="argument")
 
     def may_be_document(self, uri: str) -> bool:
-        """Return whether ``page`` and ``view`` in the query of a URI ask for the text of a response.
+        """Return whether ``page`` and ``view`` in the query of a URI request the text of a response.
 
-        Not where they are parameters of the operation itself, or where the URI has others.
+        False if they are parameters of the operation itself, or if the URI has other parameters.
         """
         path, _, query = uri.removeprefix(self._live).partition("?")
         if not self.is_live(uri) or (query and query.partition("=")[0] not in QUERIES):
@@ -149,7 +152,7 @@ class Resources:
         """Return the contents of a resource.
 
         Raises:
-            ResourceNotFound: there is none.
+            ResourceNotFound: the resource does not exist.
             InvalidParams: a parameter is missing, or not of its type.
         """
         api = self._api
@@ -203,7 +206,7 @@ class Resources:
         try:
             url, response = await self._api.request(operation, {**values, **read_query(operation, query)})
         except ResourceError as error:
-            error.uri = uri  # not that of the API, which may be inside a network
+            error.uri = uri  # hide the URI of the API, which may be on an internal network
             raise
         self._api.check(uri, response)
         meta = {}
@@ -213,10 +216,12 @@ class Resources:
         return contents_of(uri, response, meta)
 
 
-def contents_of(uri: str, response: Response, meta: dict[str, str] | None = None) -> ResourceContents:
+def contents_of(uri: str, response: Response, meta: dict[str, Any] | None = None) -> ResourceContents:
     """Return the body of a response as text or as bytes, by its media type."""
     kind, charset = read_type(response.headers.get("content-type", ""))
     text = decode(response.body, charset) if is_textual(kind) else None
+    if text is None and is_textual(kind) and (found := detect(response.body)) is not None:
+        text, meta = found.text, (meta or {}) | describe_encoding(found.encoding)
     if text is None or (kind == "" and "\0" in text):
         return BlobResourceContents(uri, response.body, mime_type=kind or None, meta=meta or None)
     return TextResourceContents(uri, text, mime_type=kind or None, meta=meta or None)

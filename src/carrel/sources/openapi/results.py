@@ -1,7 +1,7 @@
-"""Output schemas of GET operations: what a description says of an object in the response, read leniently.
+"""Output schemas of GET operations: a lenient version of the described schema of the response.
 
-Descriptions are seldom exact: values are null that should not be, members are missing, enumerations grow. A client
-refuses a result that does not fit its schema, so that the schema has types and names, and nothing that forbids:
+Descriptions are seldom exact: values are null unexpectedly, members are missing, enumerations grow. A client rejects a
+result that does not match its schema, so the schema contains types and names, and no constraints:
 
     {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer", "minimum": 1}}}
     ->  {"type": "object", "properties": {"id": {"type": ["integer", "null"]}}}
@@ -17,14 +17,16 @@ from carrel.sources.openapi.schemas import Bundler
 
 __all__ = ["result_schema"]
 
-#: Values of all kinds in an output schema; what is beyond is open.
+#: Values of all kinds in an output schema; further values are unrestricted.
 MAX_VALUES = 1000
 WORDS = ("title", "description", "$ref")
 TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 
 
 def result_schema(documents: Documents, operation: Operation) -> dict[str, Any] | None:
-    """Return the schema of the response of a GET operation; None where it is not always one kind of JSON object."""
+    """Return the schema of the response of a GET operation; None if the response is not always the same kind of JSON
+    object.
+    """
     responses = operation.raw.get("responses")
     if operation.method != "get" or not isinstance(responses, dict):
         return None
@@ -49,7 +51,7 @@ def result_schema(documents: Documents, operation: Operation) -> dict[str, Any] 
 
 
 def lenient(schema: Any) -> dict[str, Any]:
-    """Return a schema without what forbids anything but other types."""
+    """Return a schema with nullable types and names, and without other constraints."""
     if not isinstance(schema, dict):
         return {}
     found: dict[str, Any] = {word: schema[word] for word in WORDS if isinstance(schema.get(word), str)}

@@ -31,7 +31,7 @@ class _Node:
 
 
 class Routes:
-    """Tree of the paths of operations. Literal segments have precedence over those with variables."""
+    """Tree of the paths of operations. Literal segments take precedence over segments with variables."""
 
     def __init__(self) -> None:
         self._root = _Node()
@@ -58,7 +58,7 @@ class Routes:
             node.operation = operation
 
     def find(self, path: str) -> tuple[Operation, dict[str, str]] | None:
-        """Return the operation of a percent-encoded path, and its variables, percent-encoded; None if there is none."""
+        """Return the operation of a percent-encoded path, and its variables, percent-encoded, or None."""
         return self._find(self._root, path[1:].split("/"), 0)
 
     def _find(self, node: _Node, segments: list[str], at: int) -> tuple[Operation, dict[str, str]] | None:
@@ -92,7 +92,7 @@ def read_query(operation: Operation, query: str) -> dict[tuple[str, str], Any]:
     """Return the query parameters of a URI by place and name.
 
     Raises:
-        InvalidParams: there is no such parameter, one is missing, or is not of its type.
+        InvalidParams: a parameter is unknown, missing, or does not have its type.
     """
     texts: dict[str, list[str]] = {}
     for pair in query.split("&") if query else ():

@@ -1,6 +1,6 @@
 """JSON Schemas (2020-12) of the arguments of operations, self-contained and bounded.
 
-Schemas of OpenAPI 3.1 are JSON Schema; those of 3.0 are a dialect of it, which is translated.
+OpenAPI 3.1 schemas are JSON Schema; OpenAPI 3.0 schemas are a dialect, which is translated.
 https://spec.openapis.org/oas/v3.0.4.html#schema-object
 """
 
@@ -15,7 +15,7 @@ from carrel.sources.openapi.operations import Operation
 
 __all__ = ["BODY", "Body", "Bundler", "arguments_schema", "body_of", "property_of"]
 
-#: Values of all kinds in the schema of a tool; what is beyond is open. A model has to read it.
+#: Values of all kinds in the schema of a tool, which a model has to read; further values are unrestricted.
 MAX_VALUES = 4000
 MAX_DEPTH = 60
 BODY = "body"
@@ -41,7 +41,7 @@ _DROPPED = (
 
 
 class Bundler:
-    """Copies schemas with all that they refer to in ``definitions``."""
+    """Copies schemas. The schemas that they refer to are copied to ``definitions``."""
 
     def __init__(self, documents: Documents, *, request: bool = True, most: int = MAX_VALUES) -> None:
         self.definitions: dict[str, Any] = {}
@@ -96,7 +96,7 @@ class Bundler:
         return {"anyOf": [found, {"type": "null"}]} if schema.get("nullable") is True else found
 
     def _translate(self, schema: Mapping[str, Any], found: dict[str, Any], base: Location) -> dict[str, Any]:
-        """Translate the words of OpenAPI 3.0 that JSON Schema does not have."""
+        """Translate OpenAPI 3.0 keywords that JSON Schema does not have."""
         if schema.get("nullable") is True:
             if isinstance(found.get("type"), str):
                 found["type"] = [found["type"], "null"]
@@ -139,7 +139,7 @@ def body_of(documents: Documents, operation: Operation) -> Body | None:
 
 
 def body_schema(bundler: Bundler, documents: Documents, kind: str, schema: Any, base: Location) -> Any:
-    """Return the schema of a body; files of a form are arguments of their own kind."""
+    """Return the schema of a body; files of a form are arguments with a special schema."""
     found, where = documents.resolve(schema, base)
     properties = found.get("properties") if isinstance(found, dict) else None
     if kind.partition(";")[0].strip().lower() != MULTIPART or not isinstance(properties, dict):

@@ -177,14 +177,14 @@ class OpenAPISource(Provider):
         return page_after(self._ready()[0].directory(uri), request, f"openapi entries {uri}")
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return documentation, or what a GET operation answers.
+        """Return documentation, or the response of a GET operation.
 
         Raises:
-            ResourceNotFound: there is no such operation, or the API says that there is nothing.
+            ResourceNotFound: the operation does not exist, or the API responds that the resource does not exist.
             InvalidParams: a parameter is missing, or not of its type.
         """
         resources = self._ready()[0]
-        loaded: dict[str, Original] = {}  # the API is asked once
+        loaded: dict[str, Original] = {}  # send one request to the API
 
         async def load(document: str, request: Request, limit: int, known: Callable[[Hashable], bool]) -> Original:
             if document not in loaded:
@@ -294,7 +294,8 @@ class OpenAPISource(Provider):
             except MCPError:
                 continue
             self._versions[uri] = digest, number + (digest != last)
-        # A subscription that is new is no change: its first number is 0, as that of a resource that was not asked for.
+        # A new subscription is not a change: its first number is 0, like the number of a resource that was not
+        # requested.
         known = dict.fromkeys(self._known(resources), 0)
         return {**known, **{uri: number for uri, (_, number) in self._versions.items() if uri in interest.uris}}
 

@@ -134,7 +134,7 @@ class Tools:
         return result
 
     def _result_validator(self, operation: Operation) -> Validator | None:
-        """Return the validator of the results of an operation, with their schema; None where there is none."""
+        """Return the validator of an operation's results, with their schema, or None if it has no output schema."""
         if operation.tool not in self._results:
             schema = result_schema(self._api.documents, operation)
             try:
@@ -156,7 +156,7 @@ def is_offered(operation: Operation, options: OpenAPIOptions) -> bool:
 
 
 def hints(operation: Operation) -> ToolAnnotations:
-    """Return what the method of an operation says about it (RFC 9110, section 9.2)."""
+    """Return the tool annotations implied by the HTTP method of an operation (RFC 9110, section 9.2)."""
     method = operation.method
     return ToolAnnotations(
         read_only_hint=operation.reads,

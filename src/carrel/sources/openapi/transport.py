@@ -29,7 +29,7 @@ class Transport(Protocol):
         """Send a request and return the response; redirects are responses like others.
 
         Raises:
-            ResourceError: there is no response, or it is too large; the error has no query in it.
+            ResourceError: no response arrived, or it is too large. The error does not contain the query.
             RequestTimeout: it does not come in time.
         """
         ...

@@ -31,13 +31,14 @@ MAX_FORMS = 8
 class Shot:
     """Pixels of a place as they were at a ``time``, with the pictures made of them.
 
-    ``end`` is the timer of when the next may be taken, and this one is forgotten.
+    At ``expires``, a time of the event loop, the timer ``end`` drops them, and the next picture may be taken.
     """
 
-    def __init__(self, pixels: Pixels, end: asyncio.TimerHandle) -> None:
+    def __init__(self, pixels: Pixels, expires: float, end: asyncio.Handle) -> None:
         self.pixels = pixels
         self.time = datetime.now(UTC)
-        self.end = end
+        self.expires = expires
+        self.end = end  # of uvloop, it does not know its time if that is now
         self._pictures: dict[Form, Picture] = {}
 
     def picture(self, form: Form) -> Picture:
@@ -51,7 +52,7 @@ class Shot:
 
 
 class Camera:
-    """Takes pictures when they are asked for, keeps each until the next may be taken, and logs that it did."""
+    """Take pictures on request, cache each until the next may be taken, and log each picture."""
 
     def __init__(self, scope: Scope, options: ScreenOptions) -> None:
         self._scope = scope
@@ -87,7 +88,7 @@ class Camera:
             raise
 
     async def stop(self) -> None:
-        """Wait for what is under way, and forget all pictures."""
+        """Wait for running captures, and clear the cached pictures."""
         await self._workers.stop()
         for shot in self._shots.values():
             shot.end.cancel()
@@ -98,7 +99,7 @@ class Camera:
         return await self._workers.run(client, function, *arguments)
 
     async def areas(self, client: str) -> dict[str, Area]:
-        """Return what there is to be seen now, by its URI.
+        """Return the areas that are currently visible, by URI.
 
         Raises:
             ProviderUnavailable: the display cannot be reached.
@@ -132,7 +133,7 @@ class Camera:
         if taken is None:
             return None
         pixels, total = taken
-        shot = self._shots[uri] = Shot(pixels, loop.call_at(expires, self._shots.pop, uri, None))
+        shot = self._shots[uri] = Shot(pixels, expires, loop.call_at(expires, self._shots.pop, uri, None))
         if self._sums.get(uri, total) != total:
             self._changes[uri] = self._changes.get(uri, 0) + 1
         self._sums[uri] = total
@@ -144,12 +145,12 @@ class Camera:
 
     def _grab(self, uri: str) -> tuple[Pixels, int] | None:
         assert self._desktop is not None
-        area = self._scope.areas(self._desktop).get(uri)  # what is not listed is not shared, whatever its id
+        area = self._scope.areas(self._desktop).get(uri)  # an area that is not listed is not shared
         pixels = None if area is None else self._desktop.grab(area)
         return None if pixels is None else (pixels, crc32(pixels.data))
 
     async def changes(self, uris: Collection[str]) -> Mapping[str, int]:
-        """Return how often each place was seen to have changed; pictures are taken of those in ``uris``.
+        """Return the number of observed changes of each place. Take pictures of the places in ``uris``.
 
         Raises:
             ProviderUnavailable: the display cannot be reached.

@@ -1,7 +1,7 @@
-"""Desktop: the monitors and windows of one display, and their pixels, whatever the platform.
+"""Desktop: cross-platform interface to the monitors and windows of one display, and their pixels.
 
-``X11Desktop`` is that of Linux and other Unix systems, ``NativeDesktop`` that of Windows and macOS. Both block, and may
-be called from any thread.
+``X11Desktop`` is for Linux and other Unix systems, ``NativeDesktop`` for Windows and macOS. Both block, and are
+thread-safe.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Area(NamedTuple):
 
 
 class Pixels(NamedTuple):
-    """Pixels in rows from the top, of four bytes each: blue, green, red, and one without a meaning."""
+    """Pixels in rows from the top, of four bytes each: blue, green, red, and an unused byte."""
 
     width: int
     height: int

@@ -34,7 +34,7 @@ class Picture(NamedTuple):
 
 
 def read_form(query: str, default: Form) -> Form:
-    """Return the form that the query of a URI asks for, ``width=800&format=webp``.
+    """Parse the query of a URI, ``width=800&format=webp``.
 
     Raises:
         InvalidParams: it has something else in it.
@@ -83,7 +83,7 @@ def encode(pixels: Pixels, form: Form) -> Picture:
 
 
 def fitting(pixels: Pixels, form: Form, limit: int) -> int | None:
-    """Return a width at which the picture has at most ``limit`` bytes; None if not even one pixel has."""
+    """Return a width at which the picture has at most ``limit`` bytes; None if even a one-pixel picture has more."""
     width = min(form.width or pixels.width, pixels.width)
     while width > 1:
         width = max(1, width * 2 // 3)

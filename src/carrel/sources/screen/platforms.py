@@ -1,4 +1,4 @@
-"""Desktop of this platform: that of X11, Windows or macOS; under Wayland there is none."""
+"""Desktop of this platform: X11, Windows or macOS. Wayland is not supported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def open_desktop(number: int | None) -> Desktop:
     """Return the desktop, checking that Pillow is installed.
 
     Raises:
-        ConfigError: there is none, or a package is missing.
+        ConfigError: the desktop is not available, or a package is missing.
     """
     try:
         import PIL  # noqa: F401
@@ -30,7 +30,7 @@ def desktop_of(number: int | None) -> Desktop:
     """Return the X display of a number, or the user's desktop if it is None.
 
     Raises:
-        ConfigError: there is none, or a package is missing; the message says what to do.
+        ConfigError: the desktop is not available, or a package is missing. The message explains how to fix it.
     """
     if sys.platform in ("win32", "darwin"):
         if number is not None:

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from carrel.errors import ConfigError
+from carrel.sources.alias import base_of
 from carrel.sources.screen.desktop import Area, Desktop
 
 __all__ = ["Scope", "read_target"]
@@ -13,7 +14,7 @@ __all__ = ["Scope", "read_target"]
 TARGET = re.compile(
     r"screen:(?:"
     r":(?P<display>\d{1,5})"
-    r"|//(?:localhost(?::(?P<port>\d{1,5}))?)?(?P<path>/(?:display(?:/\d{1,3})?|windows))?/?"
+    r"|//(?:localhost(?::(?P<port>\d{1,5}))?)?(?P<path>/(?:display(?:/\d{1,3}|[1-9]\d{0,2})?|windows))?/?"
     r")?",
     re.ASCII | re.IGNORECASE,
 )
@@ -22,7 +23,7 @@ TARGET = re.compile(
 class Scope(NamedTuple):
     """Places that are shared: a display with its monitors, one monitor, or the windows of a display.
 
-    ``number`` is that of the X display, None for the user's own.
+    ``number`` is the number of the X display, or None for the user's display.
     """
 
     uri: str
@@ -31,7 +32,7 @@ class Scope(NamedTuple):
     monitor: int | None = None
 
     def areas(self, desktop: Desktop) -> dict[str, Area]:
-        """Return what there is to be seen now, by its URI, in the order of URIs. It blocks.
+        """Return the areas that are currently visible, by URI, sorted by URI. It blocks.
 
         Raises:
             DesktopUnavailable: the display cannot be reached.
@@ -51,12 +52,12 @@ class Scope(NamedTuple):
         return f"{self.uri}{inside}{{?width,format}}"
 
 
-def read_target(target: str) -> Scope:
-    """Return the scope that a URL names.
+def read_target(target: str, alias: str | None = None) -> Scope:
+    """Parse a URL into a scope. If there is an alias, the URIs begin with it.
 
     ``screen:`` and ``screen://localhost/display`` are the display of the user, ``screen::1`` and
-    ``screen://localhost:1/display`` the X display ``:1``; ``…/display/0`` is its first monitor alone, and ``…/windows``
-    are its windows.
+    ``screen://localhost:1/display`` the X display ``:1``; ``…/display/0`` is its first monitor alone, ``…/display1``
+    too, and ``…/windows`` are its windows.
 
     Raises:
         ConfigError: it names something else.
@@ -69,7 +70,11 @@ def read_target(target: str) -> Scope:
         )
     text = found["display"] or found["port"]
     number = None if text is None else int(text)
-    _, kind, *monitors = (found["path"] or "/display").lower().split("/")
-    end = f"/{int(monitors[0])}" if monitors else ""
+    path = (found["path"] or "/display").lower()
+    kind, _, digits = path[1:].partition("/")
+    monitor = int(digits) if digits else None
+    if kind not in ("display", "windows"):
+        monitor = int(kind.removeprefix("display")) - 1
+    end = f"/{monitor}" if digits else ""
     uri = f"screen://localhost{'' if number is None else f':{number}'}/{kind}{end}"
-    return Scope(uri, number, kind == "windows", int(monitors[0]) if monitors else None)
+    return Scope(base_of("screen", alias) if alias else uri, number, kind == "windows", monitor)

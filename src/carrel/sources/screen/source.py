@@ -1,7 +1,7 @@
 """Screen source: pictures of a display, its monitors or its windows, under ``screen:`` URIs.
 
-``scope`` says what is shared, ``desktop`` what there is on each platform, ``camera`` when pictures are taken, and
-``picture`` makes files of them.
+``scope`` defines the shared places, ``desktop`` lists monitors and windows on each platform, ``camera`` takes pictures
+and limits their rate, and ``picture`` encodes them as files.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ScreenSource(Provider):
     """Provider of pictures of a display and its monitors, of one monitor, or of the windows of a display.
 
     Raises:
-        ConfigError: the target is none of these.
+        ConfigError: the target is not a display, a monitor or the windows of a display.
     """
 
     options = ScreenOptions
@@ -54,7 +54,7 @@ class ScreenSource(Provider):
     prompt_names = frozenset[str]()
 
     def __init__(self, target: str, options: ScreenOptions = ScreenOptions()) -> None:  # noqa: B008
-        self._scope = read_target(target)
+        self._scope = read_target(target, options.alias)
         self.name = self.uri = self._scope.uri
         self.prefixes = (self.uri,)
         self._options = options
@@ -91,7 +91,7 @@ class ScreenSource(Provider):
         kind = "Window" if self._scope.windows else "Display" if whole else "Monitor"
         return Resource(
             uri,
-            name if name and self._scope.windows else uri.partition("://")[2].partition("/")[2],
+            name if name and self._scope.windows else uri.partition("://")[2].partition("/")[2] or uri,
             title=f"{kind} {name}".strip(),
             description=f"{area.width} × {area.height} pixels at {area.left}, {area.top}",
             mime_type=f"image/{self._form.format}",
@@ -136,7 +136,7 @@ class ScreenSource(Provider):
             mime_type=picture.mime_type,
             meta={"carrel/captured": shot.time.isoformat(), "carrel/pixels": [picture.width, picture.height]},
         )
-        fresh = max(0.0, shot.end.when() - asyncio.get_running_loop().time())
+        fresh = max(0.0, shot.expires - asyncio.get_running_loop().time())
         return ReadResourceResult(contents=[contents], ttl_ms=int(fresh * 1000))
 
     async def _too_large(self, uri: str, shot: Shot, form: Form, client: str) -> ResourceTooLarge:
@@ -203,7 +203,7 @@ class ScreenSource(Provider):
 
         async def follow() -> None:
             async for batch in poll(lambda: self._stamps(interest), self._options.poll_seconds, owner=self.uri):
-                queue.put_nowait([one for change in batch for one in spread(change, interest.uris)])
+                queue.put_nowait(batch)
 
         task = asyncio.create_task(follow())
         task.add_done_callback(lambda _: queue.put_nowait(None))
@@ -219,11 +219,6 @@ class ScreenSource(Provider):
             self._watches.discard(task)
 
     async def _stamps(self, interest: Interest) -> Mapping[str, Hashable]:
-        """Return what differs when a place has changed; only those of interest are looked at."""
+        """Return stamps that change when a place changes. Only places of interest are checked."""
         changes = await self._camera.changes({uri.partition("?")[0] for uri in interest.uris})
         return {self.uri: tuple(changes), **changes} if self._scope.windows else changes
-
-
-def spread(change: Change, uris: Collection[str]) -> list[Change]:
-    """Return a change of a place, and the changes of its pictures in other forms that are subscribed to."""
-    return [change, *(Change(change.kind, uri) for uri in uris if uri.startswith(f"{change.uri}?"))]

@@ -1,7 +1,6 @@
-"""Desktop of X11, by xcffib: monitors by RandR, windows by EWMH.
+"""X11 desktop, with xcffib: monitors from RandR, windows from EWMH.
 
-Each call has a connection of its own, so that nothing is left over from a display that has gone, and none is shared
-between threads.
+Each call opens a separate connection, so that no state remains from a closed display, and threads share no connection.
 
 https://specifications.freedesktop.org/wm-spec/latest/
 """
@@ -36,7 +35,7 @@ MASKS = (0xFF0000, 0x00FF00, 0x0000FF)
 
 
 class X11Desktop:
-    """X display of a name such as ``:1``; that of DISPLAY if it is None."""
+    """X display with a name such as ``:1``, or the display in DISPLAY if the name is None."""
 
     def __init__(self, display: str | None) -> None:
         self._display = display
@@ -75,15 +74,15 @@ class X11Desktop:
             return whole, areas or [whole]
 
     def windows(self) -> list[Area]:
-        """Return the windows that a window manager lists, or those at the top where there is none; shown ones only."""
+        """Return the visible windows that the window manager lists, or visible top-level windows without one."""
         with self._connection() as connection:
             return [area for id in top_windows(connection) if (area := described(connection, id)) is not None]
 
     def grab(self, area: Area) -> Pixels | None:
         """Return the pixels of an area; None for a window that is not shown any more.
 
-        Pixels of a window that are not on the display are left out. Without a compositor, those that others cover are
-        theirs.
+        Pixels of a window outside the display are omitted. Without a compositor, covered pixels show the covering
+        window.
         """
         with self._connection() as connection:
             screen = root_of(connection)
@@ -153,7 +152,7 @@ def visible_part(connection: Any, root: int, id: int) -> tuple[int, int, int, in
 def image_of(connection: Any, drawable: int, left: int, top: int, width: int, height: int) -> Pixels:
     shape = xcffib.xproto.ImageFormat.ZPixmap
     asked = connection.core.GetImage(shape, drawable, left, top, width, height, PLANES)
-    # Its own reply() makes a list of the bytes, one by one. This is what it is made from, with a header of 32 bytes.
+    # xcffib's reply() converts the bytes to a list one by one. Use the raw reply, which has a header of 32 bytes.
     answer = connection.wait_for_reply(asked.sequence).buf
     header = bytes(answer[0:HEADER])
     check_layout(connection, header[1], int.from_bytes(header[8:12], sys.byteorder))
@@ -161,7 +160,7 @@ def image_of(connection: Any, drawable: int, left: int, top: int, width: int, he
 
 
 def check_layout(connection: Any, depth: int, visual: int) -> None:
-    """Check that pixels are blue, green, red and a byte without a meaning.
+    """Check that pixels are blue, green, red and an unused byte.
 
     Raises:
         DesktopUnavailable: they are not.

@@ -1,9 +1,9 @@
 """Discovery of Agent Skills in a folder: its skill directories, their files, frontmatter and manifests.
 
 A directory is a skill if it has a SKILL.md whose frontmatter names it. Skills may be nested in directories, and in one
-another. The folder may be a skill itself. What a shared folder excludes (hidden files, what git ignores, links that
-lead out) is no part of a skill either; nor is what is reached only by a link to a directory, because its files are
-listed at their own path.
+another. The folder may be a skill itself. Files that a shared folder excludes (hidden files, files that git ignores,
+links that lead out of the folder) are not part of a skill. Neither are files that are reached only by a link to a
+directory, because they are listed at their real path.
 
 https://agentskills.io/specification
 """
@@ -67,7 +67,7 @@ class SkillFolder(SharedFolder):
     def __init__(self, path: str | os.PathLike[str], options: SkillsOptions) -> None:
         super().__init__(path, options)
         self.name = ""
-        """The name of the folder as a skill, if it is one itself; else empty."""
+        """The name of the folder if it is a skill itself; otherwise empty."""
         self._heads: dict[Key, dict[str, Any] | str] = {}  # frontmatter, or the error in it
         self._digests: dict[Key, str] = {}
 
@@ -118,7 +118,7 @@ class SkillFolder(SharedFolder):
     def _has(self, visit: Visit, name: str, *, is_directory: bool = True) -> bool:
         return self.tree.has(visit, name, is_directory=is_directory, work=Work())
 
-    # What is a skill
+    # Detection of skills
 
     def skill_at(self, parts: Parts, work: Work | None = None) -> dict[str, Any] | None:
         """Return the frontmatter of the skill in a directory; None if it is no valid skill; the reason is logged once.
@@ -179,14 +179,14 @@ class SkillFolder(SharedFolder):
     def _complain(self, parts: Parts, problem: str) -> None:
         self.tree.notices.warn(parts, f"is not served as a skill: {problem}")
 
-    # What belongs to skills
+    # Files of skills
 
     def walk(
         self, after: Position = START, work: Work | None = None, within: Parts = ()
     ) -> Generator[Stop, None, None]:
-        """Visit the directories of skills after a position, in order, limited to those in ``within``.
+        """Visit the directories of skills after a position, in order, limited to the directories in ``within``.
 
-        When the work limit is reached the walk ends, and ``work.position`` is where to resume.
+        When the work limit is reached, the walk ends, and ``work.position`` is the position to resume from.
 
         Raises:
             OSError: the process can open no more files.

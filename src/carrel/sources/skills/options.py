@@ -8,4 +8,4 @@ __all__ = ["SkillsOptions"]
 
 
 class SkillsOptions(FolderOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of a folder of skills: what of it is shared."""
+    """Options of a folder of skills: which files are shared."""

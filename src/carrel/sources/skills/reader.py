@@ -1,7 +1,7 @@
 """Reader of skills: every file of a skill under ``skill://``, byte for byte, and the manifests of skills.
 
-``skills.folder`` decides what is a skill, and what belongs to it. Caches hold only data of unchanged files and
-directories, so that responses always match the disk.
+``skills.folder`` finds skills and their files. Caches hold only data of unchanged files and directories, so that
+responses always match the disk.
 
 https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
 """
@@ -45,7 +45,7 @@ LOOKUP = 50.0  # microseconds of work to open a directory
 
 
 class SkillsReader(Reader[SkillFolder]):
-    """Reader of folders of skills. If several have the same top-level name, the first folder wins."""
+    """Reader of folders of skills. If several have the same top-level name, the first folder takes precedence."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,8 +80,8 @@ class SkillsReader(Reader[SkillFolder]):
         """Resolve a URI to a folder and a path in it, whether or not the file exists.
 
         Raises:
-            ResourceNotFound: there is no such folder.
-            InvalidParams: the URI cannot be the one of a file.
+            ResourceNotFound: the folder does not exist.
+            InvalidParams: the URI cannot be the URI of a file.
         """
         authority, slash, path = uri.removeprefix(SCHEME).removesuffix("/").partition("/")
         home = self._find_homes().get(authority) if uri.startswith(SCHEME) and "?" not in uri else None
@@ -91,10 +91,12 @@ class SkillsReader(Reader[SkillFolder]):
         if not slash:
             return folder, top
         try:
-            # The rules for names in paths are those of files, except that there is no drive.
+            # Paths have the same rules for names as ``file:`` URIs, except that there is no drive.
             parts = tuple(file_path(f"file:///{path}", windows=False).split("/")[1:])
         except UriError as error:
-            raise InvalidParams(f"Invalid params: uri: {error}", {"uri": uri[:1000]}, parameter="uri") from None
+            raise InvalidParams(
+                f"Invalid params: uri: {error}", {"uri": uri[:1000], "reason": "invalid"}, parameter="uri"
+            ) from None
         if "" in parts or (os.name == "nt" and ":" in "".join(parts)):
             raise ResourceNotFound(uri)
         return folder, top + parts
@@ -115,7 +117,7 @@ class SkillsReader(Reader[SkillFolder]):
     # Skills
 
     def list_skills(self, cursor: str | None, limit: int) -> Page[Skill]:
-        """Return a page of up to ``limit`` skills, sorted by path, nested skills after those that contain them.
+        """Return a page of up to ``limit`` skills, sorted by path, with each skill before its nested skills.
 
         Raises:
             InvalidCursor: the cursor was not issued for these folders.
@@ -143,11 +145,11 @@ class SkillsReader(Reader[SkillFolder]):
         return Page(found)
 
     def get_skill(self, uri: str) -> Skill:
-        """Return the skill with this URI, that of its SKILL.md.
+        """Return the skill whose SKILL.md has this URI.
 
         Raises:
-            ResourceNotFound: there is no such skill.
-            InvalidParams: the URI cannot be the one of a file.
+            ResourceNotFound: the skill does not exist.
+            InvalidParams: the URI cannot be the URI of a file.
         """
         folder, parts = self.locate(uri)
         skill = None
@@ -174,7 +176,7 @@ class SkillsReader(Reader[SkillFolder]):
     # Lists
 
     def list_resources(self, cursor: str | None, limit: int) -> Page[Resource]:
-        """Return a page of the files of all skills, those of a directory before those of its subdirectories.
+        """Return a page of the files of all skills. Files of a directory come before files of its subdirectories.
 
         Raises:
             InvalidCursor: the cursor was not issued for these folders.
@@ -268,7 +270,7 @@ class SkillsReader(Reader[SkillFolder]):
         return write_cursor(position, f"{listing} {folder.path}")
 
     def _read_cursor(self, cursor: str | None, listing: str) -> tuple[int, Position]:
-        """Return the index of the folder in which a list goes on, and the position in it."""
+        """Return the index of the folder in which a list continues, and the position in it."""
         if cursor is None:
             return 0, START
         for index, folder in enumerate(self.folders):
@@ -289,7 +291,7 @@ class SkillsReader(Reader[SkillFolder]):
             ResourceNotFound: there is no such file in a skill.
             ResourceForbidden: it is not shared, or may not be read.
             ResourceTooLarge: it is larger than a skill may be.
-            InvalidParams: the URI cannot be the one of a file.
+            InvalidParams: the URI cannot be the URI of a file.
         """
         folder, parts = self.locate(uri)
         try:

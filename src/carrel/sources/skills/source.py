@@ -57,11 +57,11 @@ class SkillsSource(FolderSource[SkillsReader]):
     # Skills
 
     async def list_skills(self, request: Request) -> Page[Skill]:
-        """Return a page of the skills, sorted by path, nested skills after those that contain them."""
+        """Return a page of the skills, sorted by path, with each skill before its nested skills."""
         return await self._run(request, lambda reader: reader.list_skills(request.cursor, max(request.limit, 1)))
 
     async def get_skill(self, uri: str, request: Request) -> Skill:
-        """Return the skill with this URI, that of its SKILL.md."""
+        """Return the skill whose SKILL.md has this URI."""
         return await self._run(request, lambda reader: reader.get_skill(uri))
 
     # Changes

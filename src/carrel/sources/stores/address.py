@@ -1,4 +1,4 @@
-"""Address of a store: what its URL says to the driver, and the URIs that clients see.
+"""Address of a store: its URL for the driver, and the URIs that clients see.
 
     s3://bucket/docs               ->  s3://bucket/docs/
     sftp://ann@files.example/srv   ->  sftp://files.example/srv/
@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
+from carrel.sources.alias import base_of
 from carrel.sources.stores.store import is_shareable
-from carrel.uri.parse import UriError, encode_path, normalize, parse, percent_decode, percent_encode
+from carrel.uri.parse import UriError, encode_path, normalize, parse, percent_decode
 
-__all__ = ["Address", "base_of", "read_address"]
+__all__ = ["Address", "read_address"]
 
 FORMS = {
     "memory": "memory://NAME",
@@ -31,7 +32,7 @@ WITH_USER = ("sftp", "webdav", "webdavs")
 
 
 class Address(NamedTuple):
-    """Where a store is. ``prefix`` begins the keys that are shared, ``base`` the URIs that clients see."""
+    """Location of a store. Shared keys begin with ``prefix``; URIs that clients see begin with ``base``."""
 
     scheme: str
     base: str
@@ -45,11 +46,11 @@ class Address(NamedTuple):
         return self.base + encode_path(key[len(self.prefix) :].split("/"))
 
     def key(self, uri: str) -> str:
-        """Return the key that a URI names, without its query.
+        """Return the key in a URI, without the query.
 
         Raises:
-            ResourceNotFound: it is not in this store.
-            InvalidParams: it cannot be the URI of an object.
+            ResourceNotFound: the URI is not in this store.
+            InvalidParams: the URI cannot be the URI of an object.
         """
         whole = uri.partition("?")[0]
         try:
@@ -75,10 +76,10 @@ class Address(NamedTuple):
 
 
 def read_address(target: str, alias: str | None = None) -> Address:
-    """Return the address that the URL of a store names.
+    """Parse the URL of a store.
 
     Raises:
-        ConfigError: it is none, with the form that it should have; the message has no password.
+        ConfigError: the URL is not valid. The message shows the expected form, and contains no password.
     """
     scheme = target.partition(":")[0].lower()
     form = FORMS[scheme]
@@ -102,12 +103,9 @@ def read_address(target: str, alias: str | None = None) -> Address:
     prefix = f"{prefix}/" if prefix else ""
     base = f"{scheme}://{host_port.lower()}/{encode_path(prefix.split('/'))}"
     name = percent_decode(host.strip("[]"))
-    return Address(scheme, base_of(scheme, alias) if alias else base, name, prefix, percent_decode(user) or None, port)
-
-
-def base_of(scheme: str, name: str) -> str:
-    """Return the base of the URIs of a store with a name of its own."""
-    return f"{scheme}://{percent_encode(name.lower(), undecodable=True)}/"
+    if alias:
+        base = f"{base_of(scheme, alias)}/"
+    return Address(scheme, base, name, prefix, percent_decode(user) or None, port)
 
 
 def split_port(text: str, form: str) -> tuple[str, int | None]:

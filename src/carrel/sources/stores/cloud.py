@@ -7,11 +7,12 @@ https://developmentseed.org/obstore/latest/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from carrel.errors import ConfigError
 from carrel.sources.stores.address import Address, read_address
+from carrel.sources.stores.index import Index
 from carrel.sources.stores.options import CloudOptions
 from carrel.sources.stores.source import StoreSource
 from carrel.sources.stores.store import (
@@ -35,17 +36,19 @@ T = TypeVar("T")
 
 THREADS = 32  # each of which waits for the network
 PAGE = 1000
+FEW = 10_000  # more objects than the pages of any server have
 CHUNK = 262_144  # bytes that are taken at a time
 
 
 class CloudStore(Store):
-    """A container of Azure or a bucket of Google. A whole level is listed to give a page of it."""
+    """Azure container or Google bucket. A page of a level requires a list of the whole level."""
 
     def __init__(self, address: Address, options: CloudOptions) -> None:
         self._address = address
         self._options = options
         self._workers = Workers(self, "carrel-cloud", THREADS, THREADS)
         self._store: Any = None
+        self._has_ends = False  # whether a list of more than one page of the server has not come to its start again
 
     def __repr__(self) -> str:
         return f"CloudStore({self._address.base!r})"
@@ -97,7 +100,49 @@ class CloudStore(Store):
     # Lists
 
     async def list(self, prefix: str, after: str = "", limit: int = PAGE) -> Listing:
-        return page_of_keys(await self._call(self._level, prefix.rpartition("/")[0]), prefix, after, limit)
+        above = prefix.rpartition("/")[0]
+        if not self._has_ends:
+            few = await self._call(self._few, above)
+            if few is not None:
+                return Index(few).level(prefix, after, limit)
+        return page_of_keys(await self._call(self._level, above), prefix, after, limit)
+
+    def _few(self, above: str) -> Sequence[Entry] | None:
+        """Return all objects below a directory if there are few; otherwise check that the server's pages differ.
+
+        obstore requests pages until the server reports the last page, and does not check that the pages differ.
+        """
+        from obstore.exceptions import InvalidPathError
+
+        found: list[Entry] = []
+        try:
+            for item in self._stream(above, "", PAGE):
+                found.append(entry_of(item))
+                if len(found) > FEW:
+                    self._has_ends = True
+                    return None
+        except InvalidPathError:  # of a key at any depth, while a list of the level may have none
+            return None
+        return found
+
+    def _stream(self, above: str, after: str, size: int) -> Iterator[Any]:
+        """Yield the entries that a server lists, in chunks of ``size``.
+
+        Raises:
+            StoreError: the server repeats a part of the list.
+        """
+        import obstore
+
+        anchor, count, renewal = "", 0, 1  # Brent's detection of cycles
+        for page in obstore.list(self._store, above or None, offset=after or None, chunk_size=size):
+            stop_if_cancelled()
+            for item in page:
+                if item["path"] == anchor:
+                    raise StoreError(f"its list has no end: the server lists {anchor[:200]!r} again")
+                count += 1
+                if count == renewal:
+                    anchor, renewal = item["path"], 2 * renewal
+                yield item
 
     def _level(self, above: str) -> Sequence[Entry]:
         import obstore
@@ -111,14 +156,12 @@ class CloudStore(Store):
         return await self._call(self._walk, prefix.rstrip("/"), after, limit)
 
     def _walk(self, above: str, after: str, limit: int) -> Listing:
-        import obstore
-
         found: list[Entry] = []
-        pages = obstore.list(self._store, above or None, offset=after or None, chunk_size=min(limit + 1, PAGE))
-        for page in pages:
-            found += [entry_of(item) for item in page if item["path"] > after]  # not every server knows offsets
-            if len(found) > limit:
-                return Listing(found[:limit], found[limit - 1].key)
+        for item in self._stream(above, after, min(limit + 1, PAGE)):
+            if item["path"] > after:  # not every server knows offsets
+                found.append(entry_of(item))
+                if len(found) > limit:
+                    return Listing(found[:limit], found[limit - 1].key)
         return Listing(found)
 
     # Objects
@@ -149,7 +192,7 @@ class CloudStore(Store):
         try:
             entry = entry_of(found.meta)
             wanted.check(entry)
-            # obstore does not compare what arrives with what was asked for.
+            # obstore does not compare the received range with the requested range.
             data = bytearray()
             for part in found.stream(CHUNK):
                 stop_if_cancelled()
@@ -173,7 +216,7 @@ def entry_of(meta: Any) -> Entry:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error: what follows is for the authors of obstore."""
+    """Return the first line of an error. The rest is for the authors of obstore."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 

@@ -18,7 +18,7 @@ class Index:
         self._keys = sorted(self._entries)
 
     def put(self, entry: Entry) -> None:
-        """Add an entry, in place of the one that has its key."""
+        """Add an entry. Replace an entry with the same key."""
         if entry.key not in self._entries:
             insort(self._keys, entry.key)
         self._entries[entry.key] = entry
@@ -27,7 +27,7 @@ class Index:
         """Remove an entry.
 
         Raises:
-            KeyError: there is none.
+            KeyError: the entry does not exist.
         """
         del self._entries[key]
         del self._keys[bisect_left(self._keys, key)]
@@ -36,7 +36,7 @@ class Index:
         """Return an entry.
 
         Raises:
-            Missing: there is none.
+            Missing: the entry does not exist.
         """
         try:
             return self._entries[key]

@@ -40,9 +40,9 @@ def templates(base: str, title: str) -> Sequence[ResourceTemplate]:
 
 
 async def complete(store: Store, prefix: str, variable: str, typed: str) -> Completion:
-    """Suggest paths that begin with what was typed, one directory at a time, or windows.
+    """Complete paths that begin with the typed text, one directory at a time, or windows.
 
-    Values are suitable for ``{+path}`` (RFC 6570): ``#``, ``?`` and what looks like a percent-escape are escaped.
+    Values are suitable for ``{+path}`` (RFC 6570): ``#``, ``?`` and text that looks like a percent-escape are escaped.
 
     Raises:
         StoreError: the directory cannot be listed.

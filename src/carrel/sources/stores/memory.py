@@ -26,11 +26,11 @@ class MemoryStore(Store):
 
     @classmethod
     def named(cls, name: str) -> MemoryStore:
-        """Return the store of this process that has a name; it is made where there is none."""
+        """Return this process's store with a name. Create it if it does not exist."""
         return cls._named.setdefault(name.lower(), cls())
 
     def put(self, key: str, data: bytes | str) -> None:
-        """Store an object, in place of the one that has its key."""
+        """Store an object. Replace an object with the same key."""
         data = data.encode() if isinstance(data, str) else data
         self._data[key] = data
         self._index.put(Entry(key, len(data), time.time(), sha256(data).hexdigest()))
@@ -39,13 +39,13 @@ class MemoryStore(Store):
         """Remove an object.
 
         Raises:
-            KeyError: there is none.
+            KeyError: the object does not exist.
         """
         self._index.remove(key)
         del self._data[key]
 
     async def open(self) -> None:
-        """Nothing is to be opened."""
+        """No-op: a store in memory needs no connection."""
 
     async def close(self) -> None:
         """Keep the objects: another source may share them."""

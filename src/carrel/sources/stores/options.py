@@ -1,6 +1,6 @@
 """Options of object stores, remote file systems and archives.
 
-This module is imported for the help of the command line, and so imports nothing that takes time.
+This module is imported for the help of the command line, so it must import quickly.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ Endpoint: TypeAlias = Annotated[
 
 
 class StoreOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of every store: its name, how much of it is read at once, and how often it is looked at for changes."""
+    """Options of every store: its name, how much of it is read at once, and the poll interval for changes."""
 
     title: Annotated[str | None, Meta(description="the name of the store in lists (default: bucket or host)")] = None
     alias: Annotated[
-        str | None, Meta(description="the name in URIs, in place of the bucket, the host or the archive")
+        str | None,
+        Meta(description="the base of URIs, as NAME, HOST/NAME or SCHEME://HOST/NAME (default: by the target)"),
     ] = None
     max_size: Annotated[
         Size, Meta(description="the largest object that is read whole; of larger ones, windows can be read")

@@ -9,6 +9,7 @@ from typing import Any
 
 from carrel.errors import ResourceError, ResourceTooLarge
 from carrel.media_types import type_of_bytes, type_of_name
+from carrel.sources.content.text import SAMPLE
 from carrel.sources.content.window import Window
 from carrel.sources.documents.documents import Original
 from carrel.sources.documents.kinds import kind_of
@@ -26,7 +27,9 @@ AHEAD = 4 * 1024 * 1024  # and at last
 
 
 class ObjectReader:
-    """Reads objects of a store. Whole ones are kept, up to ``cache_size`` bytes, and not fetched again unchanged."""
+    """Reads objects of a store. Whole objects are cached, up to ``cache_size`` bytes, and fetched again only if they
+    change.
+    """
 
     def __init__(self, store: Store, options: StoreOptions, workers: Workers) -> None:
         self._store = store
@@ -116,7 +119,7 @@ class ObjectReader:
 
     async def _window(self, key: str, uri: str, window: Window, client: str) -> Contents:
         options, known = self._options, self._cache.get(key)
-        head = await self._store.get(key, Wanted(HEAD, first=0))
+        head = await self._store.get(key, Wanted(SAMPLE, first=0))
         assert head is not None
         if known is not None and known.entry.version == head.entry.version:
             head = known
@@ -128,7 +131,7 @@ class ObjectReader:
 
 
 class Ranges:
-    """Reader at an offset, for threads: it asks the event loop for ranges of one version, and reads ahead."""
+    """Random-access reader for threads. It fetches ranges of one version in the event loop, with read-ahead."""
 
     def __init__(self, store: Store, key: str, head: Part) -> None:
         self._store = store
@@ -148,7 +151,7 @@ class Ranges:
             self._begin, self._block, self._ahead, end = offset, b"", 0, offset
         missing = offset + count - end
         if missing > 0:
-            # Where reading goes on at the end of what was read, more and more is read at a time.
+            # Sequential reads increase the size of the read-ahead.
             data = self._wait(self._fetch(end, max(missing, self._ahead)))
             self._ahead = min(max(2 * self._ahead, STEP), AHEAD)
             self._block = self._block[offset - self._begin :] + data

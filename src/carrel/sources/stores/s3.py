@@ -1,4 +1,4 @@
-"""Amazon S3, and what is compatible with it, by botocore: ``s3://BUCKET/PREFIX``.
+"""Amazon S3 and compatible servers, with botocore: ``s3://BUCKET/PREFIX``.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
 """
@@ -23,6 +23,7 @@ from carrel.sources.stores.store import (
     Store,
     StoreError,
     Wanted,
+    Wrong,
 )
 from carrel.sources.workers import Workers
 from carrel.threads import stop_if_cancelled
@@ -33,7 +34,7 @@ T = TypeVar("T")
 
 THREADS = 32  # each of which waits for the network
 PAGE = 1000  # keys; S3 gives no more at a time
-LAST = "\U0010ffff"  # sorts after all that a key may go on with
+LAST = "\U0010ffff"  # sorts after any character of a key
 ATTEMPTS = 3
 CHUNK = 1024 * 1024  # bytes that are skipped at a time
 
@@ -169,7 +170,7 @@ def loader() -> Any:
 
 
 def entry_of(key: str, found: Mapping[str, Any]) -> Entry:
-    """Return what the headers of an answer say about an object."""
+    """Parse the headers of a response into an entry."""
     total = found.get("ContentRange", "").rpartition("/")[2]
     size = int(total) if total.isdigit() else found["ContentLength"]
     return Entry(key, size, found["LastModified"].timestamp(), found.get("ETag"))
@@ -184,11 +185,11 @@ class BeyondEnd(StoreError):
 
 
 def translate(response: Mapping[str, Any]) -> StoreError:
-    """Return the error that an error response of S3 stands for."""
+    """Convert an S3 error response to a store error."""
     code = str(response.get("Error", {}).get("Code", ""))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if code == "NoSuchBucket":
-        return StoreError("there is no such bucket")
+        return Wrong("there is no such bucket")
     kinds = {304: NotModified, 403: Denied, 404: Missing, 412: Changed, 416: BeyondEnd}
     return kinds.get(status, StoreError)(f"the server answered {status} {code}")
 

@@ -1,7 +1,7 @@
-"""Files of an SSH server, by asyncssh: ``sftp://USER@HOST/PATH``.
+"""Files of an SSH server, with asyncssh: ``sftp://USER@HOST/PATH``.
 
-The protocol has no way to open a file without following links, so the server is asked for the real path first: a path
-that any link is part of is not shared.
+The protocol cannot open a file without following symbolic links. So the real path is requested first: a path that
+contains a link is not shared.
 
 https://datatracker.ietf.org/doc/html/draft-ietf-secsh-filexfer-02
 """
@@ -31,6 +31,7 @@ from carrel.sources.stores.store import (
     Store,
     StoreError,
     Wanted,
+    Wrong,
     page_of_keys,
 )
 
@@ -45,11 +46,12 @@ MAX_LEVEL = 100_000  # entries of a directory, which are put in order
 CHUNK = 1024 * 1024  # bytes that have to arrive within the timeout
 HOME = "~/"
 MAX_NAMES = 64 * 1024 * 1024  # characters of all names of a directory
+GROWING = ("size", "mtime")  # of a file that is written to
 SAME = ("uid", "gid", "permissions")  # of a file when it is looked at, and when it is open
 
 
 class SFTPStore(Store):
-    """Files below a folder of an SSH server. A connection that is lost is opened again by the next request."""
+    """Files below a folder of an SSH server. The next request reconnects if the connection is lost."""
 
     real_directories = True
 
@@ -115,16 +117,16 @@ class SFTPStore(Store):
                 **{name: value for name, value in given.items() if value is not None},
             )
         except asyncssh.HostKeyNotVerifiable:
-            raise StoreError(
+            raise Wrong(
                 f"the key of the host is not the one in {known_hosts}, or not in it; compare its fingerprint with "
                 "the one that the operator of the server names, and add it, for example by connecting once with ssh"
             ) from None
         except asyncssh.PermissionDenied:
-            raise StoreError(
+            raise Wrong(
                 "the server refuses the login: load the key into the SSH agent, or use the option identity or password"
             ) from None
         except FileNotFoundError as error:
-            raise StoreError(f"there is no file {error.filename}, which known_hosts or identity names") from None
+            raise Wrong(f"there is no file {error.filename}, which known_hosts or identity names") from None
 
     async def _find_root(self, client: SFTPClient) -> bytes:
         path = self._address.prefix.rstrip("/")
@@ -138,7 +140,7 @@ class SFTPStore(Store):
 
     @asynccontextmanager
     async def _errors(self) -> AsyncIterator[None]:
-        """Context manager that turns errors of SSH into those of stores."""
+        """Context manager that converts SSH errors to store errors."""
         import asyncssh
 
         try:
@@ -185,11 +187,11 @@ class SFTPStore(Store):
         return self._root.rstrip(b"/") + b"/" + path if path else self._root
 
     async def _check(self, client: SFTPClient, key: str) -> SFTPAttrs:
-        """Check the path of a key, and return what it is, without following links.
+        """Check the path of a key, and return its attributes, without following links.
 
         Raises:
-            Denied: a link is part of it.
-            Missing: it is spelled differently from what the server lists.
+            Denied: the path contains a link.
+            Missing: the spelling of the path differs from the server's list.
         """
         path = self._path(key)
         if path != self._root and await client.realpath(path) != path:
@@ -249,23 +251,25 @@ class SFTPStore(Store):
                 return None
             first = wanted.first or 0
             end = min(entry.size or 0, first + wanted.limit)
-            return wanted.part(await self._read(client, self._path(key), attributes, first, end), entry)
+            return wanted.part(await self._read(client, key, attributes, first, end), entry)
 
         return await self._call(read)
 
-    async def _read(self, client: SFTPClient, path: bytes, known: SFTPAttrs, first: int, end: int) -> bytes:
-        """Read bytes of a file that was looked at.
+    async def _read(self, client: SFTPClient, key: str, known: SFTPAttrs, first: int, end: int) -> bytes:
+        """Read bytes of a file whose attributes are ``known``.
 
         Raises:
-            Denied: another one, whose owner or permissions differ, has been put in its place: what a link leads to.
+            Denied: the opened file may be another file, such as the target of a link. The path is checked again
+                after opening, and the open file must match the attributes from before and after.
         """
         timeout = self._options.timeout
         async with asyncio.timeout(timeout):
-            file = await client.open(path, "rb")
+            file = await client.open(self._path(key), "rb")
         try:
             async with asyncio.timeout(timeout):
                 opened = await file.stat()
-            if any(getattr(opened, name) != getattr(known, name) for name in SAME):
+                _, again = await self._look(client, key)
+            if not is_same(known, opened, again):
                 raise Denied("it has been replaced by another file")
             parts: list[bytes] = []
             while first < end:
@@ -278,6 +282,16 @@ class SFTPStore(Store):
             return b"".join(parts)
         finally:
             await file.close()
+
+
+def is_same(before: SFTPAttrs, opened: SFTPAttrs, after: SFTPAttrs) -> bool:
+    """Return whether an open file can be the one that its path named before and after; it may have been written to."""
+    for name in SAME:
+        if not getattr(before, name) == getattr(opened, name) == getattr(after, name):
+            return False
+    return all(
+        (getattr(before, name) or 0) <= (getattr(opened, name) or 0) <= (getattr(after, name) or 0) for name in GROWING
+    )
 
 
 def entry_of(above: str, name: bytes | str, attributes: SFTPAttrs) -> Entry | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from heapq import nlargest
 
@@ -26,7 +26,7 @@ from carrel.sources.content.words import words_of
 from carrel.sources.cursor import decode, encode, page_of
 from carrel.sources.documents.documents import QUERIES, Documents, Original
 from carrel.sources.files.search import rate
-from carrel.sources.polling import poll
+from carrel.sources.polling import Unlisted, poll
 from carrel.sources.stores.address import Address
 from carrel.sources.stores.describe import describe, read_directory
 from carrel.sources.stores.lookup import complete, templates
@@ -40,6 +40,7 @@ from carrel.sources.stores.store import (
     Refused,
     Store,
     StoreError,
+    Wrong,
     is_shareable,
 )
 from carrel.sources.turns import Turns
@@ -53,12 +54,12 @@ __all__ = ["StoreSource"]
 log = Log("carrel.sources.stores")
 
 REQUESTS = 32  # at a time, of all clients
-PAGES = 20  # of a list that are looked through for one that has something shared on it
+PAGES = 20  # of a list to search for a page with a shared entry
 LEVEL = 1000  # entries of a directory that a look for changes compares
 
 
 class StoreSource(Provider):
-    """Provider of what is in a store below the prefix of its address. Nothing is ever written."""
+    """Read-only provider of the objects in a store below the prefix of its address."""
 
     options: type[StoreOptions] = StoreOptions
     naming = "give each store a name of its own by the option alias, in carrel.toml or in Python"
@@ -85,16 +86,21 @@ class StoreSource(Provider):
         """Connect, and check that the store can be listed.
 
         Raises:
-            ConfigError: it cannot, and why; or a package is missing.
+            ConfigError: the store cannot be listed, and the message gives the reason; or a package is missing.
         """
         try:
             await self._store.open()
             await self._store.list(self._address.prefix, limit=1)
         except BaseException as error:
             await self._store.close()
+            if isinstance(error, Missing):
+                raise ConfigError(f"{self.uri} cannot be listed: it does not exist ({error})") from None
+            if isinstance(error, Denied):
+                raise ConfigError(f"{self.uri} cannot be listed: the account may not do that ({error})") from None
+            if type(error) in (StoreError, Wrong):
+                is_down = not isinstance(error, Wrong)
+                raise SourceUnavailable(f"{self.uri} cannot be listed: {error}", is_down=is_down) from None
             if isinstance(error, StoreError):
-                if type(error) is StoreError:  # neither missing nor refused
-                    raise SourceUnavailable(f"{self.uri} cannot be listed: {error}") from None
                 raise ConfigError(f"{self.uri} cannot be listed: {error}") from None
             raise
         self._workers.start()
@@ -111,7 +117,7 @@ class StoreSource(Provider):
 
     @asynccontextmanager
     async def _request(self, uri: str, client: str) -> AsyncIterator[None]:
-        """Context manager of a request to the store: it waits for its turn, and its errors are those of a provider."""
+        """Context manager for a request to the store: limit concurrency, and convert errors to provider errors."""
         self._workers.check()
         async with self._turns.turn(client):
             try:
@@ -159,13 +165,13 @@ class StoreSource(Provider):
         return Page(items, None if found.after is None else encode(found.after, listing))
 
     async def _page(self, prefix: str, after: str, limit: int, *, deep: bool) -> Listing:
-        """Return a page without what is not shared: keys that have no URI, and marks of empty directories."""
+        """Return a page without keys that have no URI and without markers of empty directories: they are not shared."""
         ask = self._store.walk if deep else self._store.list
         found: list[Entry] = []
         position: str | None = after
         for _ in range(PAGES):
             assert position is not None
-            listing = await ask(prefix, position, limit - len(found))
+            listing = (await ask(prefix, position, limit - len(found))).check(position)
             if not (listing.entries or deep or after or listing.after or self._is_there(prefix)):
                 raise Missing(prefix)
             found += [entry for entry in listing.entries if self._shares(entry, prefix, deep=deep)]
@@ -175,7 +181,7 @@ class StoreSource(Provider):
         return Listing(found, position)
 
     def _is_there(self, prefix: str) -> bool:
-        """Return whether a directory in which there is nothing may be there all the same."""
+        """Return whether an empty directory may exist."""
         return self._store.real_directories or prefix == self._address.prefix
 
     def _shares(self, entry: Entry, prefix: str, *, deep: bool) -> bool:
@@ -200,7 +206,7 @@ class StoreSource(Provider):
         return key
 
     def shows(self, uri: str, request: Request) -> bool:
-        """Return whether a URI is, in its usual spelling, one that the caller sees."""
+        """Return whether the caller may see a URI, in its normalized spelling."""
         try:
             return request.visible is None or request.visible(self._address.uri(self._address.key(uri)))
         except MCPError:
@@ -332,23 +338,42 @@ class StoreSource(Provider):
             self._watches.discard(task)
 
     async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
-        """Return a stamp for each object, and for each directory that is of interest."""
+        """Return a stamp for each object, each directory, and each subscribed resource beyond ``max_objects``."""
         stamps: dict[str, Hashable] = {}
-        async for entry in self._objects():
-            stamps[self._address.uri(entry.key)] = entry.stamp
-        for uri in interest.uris:
-            if uri in stamps or "?" in uri:
-                continue
+        entries = [entry async for entry in self._objects()]
+        whole = len(entries) < self._options.max_objects
+        directories = directories_of(self._address.prefix, entries) if whole else {}
+        stamps |= {self._address.uri(entry.key): entry.stamp for entry in entries}
+        stamps |= {self._address.uri(key): Unlisted(stamp) for key, stamp in directories.items()}
+        for uri in {uri.partition("?")[0] for uri in interest.uris} - stamps.keys():
             try:
                 key = self._address.key(uri)
-                if key.endswith("/") or not key:
-                    page = await self._page(key, "", LEVEL, deep=False)
-                    stamps[uri] = tuple((entry.key, entry.stamp) for entry in page.entries)
-                else:
-                    stamps[uri] = (await self._store.head(key)).stamp
+                stamps[uri] = Unlisted(await self._stamp(key))
             except (Missing, Denied, Refused, ResourceNotFound, InvalidParams):
-                continue
+                stamps[uri] = Unlisted(None)
         return stamps
+
+    async def _stamp(self, key: str) -> Hashable:
+        if key and not key.endswith("/"):
+            return (await self._store.head(key)).stamp
+        page = await self._page(key, "", LEVEL, deep=False)
+        return tuple((entry.key, entry.stamp) for entry in page.entries)
+
+
+def directories_of(prefix: str, entries: Iterable[Entry]) -> dict[str, int]:
+    """Return the directories that objects are in, each with a hash of its objects and of the names in it."""
+    found = {prefix: 0}
+    for entry in entries:
+        name, stamp = entry.key, hash(entry)
+        while len(name) > len(prefix):
+            above = name.rstrip("/").rpartition("/")[0]
+            above = f"{above}/" if above else ""
+            known = above in found
+            found[above] = found.get(above, 0) + stamp
+            if known:
+                break
+            name, stamp = above, hash(above)
+    return found
 
 
 def key_of_cursor(cursor: str, listing: str) -> str:

@@ -1,13 +1,14 @@
 """Spelling of names on servers that ignore case: there, ``SECRET/a.txt`` is ``secret/a.txt``.
 
-Rules are by path, and whoever may not read ``secret/`` could read it as ``SECRET/``. So a name is only valid as the
-server lists it. To list the folder of everything that is read would take long, so the server is first asked for the
-name with the case of its letters swapped, and in another normalization. Most have no such file: they tell names apart.
+Access rules are by path: a caller that may not read ``secret/`` could read it as ``SECRET/``. So a name is only valid
+as the server lists it. Listing the folder for every read would be slow, so the first request is for the name with the
+case of its letters swapped, and in another Unicode normalization. Most servers are case-sensitive, and have no such
+file.
 
-    docs/a.md  is read;  DOCS/A.MD  is asked for:  not there, so the name is as it was asked for
-    DOCS/A.MD  is read;  docs/a.md  is asked for:  there as well, so the folder is listed, and has  docs/a.md  only
+    read docs/a.md;  request DOCS/A.MD:  it does not exist, so the spelling is correct
+    read DOCS/A.MD;  request docs/a.md:  it exists as well, so the folder is listed, and contains only  docs/a.md
 
-The servers that ignore case are those that take yet other names for the same: ``a.md.`` and ``A~1.MD`` on Windows.
+Servers that ignore case may accept more names for the same file: ``a.md.`` and ``A~1.MD`` on Windows.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ class Spelling:
             self._known[key] = until
 
     async def check(self, key: str, exists: Exists, entries: Entries) -> None:
-        """Check a key, by functions that return whether there is another one, and what is in a directory.
+        """Check a key. ``exists`` returns whether another key exists, ``entries`` the entries of a directory.
 
         Raises:
-            Missing: it is spelled differently from what the server lists.
+            Missing: the spelling of the key differs from the server's list.
         """
         start = self._start
         while start < len(key):

@@ -27,6 +27,7 @@ __all__ = [
     "Store",
     "StoreError",
     "Wanted",
+    "Wrong",
     "is_shareable",
     "page_of_keys",
 ]
@@ -39,6 +40,10 @@ class StoreError(MCPError):
     """The store cannot be reached, or answered with an error. The message is for the log of the operator."""
 
 
+class Wrong(StoreError):
+    """The address, the options or the file of the store is wrong. The message gives the reason."""
+
+
 class Missing(StoreError):
     """There is no such object or directory."""
 
@@ -48,11 +53,11 @@ class Denied(StoreError):
 
 
 class Refused(StoreError):
-    """The object or directory is never read; the message says why, to clients as well."""
+    """The object or directory cannot be read. The message gives the reason, and is sent to clients."""
 
 
 class Changed(StoreError):
-    """The object is not the version that was asked for any more."""
+    """The object no longer has the requested version."""
 
 
 class OverLimit(StoreError):
@@ -77,7 +82,7 @@ class Entry(NamedTuple):
 
     @property
     def stamp(self) -> Hashable:
-        """The version, or size and time, where there is none."""
+        """The version, or the size and time if the object has no version."""
         return self.version or (self.size, self.modified)
 
     @property
@@ -86,10 +91,22 @@ class Entry(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """Page of a list. ``after`` is the key to go on after; None at the end. A page may have few entries, or none."""
+    """Page of a list. ``after`` is the key after which the next page begins, or None on the last page. A page may be
+    empty.
+    """
 
     entries: Sequence[Entry]
     after: str | None = None
+
+    def check(self, after: str) -> Listing:
+        """Return the page, which was requested after the key ``after``.
+
+        Raises:
+            StoreError: the next page would begin at this key or before it, so that the list has no end.
+        """
+        if self.after is not None and self.after <= after:
+            raise StoreError(f"its list has no end: after {after[:200]!r}, the server lists {self.after[:200]!r} again")
+        return self
 
 
 class Wanted(NamedTuple):
@@ -104,11 +121,11 @@ class Wanted(NamedTuple):
     unless: str | None = None
 
     def check(self, entry: Entry) -> bool:
-        """Return whether the bytes of an object have to be transferred, by what is known of it.
+        """Return whether the bytes of an object have to be transferred, given its entry.
 
         Raises:
-            Changed: it does not have the version ``match``.
-            OverLimit: it is wanted whole, and is too large.
+            Changed: the object does not have the version ``match``.
+            OverLimit: the whole object is wanted, and is too large.
         """
         if self.match is not None and self.match != entry.version:
             raise Changed(entry.key)
@@ -124,12 +141,12 @@ class Wanted(NamedTuple):
         return None if self.first is None else f"bytes={self.first}-{self.first + self.limit - 1}"
 
     def skip(self, status: int, content_range: str) -> int:
-        """Return how many bytes of the body of a response over HTTP come before those that are wanted.
+        """Return the number of bytes to skip at the start of an HTTP response body.
 
-        A server need not know ranges.
+        A server need not support ranges.
 
         Raises:
-            StoreError: it has sent another range.
+            StoreError: the server sent another range.
         """
         if status != 206:
             return self.first or 0
@@ -138,11 +155,11 @@ class Wanted(NamedTuple):
         return 0
 
     def part(self, data: bytes, entry: Entry) -> Part:
-        """Return what was transferred, with one byte more if there are more than were wanted.
+        """Return the transferred bytes as a part, with one more byte if the object has more bytes than wanted.
 
         Raises:
-            OverLimit: it is larger than the server said.
-            StoreError: it has not the length that the server said.
+            OverLimit: the body is larger than the server said.
+            StoreError: the body does not have the length that the server said.
         """
         if len(data) > self.limit and self.first is None:
             raise OverLimit(len(data))
@@ -153,7 +170,7 @@ class Wanted(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Bytes of an object, and what it is."""
+    """Bytes of an object, and its entry."""
 
     data: bytes
     entry: Entry
@@ -163,7 +180,7 @@ class Store(ABC):
     """Store that is open from ``open`` to ``close``. Every method may raise ``StoreError``."""
 
     real_directories = False
-    """Whether directories are there without anything in them, and ``list`` raises ``Missing`` where there is none."""
+    """Whether empty directories exist, and ``list`` raises ``Missing`` if a directory does not exist."""
 
     @abstractmethod
     async def open(self) -> None:
@@ -181,12 +198,12 @@ class Store(ABC):
     async def list(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
         """Return objects and directories of one level, whose keys begin with ``prefix`` and are after ``after``.
 
-        The level is what comes before the last slash of the prefix: ``docs/a`` lists ``docs/a.md`` and ``docs/api/``,
-        and nothing in ``docs/api/``.
+        The level is the part of the prefix before the last slash: ``docs/a`` lists ``docs/a.md`` and ``docs/api/``, and
+        nothing in ``docs/api/``.
 
         Raises:
-            Missing: there is no such directory, where there are real ones.
-            Refused: it has more entries than can be put in order.
+            Missing: the directory does not exist, in a store with real directories.
+            Refused: the directory has more entries than can be sorted.
         """
 
     async def walk(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
@@ -204,11 +221,11 @@ class Store(ABC):
 
     @abstractmethod
     async def head(self, key: str) -> Entry:
-        """Return what an object is.
+        """Return the entry of an object.
 
         Raises:
-            Missing: there is no such object; a directory is none.
-            Denied: it may not be read.
+            Missing: the object does not exist, or is a directory.
+            Denied: the object may not be read.
         """
 
     @abstractmethod
@@ -216,10 +233,10 @@ class Store(ABC):
         """Return an object, or some of its bytes; None if it still has the version ``wanted.unless``.
 
         Raises:
-            Missing: there is no such object; a directory is none.
-            Denied: it may not be read.
-            Changed: it does not have the version ``wanted.match``.
-            OverLimit: it is wanted whole, and has more than ``wanted.limit`` bytes, which were not transferred.
+            Missing: the object does not exist, or is a directory.
+            Denied: the object may not be read.
+            Changed: the object does not have the version ``wanted.match``.
+            OverLimit: the whole object is wanted, and has more than ``wanted.limit`` bytes, which were not transferred.
         """
 
 
@@ -237,7 +254,7 @@ async def visit(store: Store, prefix: str, after: str, limit: int) -> AsyncItera
         after = inner
     position: str | None = after
     while position is not None:
-        listing = await store.list(prefix, position, limit + 1)
+        listing = (await store.list(prefix, position, limit + 1)).check(position)
         for entry in listing.entries:
             if not entry.is_directory:
                 yield entry

@@ -29,6 +29,7 @@ from carrel.sources.stores.store import (
     Store,
     StoreError,
     Wanted,
+    Wrong,
     page_of_keys,
 )
 from carrel.uri.parse import UriError, encode_path, percent_decode
@@ -85,7 +86,7 @@ class WebDAVStore(Store):
         self._session = ClientSession(
             headers=headers,
             cookie_jar=DummyCookieJar(),
-            auto_decompress=False,  # what was not asked for is not unpacked
+            auto_decompress=False,  # a compressed body that was not requested is not decompressed
             timeout=timeout,
         )
 
@@ -112,18 +113,18 @@ class WebDAVStore(Store):
             raise StoreError(str(error) or type(error).__name__) from None
 
     async def _find(self, key: str, depth: str) -> list[Entry]:
-        """Return what the server says about a file or a directory, and, with depth 1, about what is in it."""
+        """Return the entry of a file or a directory and, with depth 1, the entries inside it (PROPFIND)."""
         headers = {"Depth": depth, "Content-Type": "application/xml"}
         async with self._ask("PROPFIND", key, headers, ASKED) as response:
             if response.status != 207:
                 raise StoreError(f"the server answered {response.status}, which is not what WebDAV servers answer")
-            answer, size = MultiStatus(), 0
+            answer, size = MultiStatus(self._origin), 0
             async for data in response.content.iter_chunked(STEP):
                 size += len(data)
                 if size > MAX_ANSWER:
                     raise Refused(f"its description has more than {MAX_ANSWER:,} bytes")
                 answer.feed(data)
-                await asyncio.sleep(0)  # others have their turn
+                await asyncio.sleep(0)  # let other tasks run
         return answer.close()
 
     # Lists
@@ -140,7 +141,7 @@ class WebDAVStore(Store):
         answer = await self._find(level, "1")
         if level and all(entry.key != level for entry in answer):
             raise Missing(level)  # it is a file
-        # Nothing but what is directly inside, whatever the server claims.
+        # Ignore entries that are not directly inside the directory.
         return {entry.key: entry for entry in answer if is_inside(entry.key, level)}.values()
 
     async def _check(self, key: str) -> None:
@@ -206,22 +207,24 @@ def check(response: ClientResponse) -> None:
     """
     status = response.status
     if status == 401:
-        raise StoreError("the server refuses the login: use the options user and password")
+        raise Wrong("the server refuses the login: use the options user and password")
     kinds = {403: Denied, 404: Missing, 405: Missing, 410: Missing, 412: Changed}
     if status in kinds or not 200 <= status < 300:
         raise kinds.get(status, StoreError)(f"the server answered {status}")
 
 
 class MultiStatus:
-    """Parser of a multistatus response, part by part, that keeps no more than its entries.
+    """Parser of a multistatus response of an origin, part by part, that keeps no more than its entries.
 
     Raises:
         StoreError: (each method) it is not well-formed.
         Refused: (each method) it has more entries than can be put in order.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, origin: str) -> None:
         from lxml import etree
+
+        self._host = urlsplit(origin).hostname
 
         self._parser = etree.XMLPullParser(
             events=("end",), resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
@@ -244,7 +247,7 @@ class MultiStatus:
             raise damaged(error) from None
 
     def _take(self, response: Any) -> None:
-        entry = entry_in(response)
+        entry = entry_in(response, self._host)
         if entry is not None:
             self._entries.append(entry)
         if len(self._entries) > MAX_LEVEL:
@@ -267,8 +270,8 @@ def damaged(error: Exception) -> StoreError:
     return StoreError(f"the server answered with XML that is damaged ({error})")
 
 
-def entry_in(response: Any) -> Entry | None:
-    """Return the entry that an element of a multistatus response describes; None if it has no path."""
+def entry_in(response: Any, host: str | None) -> Entry | None:
+    """Return the entry that an element of a multistatus response describes; None if it has no path, or another host."""
     properties = {
         item.tag: item
         for status in response.iterfind("{DAV:}propstat")
@@ -276,7 +279,10 @@ def entry_in(response: Any) -> Entry | None:
         for item in status.iterfind("{DAV:}prop/*")
     }
     try:
-        key = percent_decode(urlsplit((response.findtext("{DAV:}href") or "").strip()).path).strip("/")
+        where = urlsplit((response.findtext("{DAV:}href") or "").strip())
+        if where.netloc and where.hostname != host:  # the scheme and the port may be those before a proxy
+            return None
+        key = percent_decode(where.path).strip("/")
     except (UriError, ValueError):
         return None
     kind = properties.get("{DAV:}resourcetype")
@@ -288,7 +294,7 @@ def entry_in(response: Any) -> Entry | None:
 
 
 def entry_of(key: str, response: ClientResponse) -> Entry:
-    """Return what the headers of a response say about a file."""
+    """Parse the headers of a response into an entry."""
     headers = response.headers
     length = headers.get("Content-Range", "").rpartition("/")[2] or headers.get("Content-Length", "")
     return make_entry(key, length, headers.get("Last-Modified", ""), headers.get("ETag", ""))

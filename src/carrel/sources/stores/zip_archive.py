@@ -17,7 +17,8 @@ from zlib import error as ZlibError  # noqa: N812
 
 from carrel.errors import ConfigError
 from carrel.log import Log
-from carrel.sources.stores.address import Address, base_of
+from carrel.sources.alias import base_of
+from carrel.sources.stores.address import Address
 from carrel.sources.stores.index import Index
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.source import StoreSource
@@ -29,10 +30,11 @@ from carrel.sources.stores.store import (
     Store,
     StoreError,
     Wanted,
+    Wrong,
     is_shareable,
 )
 from carrel.sources.workers import Workers
-from carrel.uri.parse import UriError, percent_decode
+from carrel.uri.parse import UriError, normalize, percent_decode, percent_encode
 
 if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo
@@ -45,9 +47,9 @@ log = Log("carrel.sources.stores")
 
 MAX_DIRECTORY = 64 * 1024 * 1024  # bytes of the list of members
 MAX_MEMBERS = 500_000
-MAX_RATIO = 200  # of the size of a member to what it takes in the archive; text is at 3 to 20
+MAX_RATIO = 200  # of the size of a member to its compressed size; text is at 3 to 20
 SMALL = 1024 * 1024  # bytes up to which the ratio does not matter
-OPEN = 8  # members that stay open, to be read on
+OPEN = 8  # members that stay open for sequential reads
 ENCRYPTED = 0x1
 METHODS = (0, 8)  # stored and deflated: zipfile unpacks no others in parts, so that bytes become gigabytes at once
 
@@ -81,7 +83,9 @@ class ZipStore(Store):
         try:
             return await self._workers.run("", function, *arguments)
         except (BadZipFile, ZlibError, EOFError, UnicodeDecodeError, ValueError) as error:
-            raise StoreError(f"the archive is damaged ({error})") from None
+            raise Wrong(f"the file is not a ZIP archive, or it is damaged ({error})") from None
+        except FileNotFoundError:
+            raise Wrong(f"there is no file {self._path}") from None
         except OSError as error:
             raise StoreError(f"the archive cannot be read ({error.strerror or error})") from None
 
@@ -115,7 +119,7 @@ class ZipStore(Store):
         if not wanted.check(entry):
             return None
         first = wanted.first or 0
-        # What comes before a range has to be decompressed as well.
+        # The bytes before a range have to be decompressed as well.
         reach = self._options.max_scan + self._options.max_size
         if first > reach and not archive.is_stored(key):
             raise Refused(f"it is compressed, and only the first {reach:,} bytes of it can be reached")
@@ -123,11 +127,11 @@ class ZipStore(Store):
 
 
 class Archive:
-    """Archive that is open: an index of the members that are shared, and reads of them, from several threads.
+    """Open archive: an index of the shared members, and thread-safe reads.
 
     Raises:
-        BadZipFile: it is none, or is damaged.
-        StoreError: it is no regular file, or has too many members.
+        BadZipFile: the file is not a ZIP archive, or is damaged.
+        StoreError: the path is not a regular file, or the archive has too many members.
     """
 
     def __init__(self, path: str, stamp: tuple[int, ...]) -> None:
@@ -162,7 +166,7 @@ class Archive:
         return self._members[key].compress_type == 0
 
     def read(self, key: str, first: int, count: int) -> bytes:
-        """Read bytes of a member. One that stays open is read on from where it is.
+        """Read bytes of a member. If the member is still open, continue at its position.
 
         Raises:
             Refused: it is encrypted, compressed in another way, or expands too much.
@@ -195,7 +199,7 @@ class Archive:
 
 
 class BoundedFile(io.FileIO):
-    """File of which no more is read at once than the list of members may have, until it has been read (``listed``)."""
+    """File that limits a read to the maximum size of the member list, until the list has been read (``listed``)."""
 
     listed = False
 
@@ -210,16 +214,16 @@ class BoundedFile(io.FileIO):
 
 
 def open_regular(path: str) -> int:
-    """Open a file, and no device or pipe."""
+    """Open a regular file. Devices and pipes are rejected."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise StoreError("the archive is no regular file")
+        raise Wrong("the archive is no regular file")
     return descriptor
 
 
 def shared_members(members: list[ZipInfo], path: str) -> dict[str, ZipInfo]:
-    """Return the members that are shared, by key: no links, no names that lead out, and none that come twice."""
+    """Return the shared members by key: no links, no names that lead out of the archive, and no duplicates."""
     found: dict[str, ZipInfo] = {}
     left_out: set[str] = set()
     for info in members:
@@ -272,13 +276,18 @@ class ZipSource(StoreSource):
     """Provider of the members of an archive, given as ``zip:PATH``.
 
     Raises:
-        ConfigError: the URL has no path.
+        ConfigError: the URL has no path, or the name of the archive is too long for a URI.
     """
 
     def __init__(self, target: str, options: StoreOptions = StoreOptions()) -> None:  # noqa: B008
         path = path_of(target)
         name = options.alias or os.path.basename(path)
-        address = Address("zip", base_of("zip", name), name)
+        try:
+            own = normalize(f"zip://{percent_encode(name.lower(), undecodable=True)}") if not options.alias else ""
+        except UriError as error:
+            raise ConfigError(f"the name of the archive cannot be in a URI ({error}); give it an alias") from None
+        base = own or base_of("zip", name)
+        address = Address("zip", f"{base}/", name)
         super().__init__(ZipStore(path, options), address, options)
 
 

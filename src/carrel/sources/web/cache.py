@@ -11,18 +11,18 @@ import msgspec
 
 __all__ = ["MAX_FRESH", "Cached", "PageCache", "fresh_for", "is_storable"]
 
-#: A site cannot have a page used unasked for longer than this, in seconds.
+#: Upper limit of max-age: seconds for which a page may be used without revalidation.
 MAX_FRESH = 24 * 3600.0
-#: What an entry takes besides its data, in bytes.
+#: Overhead of a cache entry, in bytes.
 OVERHEAD = 1024
 _MAX_AGE = re.compile(r"(?:^|[\s,])max-age\s*=\s*\"?(\d{1,9})")
 
 
 class Cached(msgspec.Struct):
-    """Response to a fetch: where it came from in the end, its type, charset and body.
+    """Fetched response: its final URL, its type, charset and body.
 
     ``fresh_until`` is a time of the event loop's clock; ``validators`` are the headers of the next conditional request.
-    ``markdown`` is the readable text, once it has been made.
+    ``markdown`` is the cached result of the conversion to Markdown.
     """
 
     url: str
@@ -35,7 +35,7 @@ class Cached(msgspec.Struct):
     digest: bytes = b""
     markdown: str | None = None
     storable: bool = True
-    """Whether it may be kept on disk: not what the site calls private, or not to be stored."""
+    """Whether the page may be stored on disk: see ``is_storable``."""
 
     def __post_init__(self) -> None:
         self.digest = hashlib.blake2b(self.data, digest_size=16).digest()
@@ -56,16 +56,16 @@ class PageCache:
         self.size = 0
 
     def get(self, url: str) -> Cached | None:
-        """Return the response that is kept for a URL, fresh or not."""
+        """Return the cached response of a URL, fresh or stale."""
         found = self._pages.get(url)
         if found is not None:
             self._pages.move_to_end(url)
         return found
 
     def put(self, url: str, page: Cached) -> None:
-        """Keep a response, instead of those that have not been used for longest. Call it again when its size changes.
+        """Cache a response, and evict the least recently used responses. Call it again when the size changes.
 
-        One that is larger than the whole cache is not kept.
+        A response that is larger than the whole cache is not stored.
         """
         self.drop(url)
         size = page.size
@@ -77,13 +77,13 @@ class PageCache:
             self.drop(next(iter(self._pages)))
 
     def drop(self, url: str) -> None:
-        """Forget the response of a URL."""
+        """Remove the response of a URL from the cache."""
         if self._pages.pop(url, None) is not None:
             self.size -= self._sizes.pop(url)
 
 
 def is_storable(headers: Mapping[str, str]) -> bool:
-    """Return whether a response may be kept on disk, for all clients.
+    """Return whether a response may be stored on disk, in a cache for all clients.
 
     https://www.rfc-editor.org/rfc/rfc9111#section-3
     """
@@ -92,7 +92,7 @@ def is_storable(headers: Mapping[str, str]) -> bool:
 
 
 def fresh_for(headers: Mapping[str, str], otherwise: float) -> float:
-    """Return for how many seconds a response may be used without asking again.
+    """Return the number of seconds for which a response may be used without revalidation.
 
     https://www.rfc-editor.org/rfc/rfc9111#section-5.2.2
     """

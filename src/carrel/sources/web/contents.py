@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from carrel.errors import ResourceNotFound, ResourceTooLarge
-from carrel.sources.content.text import UTF8
+from carrel.sources.content.text import UTF8, describe_encoding
+from carrel.sources.content.text import decode as detect
 from carrel.sources.content.window import TooFar, TooWide, Window, cut_bytes, cut_lines, cut_tail, parse_window, refuse
 from carrel.sources.web.cache import Cached
 from carrel.sources.web.feeds import kind_of, read_feed
@@ -14,19 +15,19 @@ from carrel.wire.resources import BlobResourceContents, ResourceContents, TextRe
 
 __all__ = ["contents_of", "read_entry", "window_of"]
 
-#: The largest text that is given whole, and the largest window, in bytes.
+#: Maximum size of a text that is returned whole, and of a window, in bytes.
 MAX_TEXT = 4 * 1024 * 1024
 
 
 async def contents_of(
     workers: Workers, client: str, page: Cached, uri: str, window: str, *, convert: bool
 ) -> ResourceContents:
-    """Return a page; HTML as Markdown with ``convert``. ``window`` is the window that is asked for, or empty.
+    """Return a page; HTML as Markdown with ``convert``. ``window`` is the requested window, or empty.
 
     Raises:
-        InvalidParams: the window makes no sense.
+        InvalidParams: the window is not valid.
     """
-    kind = page.kind
+    kind, encoding = page.kind, UTF8
     if convert and kind in HTML:
         if page.markdown is None:
             page.markdown = await workers.run(client, convert_page, page)
@@ -36,10 +37,14 @@ async def contents_of(
         text = decode(page.data, page.charset) if is_textual(kind) else None
         if text is not None and kind == "" and "\0" in text:
             text = None
-    meta = {"carrel/url": page.url} if convert else None
+        if text is None and is_textual(kind):
+            found = await workers.run(client, detect, page.data)
+            if found is not None:
+                text, encoding = found
+    meta = ({"carrel/url": page.url} if convert else {}) | describe_encoding(encoding)
     if text is None:
-        return bytes_of(BlobResourceContents(uri, page.data, mime_type=kind or None, meta=meta), window)
-    return window_of(TextResourceContents(uri, text, mime_type=kind or None, meta=meta), window)
+        return bytes_of(BlobResourceContents(uri, page.data, mime_type=kind or None, meta=meta or None), window)
+    return window_of(TextResourceContents(uri, text, mime_type=kind or None, meta=meta or None), window)
 
 
 def convert_page(page: Cached) -> str:
@@ -50,7 +55,7 @@ async def read_entry(workers: Workers, client: str, page: Cached, uri: str, extr
     """Return an entry of a feed as Markdown.
 
     Raises:
-        ResourceNotFound: the feed does not have it, or is none.
+        ResourceNotFound: the feed does not contain the entry, or the page is not a feed.
     """
     wanted = extra.removeprefix("entry=")
     if kind_of(page) == "feed":
@@ -66,7 +71,7 @@ def bytes_of(contents: BlobResourceContents, query: str) -> BlobResourceContents
     """Return a window of bytes; all of them if the query is empty.
 
     Raises:
-        InvalidParams: the window makes no sense, or is one of lines.
+        InvalidParams: the window is not valid, or is a window of lines.
         ResourceTooLarge: it is larger than a window may be.
     """
     window = parse_window(query)
@@ -92,7 +97,7 @@ def window_of(contents: TextResourceContents, query: str) -> TextResourceContent
     """Return a window of a text; all of it if the query is empty.
 
     Raises:
-        InvalidParams: the window makes no sense.
+        InvalidParams: the window is not valid.
         ResourceTooLarge: it is larger than a window may be.
     """
     window = parse_window(query)

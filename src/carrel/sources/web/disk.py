@@ -1,8 +1,9 @@
-"""Cache of fetched pages in a folder, bounded by size, so that a restarted server asks for what has changed only.
+"""Cache of fetched pages in a folder, bounded by size. A restarted server fetches only changed pages.
 
-A file for each page: a line of JSON about the response, then its body. Files are written beside and renamed, so that a
-reader never sees a part of one; one that is damaged all the same counts as missing. Requests carry no credentials, so
-no page in the folder is anybody's own; what a site calls private, or not to be stored, is not written.
+Each page has a file: a line of JSON about the response, then its body. A file is written under a temporary name and
+renamed, so that a reader never sees a partial file. A damaged file counts as missing. Requests carry no credentials, so
+the folder contains no personal pages. Responses with Cache-Control private or no-store, or with ``Vary: *``, are not
+written.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from carrel.errors import ConfigError
 __all__ = ["DiskCache", "Stored", "digest_of", "fresh_seconds"]
 
 ENDING = ".page"
-#: Ending of files that are being written, and after how many seconds one belongs to a process that has died.
+#: Suffix of temporary files, and seconds after which a temporary file is considered abandoned.
 PART, ABANDONED = ".part", 3600.0
 MAX_HEAD = 64 * 1024
 
@@ -45,8 +46,8 @@ class Stored(msgspec.Struct, frozen=True):
 class DiskCache:
     """Least recently used pages in a folder, of up to ``limit`` bytes in all, and ``most`` of each.
 
-    Its methods block, and are thread-safe. Several processes may use one folder. ``variant`` is in the name of each
-    file: pages that were fetched under other rules are others.
+    Its methods block, and are thread-safe. Several processes may use one folder. ``variant`` is hashed into each file
+    name, so that pages fetched with other options are not reused.
     """
 
     def __init__(self, folder: str, limit: int, most: int, variant: str) -> None:
@@ -59,10 +60,10 @@ class DiskCache:
         self._lock = Lock()
 
     def open(self) -> None:
-        """Make the folder, and look at what is in it.
+        """Create the folder, and load the list of its files.
 
         Raises:
-            ConfigError: the folder cannot be made or read, or others may write to it, or own it.
+            ConfigError: the folder cannot be created or read, or other users own it or may write to it.
         """
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -87,7 +88,7 @@ class DiskCache:
             self._shrink()
 
     def get(self, url: str) -> tuple[Stored, bytes] | None:
-        """Return what is kept of a URL, fresh or not."""
+        """Return the cached response of a URL, fresh or stale."""
         path = self._path(url)
         try:
             with path.open("rb") as file:
@@ -105,7 +106,7 @@ class DiskCache:
         return stored, data
 
     def put(self, url: str, stored: Stored, data: bytes) -> None:
-        """Keep a page, instead of those that have not been used for longest; not one that is larger than the limit."""
+        """Store a page, and evict the least recently used pages. A page that is larger than the limit is not stored."""
         text = msgspec.json.encode(stored) + b"\n" + data
         if len(text) > self._limit:
             self.drop(url)
@@ -126,12 +127,12 @@ class DiskCache:
             self._shrink()
 
     def drop(self, url: str) -> None:
-        """Forget a page."""
+        """Remove a page from the cache."""
         with self._lock:
             self._remove(self._path(url).name)
 
     def _count(self, name: str, size: int) -> None:
-        """Note the size of a file, as the one that was used last."""
+        """Record the size of a file, and mark it as most recently used."""
         self._total += size - self._sizes.pop(name, 0)
         self._sizes[name] = size
 
@@ -150,11 +151,11 @@ class DiskCache:
 
 
 def digest_of(data: bytes) -> str:
-    """Return the digest by which a damaged file is noticed."""
+    """Return the digest that detects a damaged file."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def fresh_seconds(stored: Stored, most: float) -> float:
-    """Return for how many seconds more a page may be used unasked: none if the clock has been set back."""
+    """Return the remaining seconds for which a page is fresh: 0 if the clock has been set back."""
     left = stored.fresh_until - time()
     return left if 0 < left <= most else 0.0

@@ -1,4 +1,4 @@
-"""Feeds (RSS and Atom by feedparser, JSON Feed) and sitemaps as lists of what they name. Called in threads.
+"""Parse feeds (RSS and Atom with feedparser, JSON Feed) and sitemaps into lists of entries. Called in threads.
 
 https://www.jsonfeed.org/version/1.1/
 https://www.sitemaps.org/protocol.html
@@ -58,7 +58,7 @@ class Sitemap(NamedTuple):
 
 
 def kind_of(page: Cached) -> Literal["feed", "sitemap", "page"]:
-    """Return whether a response is a feed, a sitemap, or a page like others."""
+    """Return whether a response is a feed, a sitemap, or an ordinary page."""
     if page.kind in ("text/html", "application/xhtml+xml"):
         return "page"
     start = page.data[:SNIFFED].lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -135,7 +135,7 @@ def has_many_attributes(data: bytes) -> bool:
 def xml_text(data: bytes, charset: str) -> str:
     """Decode a feed by its byte order mark, its Content-Type, its XML declaration, or as its bytes look.
 
-    feedparser would take any codec of Python that a feed names, also those that fail oddly, or take quadratic time.
+    feedparser would use any Python codec that a feed names, including codecs with unexpected errors or quadratic time.
     """
     declared = _DECLARED.match(data)
     for name in (charset, declared[1].decode() if declared else "", "utf-8"):
@@ -183,7 +183,9 @@ def shown(stamp: time.struct_time | None) -> str | None:
 
 
 def read_sitemap(page: Cached, most: int) -> Sitemap:
-    """Return the first ``most`` pages of a sitemap, gzipped or not. One that is damaged has those before the damage."""
+    """Return the first ``most`` pages of a sitemap, gzipped or not. If it is damaged, return the pages before the
+    error.
+    """
     from lxml import etree  # type: ignore[import-untyped]
 
     data = page.data
@@ -193,7 +195,7 @@ def read_sitemap(page: Cached, most: int) -> Sitemap:
         except zlib.error:
             return Sitemap({}, [])
     found = Sitemap({}, [])
-    # Neither entities nor document types: a sitemap needs none.
+    # Reject entities and document types, which a sitemap does not need.
     events = etree.iterparse(
         io.BytesIO(data), resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, recover=True
     )

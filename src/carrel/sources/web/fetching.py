@@ -1,7 +1,7 @@
-"""Fetching of pages: within the public Internet, paced for each host, conditional, and as robots.txt wants it.
+"""Fetch pages from the public Internet: rate-limited for each host, with conditional requests, respecting robots.txt.
 
-Addresses are checked by ``carrel.transports.client.fetch``, for every hop. Redirects lead to the page's own host, and
-to those that options name; on the own host they do not leave what is shared.
+``carrel.transports.client.fetch`` checks the address of every hop. Redirects may lead to the same host and to the hosts
+in the options. On the same host, they may not leave the shared pages.
 
 https://www.rfc-editor.org/rfc/rfc9309
 """
@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 from weakref import WeakValueDictionary
 
-from carrel.errors import RequestTimeout, ResourceError, ResourceForbidden, ResourceNotFound, ResourceTooLarge
+from carrel.errors import (
+    MCPError,
+    RequestTimeout,
+    ResourceError,
+    ResourceForbidden,
+    ResourceNotFound,
+    ResourceTooLarge,
+)
 from carrel.log import Log
 from carrel.sources.web.cache import MAX_FRESH, Cached, PageCache, fresh_for, is_storable
 from carrel.sources.web.disk import DiskCache, Stored, digest_of, fresh_seconds
@@ -36,15 +43,15 @@ MAX_REDIRECTS = 5
 #: Seconds for which robots.txt is used, and for which its failure is remembered.
 ROBOTS_SECONDS, ROBOTS_FAILED = 3600.0, 60.0
 MAX_ROBOTS = 500 * 1024
-#: The longest pause that a site can ask for (Crawl-delay, Retry-After), in seconds.
+#: Maximum delay that a site can request (Crawl-delay, Retry-After), in seconds.
 MAX_PAUSE = 30.0
 
 
 class Pages:
-    """Client that fetches pages, and keeps them in memory, and in a folder if there is one.
+    """Client that fetches pages, and caches them in memory, and in a folder if one is configured.
 
-    ``leaves`` returns whether a redirect of a page leads out of what is shared: the first argument is the URL of the
-    page, the second one that it redirects to, on the same host.
+    ``leaves`` returns whether a redirect leads out of the shared pages: the first argument is the URL of the page, the
+    second is the redirect target on the same host.
     """
 
     def __init__(
@@ -69,10 +76,10 @@ class Pages:
         self._robots: dict[str, tuple[float, Any]] = {}
 
     async def open(self) -> None:
-        """Look at what is in the folder.
+        """Open the cache folder.
 
         Raises:
-            ConfigError: it cannot be used.
+            ConfigError: the folder cannot be used.
         """
         if self._disk is not None:
             await self._workers.run("", self._disk.open)
@@ -82,11 +89,11 @@ class Pages:
         await self._fetch.close()
 
     async def get(self, url: str, *, refresh: bool = False) -> Cached:
-        """Return a page, from the cache while it is fresh; with ``refresh`` the site is asked in any case.
+        """Return a page, from the cache while it is fresh; with ``refresh``, always send a request to the site.
 
         Raises:
             ResourceNotFound: there is no such page.
-            ResourceForbidden: robots.txt or the web server forbids it, or it redirects to where it may not.
+            ResourceForbidden: robots.txt or the web server forbids it, or it redirects to a forbidden target.
             ResourceTooLarge: it has more than ``max_page_size`` bytes.
             ResourceError: it cannot be fetched for another reason.
             RequestTimeout: the site did not answer in time.
@@ -130,7 +137,7 @@ class Pages:
         return page
 
     async def _keep(self, url: str, page: Cached) -> None:
-        """Write a page into the folder; that it cannot be written is logged."""
+        """Write a page to the folder. Log an error if it cannot be written."""
         if self._disk is None:
             return
         if not page.storable:
@@ -202,15 +209,17 @@ class Pages:
         )
 
     def _shared(self, url: str, target: str) -> bool:
-        """Return whether a page may be given as it is at another URL of an allowed host."""
+        """Return whether a page may be shared if it redirects to ``target``: a shared page, or a host in
+        ``redirect_hosts``.
+        """
         named = (urlsplit(target).hostname or "").rstrip(".") in self._options.redirect_hosts
         return named or target == url or not self._leaves(url, target)
 
     def _redirected(self, url: str, target: str, location: str) -> str:
-        """Return where a redirect leads.
+        """Return the target of a redirect.
 
         Raises:
-            ResourceForbidden: to another host, out of what is shared, to a less secure scheme, or to no web page.
+            ResourceForbidden: the target has another host or a less secure scheme, is not shared, or is not a web page.
         """
         before = urlsplit(target)
         try:
@@ -259,16 +268,28 @@ class Pages:
 
     # robots.txt
 
+    async def allowed(self, origin: str, urls: list[str]) -> list[str]:
+        """Return the pages of a site that robots.txt allows; none if its rules cannot be fetched."""
+        if not self._options.robots or not urls:
+            return urls
+        try:
+            robots = await self._rules(origin)
+        except MCPError:
+            return []
+        if robots is None:
+            return urls
+        return await self._workers.run("", lambda: [url for url in urls if robots.can_fetch(url, AGENT)])
+
     async def _check_robots(self, url: str) -> None:
         robots = await self._rules(origin_of(url))
         if robots is not None and not robots.can_fetch(url, AGENT):
             raise ResourceForbidden(url, "robots.txt of the site forbids this page (the option robots says otherwise)")
 
     async def _rules(self, origin: str) -> Any:
-        """Return the rules of a site; None if it has none.
+        """Return the robots.txt rules of a site, or None if it has no rules.
 
         Raises:
-            ResourceError: they cannot be fetched, which forbids everything.
+            ResourceError: the rules cannot be fetched, so all pages are forbidden.
         """
         until, rules = self._robots.get(origin, (0.0, None))
         if self._now() < until:

@@ -20,7 +20,7 @@ Host: TypeAlias = Annotated[str, Meta(title="HOST")]
 
 
 class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of web pages: where fetching may lead, how much is fetched and kept, and how often."""
+    """Options of web pages: allowed hosts, limits on fetching and caching, and intervals."""
 
     title: Annotated[str | None, Meta(description="the name of the first page in lists (default: its own)")] = None
     private_hosts: Annotated[

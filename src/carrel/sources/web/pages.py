@@ -33,7 +33,7 @@ PRIORITY = 1.0
 class Listing(msgspec.Struct, frozen=True):
     """Shared pages by URI, in the order of their URIs, with the versions that sitemaps and feeds give them.
 
-    ``directories`` are the feeds and the sitemap, with the URIs of what is in them.
+    ``directories`` are the feeds and the sitemap, with the URIs of their entries.
     """
 
     resources: Mapping[str, Resource]
@@ -51,7 +51,7 @@ class Lister:
         self._workers = workers
 
     async def look(self, *, refresh: bool) -> Listing:
-        """Return the pages that there are now.
+        """Fetch the target and return the shared pages.
 
         Raises:
             ResourceError: the target cannot be fetched.
@@ -88,10 +88,11 @@ class Lister:
             if canonical is not None and scope.includes(canonical):
                 await self._try_feed(found, canonical, refresh)
         listed = await self._sitemap_pages(found, refresh) if self._options.sitemap else 0
-        for url in links if not listed else ():
-            canonical = scope.canonical(url)
-            if canonical is not None and scope.includes(canonical):
-                found.add(canonical)
+        inside = [
+            one for one in map(scope.canonical, () if listed else links) if one is not None and scope.includes(one)
+        ]
+        for url in await self._pages.allowed(scope.origin, inside):
+            found.add(url)
 
     async def _sitemap_pages(self, found: _Found, refresh: bool) -> int:
         scope = self._scope
@@ -118,7 +119,7 @@ class Lister:
     async def _add_sitemaps(
         self, found: _Found, urls: list[str], refresh: bool, *, quiet: bool = False
     ) -> tuple[str, ...]:
-        """Add the pages of sitemaps, and of those that they refer to, all of this origin."""
+        """Add the pages of sitemaps, and of the sitemaps that they refer to, if they have this origin."""
         scope, inside = self._scope, []
         waiting, seen = list(urls), set[str]()
         while waiting and len(seen) < MAX_SITEMAPS:
@@ -138,11 +139,11 @@ class Lister:
                 continue
             sitemap = await self._workers.run("", read_sitemap, page, self._options.max_pages)
             waiting += sitemap.sitemaps
-            for listed, modified in sitemap.pages.items():
-                canonical = scope.canonical(listed)
-                if canonical is not None and (scope.includes(canonical) or not scope.folder):
-                    uri = found.add(canonical, modified=modified)
-                    inside += [uri] if uri is not None else []
+            times = {scope.canonical(listed): modified for listed, modified in sitemap.pages.items()}
+            shared = [one for one in times if one is not None and (scope.includes(one) or not scope.folder)]
+            for one in await self._pages.allowed(scope.origin, shared):
+                uri = found.add(one, modified=times[one])
+                inside += [uri] if uri is not None else []
         return tuple(dict.fromkeys(inside))
 
 
@@ -194,7 +195,7 @@ class _Found:
 
 
 def entry_url(url: str, entry: str) -> str:
-    """Return the URL of a feed with the parameter that names one of its entries."""
+    """Return the URL of a feed with a parameter that names an entry."""
     return f"{url}{'&' if '?' in url else '?'}entry={entry}"
 
 
@@ -237,12 +238,12 @@ def name_of(url: str) -> str:
 
 
 def shown_type(kind: str, *, fetched: bool) -> str | None:
-    """Return the media type of what is read of a page of a type."""
+    """Return the media type of the contents when a page of type ``kind`` is read."""
     return "text/markdown" if fetched and kind in HTML else kind or None
 
 
 def type_of_page(url: str) -> str | None:
-    """Return the media type that the name of a file tells; None for pages, whose names tell nothing."""
+    """Guess the media type from the name of a file, or return None if it looks like a page."""
     name = urlsplit(url).path.rpartition("/")[2]
     kind = type_of_name(name) if "." in name else None
     return None if kind in HTML else kind

@@ -23,7 +23,7 @@ FEEDS = ("application/rss+xml", "application/atom+xml", "application/feed+json")
 MAX_LINKS = 10_000
 #: Attributes of an element: libxml2 takes time that grows with the square of their number, an hour for 4 MiB of them.
 MAX_ATTRIBUTES = 1000
-FEW = 4096  # characters of a page, in which there are not many
+FEW = 4096  # characters; a shorter page cannot have too many attributes
 _DECLARED = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 
 
@@ -49,7 +49,7 @@ def html_text(data: bytes, charset: str) -> str:
 
 
 def to_markdown(html: str, url: str) -> str:
-    """Return the readable text of a page as Markdown, without navigation and the like; its title comes first."""
+    """Return the readable text of a page as Markdown, without boilerplate such as navigation; its title comes first."""
     root = parse(html)
     if root is None:
         return ""
@@ -72,7 +72,7 @@ def extracted(root: Any, url: str | None) -> str | None:
     from trafilatura import extract
     from trafilatura.settings import DEFAULT_CONFIG
 
-    # Its warnings are of pages, which are not ours.
+    # Suppress warnings about malformed pages.
     for name in ("trafilatura", "htmldate"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     config = deepcopy(DEFAULT_CONFIG)
@@ -133,14 +133,14 @@ def title_of(root: Any) -> str:
 
 
 class Attributes:
-    """Target of a parser that refuses elements with very many attributes.
+    """Parser target that rejects elements with very many attributes.
 
     Raises:
-        ValueError: there is one.
+        ValueError: an element has too many attributes.
     """
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Look at the start tag of an element."""
+        """Check the start tag of an element."""
         if len(attributes) > MAX_ATTRIBUTES:
             raise ValueError(f"an element has more than {MAX_ATTRIBUTES:,} attributes")
 
@@ -149,7 +149,7 @@ class Attributes:
 
 
 def parse(html: str) -> Any:
-    """Return the tree of a page; None if there is nothing in it."""
+    """Return the tree of a page, or None if the page is empty."""
     from lxml import etree
     from lxml import html as lxml_html
 

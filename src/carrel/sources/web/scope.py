@@ -1,8 +1,8 @@
 """Scope of a web source: the URLs that it may fetch, and the URIs by which clients name them.
 
-A target that ends in a slash shares the pages below it; another one shares one page, and the pages that it lists where
-it is a sitemap. Paths are compared as they are written, so what a web server could decode to a way out of the folder
-(dot segments, escaped slashes and backslashes) is refused.
+A target that ends in a slash shares the pages below it. Any other target shares one page and, if it is a sitemap, the
+pages that it lists. Paths are compared as they are written, so paths that a web server could decode to a path outside
+the folder (dot segments, escaped slashes and backslashes) are rejected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Address(NamedTuple):
-    """URL that a URI names, and the parameter of it that is for this source, such as ``lines=1-100``; or empty."""
+    """URL of a page, and the query parameter for this source, such as ``lines=1-100``, or an empty string."""
 
     url: str
     extra: str = ""
@@ -43,7 +43,7 @@ class Scope:
     def __init__(self, target: str) -> None:
         scheme, _, rest = target.partition(":")
         self.fetched = scheme.lower() != "https"
-        """Whether pages are fetched by the server; else clients are expected to fetch them."""
+        """Whether the server fetches pages. Otherwise clients are expected to fetch them."""
         bare = scheme.lower().removeprefix(OWN)
         if scheme.lower() not in SCHEMES:
             raise ConfigError("the address of a web source begins with https://, web+https:// or web+http://")
@@ -96,7 +96,9 @@ class Scope:
         return url == self.url or (self.folder and url.startswith(self.url))
 
     def page_of(self, target: str) -> str | None:
-        """Return where a redirect leads as a URL of this origin, whatever its host and scheme; None for odd paths."""
+        """Return a redirect target as a URL of this origin, ignoring its host and scheme, or None if the path is not
+        valid.
+        """
         try:
             parts = urlsplit(normalize(target))
         except (UriError, ValueError):
@@ -104,10 +106,10 @@ class Scope:
         return self.canonical(self.origin + (parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
 
     def address(self, uri: str) -> Address:
-        """Return the URL that a URI of a client names; whether it is in the scope is not checked.
+        """Parse the URI of a client into a URL. Whether the URL is in the scope is not checked.
 
         Raises:
-            ResourceNotFound: it is of another origin, or not what this source gives out.
+            ResourceNotFound: the URI has another origin, or is not shared by this source.
             InvalidParams: it has a fragment.
         """
         if not uri.startswith(self._before):
@@ -123,7 +125,7 @@ class Scope:
 
 
 def is_devious(path: str) -> bool:
-    """Return whether web servers may understand a path in more than one way, and leave the folder by it."""
+    """Return whether a path is ambiguous: a web server may resolve it to a path outside the folder."""
     return (
         "\\" in path
         or _ESCAPED.search(path) is not None

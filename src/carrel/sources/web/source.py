@@ -44,14 +44,14 @@ MAX_SUGGESTIONS = 100
 class WebSource(Provider):
     """Provider of the pages of one site, given by an ``https:``, ``web+https:`` or ``web+http:`` URL.
 
-    Under ``https:`` pages are listed for clients that fetch them themselves, and read as they are for the others. Under
-    ``web+https:`` they are fetched and cached here, and HTML becomes Markdown.
+    Under ``https:``, clients may fetch the listed pages themselves; for other clients, pages are read unchanged. Under
+    ``web+https:``, pages are fetched and cached here, and HTML is converted to Markdown.
 
     Args:
-        ssl: SSL context with the trusted certificates; those of the system if None.
+        ssl: SSL context with the trusted certificates, by default the system's certificates.
 
     Raises:
-        ConfigError: the target is not the URL of a page, or its host is one of the local network that is not allowed.
+        ConfigError: the target is not the URL of a page, or its host is in the local network and not allowed.
     """
 
     options = WebOptions
@@ -84,7 +84,7 @@ class WebSource(Provider):
         return f"WebSource({self.uri!r})"
 
     async def start(self, events: Events) -> None:
-        """Start; the site is not asked yet.
+        """Start the source, without a request to the site.
 
         Raises:
             ConfigError: a package is missing, or the folder for pages cannot be used.
@@ -98,7 +98,7 @@ class WebSource(Provider):
             raise
 
     async def stop(self) -> None:
-        """Stop: end watches, close connections, forget pages."""
+        """Stop the source: close watches and connections, and clear the caches."""
         for task in tuple(self._watches):
             task.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)
@@ -110,7 +110,7 @@ class WebSource(Provider):
     # Lists
 
     async def _list(self, *, refresh: bool = False) -> Listing:
-        """Return the shared pages, looked for again after ``cache_seconds``."""
+        """Return the shared pages. The list is refreshed after ``cache_seconds``."""
         self._workers.check()
         async with self._lock:
             now = asyncio.get_running_loop().time()
@@ -137,7 +137,7 @@ class WebSource(Provider):
     # Reading
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return a page as Markdown, or as it is; the entries of a feed or a sitemap as JSON; or a window of them."""
+        """Return a page as Markdown or unchanged, the entries of a feed or a sitemap as JSON, or a window of them."""
         self._workers.check()
         try:
             # A page of a site may have parameters of the same names; a file such as report.pdf has not.
@@ -177,10 +177,10 @@ class WebSource(Provider):
         return await self._pages.get(address.url)
 
     def _leaves(self, url: str, target: str) -> bool:
-        """Return whether a redirect of a page leads out of what is shared.
+        """Return whether a redirect of a page leads out of the shared pages.
 
-        One page that is shared by its own URL may redirect within its host. So may what is not given to clients: lists
-        of pages outside of the folder.
+        A single page that is shared by its URL may redirect within its host. So may lists of pages outside of the
+        folder, which are not sent to clients.
         """
         scope, page = self._scope, self._scope.page_of(target)
         if scope.folder:
@@ -220,7 +220,7 @@ class WebSource(Provider):
         context: Mapping[str, str],
         request: Request,
     ) -> Completion:
-        """Return the paths of known pages that begin with what was typed, then those that contain it."""
+        """Return the paths of known pages that begin with the typed text, followed by the paths that contain it."""
         template = getattr(reference, "uri", None)
         if not isinstance(template, str) or template not in [one.uri_template for one in self._templates()]:
             raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
@@ -317,10 +317,10 @@ def unescaped(uri: str) -> str:
 
 
 def check_public(host: str, options: WebOptions) -> None:
-    """Check that a host is not one of this machine or the local network, unless it is allowed. Names are not resolved.
+    """Check that a host is not this machine or in the local network, unless it is allowed. Names are not resolved.
 
     Raises:
-        ConfigError: it is one, with the option that allows it.
+        ConfigError: the host is local. The message names the option that allows it.
     """
     address = read_address(host)
     inside = is_loopback(host) if address is None else not is_public(address)
@@ -331,7 +331,7 @@ def check_public(host: str, options: WebOptions) -> None:
 
 
 def require_libraries() -> None:
-    """Check that what fetches and reads pages is installed, without importing it.
+    """Check that the packages for fetching and reading pages are installed, without importing them.
 
     Raises:
         ConfigError: a package is missing.

@@ -11,7 +11,7 @@ from carrel.sources.documents.formats.document import Failed
 __all__ = ["check_xml", "open_archive", "parse_xml", "read_member"]
 
 MAX_MEMBERS = 20_000
-#: Bytes of all members together, and of those that are compressed better than ``MAX_RATIO`` (text is up to about 20).
+#: Bytes of all members, and of members with a compression ratio over ``MAX_RATIO`` (text has up to about 20).
 MAX_TOTAL = 512 * 1024 * 1024
 MAX_RATIO, MAX_DENSE = 100, 16 * 1024 * 1024
 MAX_MEMBER = 128 * 1024 * 1024
@@ -21,7 +21,7 @@ def open_archive(data: bytes) -> zipfile.ZipFile:
     """Open an archive whose members may be unpacked.
 
     Raises:
-        Failed: it is none, is encrypted, or expands too much.
+        Failed: the data is not an archive, is encrypted, or expands too much.
     """
     if data.startswith(b"\xd0\xcf\x11\xe0"):  # documents of Microsoft with a password are in this container
         raise Failed("encrypted")
@@ -45,7 +45,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """Read a member.
 
     Raises:
-        Failed: there is none, it is damaged, or too large.
+        Failed: the member does not exist, is damaged, or is too large.
     """
     try:
         info = archive.getinfo(name)

@@ -1,4 +1,4 @@
-"""Document: what the formats return, and how they fail."""
+"""Document: the return type and the failures of the formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FENCE = re.compile(r"(`{3,}|~{3,})")
 
 
 class Document(NamedTuple):
-    """Open document: how many pages it has, and a function that returns one as Markdown, counted from 1."""
+    """Open document: the number of pages, and a function that returns a page as Markdown, counted from 1."""
 
     pages: int
     page: Callable[[int], str]

@@ -13,7 +13,7 @@ __all__ = ["open_document"]
 FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 MAX_VALUE = 200
 EXIF_IFD, GPS_IFD = 0x8769, 0x8825
-#: EXIF tags: in which directory, number, and what they are called here.
+#: EXIF tags: directory, number, and name in the facts.
 TAGS = (
     (EXIF_IFD, 0x9003, "date"),  # DateTimeOriginal
     (0, 0x0132, "date"),  # DateTime
@@ -29,14 +29,14 @@ SIDEWAYS = (5, 6, 7, 8)
 
 
 def open_document(data: bytes, format: str, *, locations: bool) -> Document:
-    """Open an image. Its facts have ``width``, ``height`` (in pixels), ``format``, and what its EXIF says.
+    """Open an image. Its facts have ``width``, ``height`` (in pixels), ``format``, and facts from its EXIF.
 
     Raises:
         Failed: it is damaged.
     """
     from PIL import Image, UnidentifiedImageError
 
-    Image.MAX_IMAGE_PIXELS = None  # a limit for those who decode them
+    Image.MAX_IMAGE_PIXELS = None  # the limit matters only for decoding
     try:
         with warnings.catch_warnings(), Image.open(io.BytesIO(data), formats=FORMATS) as image:
             warnings.simplefilter("ignore")
@@ -58,7 +58,7 @@ def open_document(data: bytes, format: str, *, locations: bool) -> Document:
 
 
 def exif_of(image: Any, locations: bool) -> dict[str, str | int | float]:
-    """Return what the EXIF of an image says; nothing if it has none, or it is damaged."""
+    """Return the EXIF facts of an image. The result is empty if the EXIF is missing or damaged."""
     found: dict[str, str | int | float] = {}
     if image.format == "PNG" and "exif" not in image.info:
         return found  # Pillow would decode the pixels, to look after them
@@ -74,7 +74,7 @@ def exif_of(image: Any, locations: bool) -> dict[str, str | int | float]:
             found["orientation"] = orientation
         if locations:
             found |= location_of(exif.get_ifd(GPS_IFD))
-    except Exception:  # noqa: S110  (whatever is wrong with its EXIF, an image is an image)
+    except Exception:  # noqa: S110  (an image with invalid EXIF is still an image)
         pass
     return found
 

@@ -8,6 +8,7 @@ from email import message_from_bytes
 from email.header import decode_header, make_header
 from email.message import Message
 
+from carrel.sources.content.text import decode
 from carrel.sources.documents.formats.document import Document, Failed, cell, sectioned
 from carrel.sources.documents.formats.html import markdown_of
 
@@ -26,7 +27,7 @@ def open_document(data: bytes, format: str, *, locations: bool) -> Document:
     """Open a message or a mailbox.
 
     Raises:
-        Failed: it is none.
+        Failed: the data is not a message or a mailbox.
     """
     if format == "eml":
         return sectioned(text_of(data, "# "))
@@ -46,7 +47,7 @@ def text_of(data: bytes, heading: str) -> str:
     """Return a message as Markdown: subject, some headers, text, and the names of attachments.
 
     Raises:
-        Failed: it is none.
+        Failed: the data is not a message.
     """
     message = message_from_bytes(data)
     headers = [(name, header(message, name)) for name in HEADERS]
@@ -114,11 +115,15 @@ def parts_of(message: Message) -> Iterator[Message]:
 
 
 def decoded(part: Message) -> str:
-    """Return the text of a part, whatever its charset says."""
+    """Return the text of a part, even if its charset is unknown or wrong."""
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes):
         return ""
-    try:
-        return data.decode(part.get_content_charset("utf-8"), "replace")
-    except (LookupError, ValueError):
-        return data.decode("utf-8", "replace")
+    charset = part.get_content_charset("us-ascii")
+    if charset != "us-ascii" or data.isascii():  # else the message has letters that it does not declare
+        try:
+            return data.decode(charset, "replace")
+        except (LookupError, ValueError):
+            pass
+    found = decode(data)
+    return data.decode("utf-8", "replace") if found is None else found.text

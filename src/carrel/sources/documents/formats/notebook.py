@@ -21,7 +21,7 @@ def open_document(data: bytes, format: str, *, locations: bool) -> Document:
     """Open a notebook.
 
     Raises:
-        Failed: it is none.
+        Failed: the data is not a notebook.
     """
     try:
         notebook = json.loads(data)
@@ -85,6 +85,6 @@ def output_of(output: dict[str, Any]) -> str:
 
 
 def fenced(text: str, language: str) -> str:
-    """Return text as a block of code, in a fence that is longer than those in it."""
+    """Return text as a code block. Its fence is longer than the fences in the text."""
     fence = "`" * max([3, *(len(found) + 1 for found in _TICKS.findall(text))])
     return f"{fence}{language}\n{text}\n{fence}"

@@ -20,7 +20,7 @@ def open_document(data: bytes, format: str, *, locations: bool) -> Document:
     if not data.lstrip().startswith(b"{\\rtf"):
         raise Failed("damaged")
     try:
-        # Other letters than those of ASCII are escaped, by the code page that the document names.
+        # Non-ASCII characters are escaped with the code page of the document.
         text: str = rtf_to_text(  # type: ignore[no-untyped-call]
             data.decode("cp1252", "replace"), encoding="cp1252", errors="replace"
         )
