@@ -14,11 +14,11 @@
     │   ├── LoginRequired           the user has to log in at an upstream first     (-32603)
     │   └── URLElicitationRequired  the user has to visit a URL first (2025-11-25)  (-32042)
     ├── PeerError                   an error response of the peer
-    ├── ResourceError               a resource is not available; carries its URI
+    ├── ResourceError               a resource is not available (-32603); carries its URI
     │   ├── ResourceNotFound        (-32002 before 2026-07-28, -32602 in it)
     │   ├── ResourceForbidden       reported to the peer as not found
-    │   ├── ResourceMismatch        differs from what was listed: size, digest, frontmatter
-    │   └── ResourceTooLarge        names the limit and the window to use instead
+    │   ├── ResourceMismatch        differs from what was listed: size, digest, frontmatter  (-32602)
+    │   └── ResourceTooLarge        names the limit and the window to use instead  (-32602)
     ├── ToolError                   error message of a tool for the model
     ├── TransportError              the connection is closed, or was never open
     │   ├── RequestTimeout          no response in time
@@ -236,10 +236,17 @@ class PeerError(MCPError):
 
 
 class ResourceError(MCPError):
-    """A resource is not available. ``uri`` names it."""
+    """A resource is not available, because its source fails (-32603).
+
+    ``uri`` names the resource, and is empty if the error is about a list; ``reason`` is the kind of the error in its
+    data on the wire.
+    """
+
+    code = INTERNAL_ERROR
+    reason = "unavailable"
 
     def __init__(self, uri: str, message: str = "Resource not found") -> None:
-        super().__init__(printable(f"{message}: {uri}", MAX_LINE))
+        super().__init__(printable(message if uri in message else f"{message}: {uri}", MAX_LINE))
         self.uri = uri
         self.message = message
 
@@ -259,13 +266,19 @@ class ResourceMismatch(ResourceError):
     listed at all, and "entry" if the listing itself is invalid.
     """
 
+    code = INVALID_PARAMS
+    reason = "mismatch"
+
     def __init__(self, uri: str, message: str, difference: str) -> None:
         super().__init__(uri, message)
         self.difference = difference
 
 
 class ResourceTooLarge(ResourceError):
-    """The resource exceeds a limit. The message names the limit and what to request instead."""
+    """The resource exceeds a limit (-32602). The message names the limit and what to request instead."""
+
+    code = INVALID_PARAMS
+    reason = "too large"
 
 
 class ToolError(MCPError):
@@ -319,4 +332,12 @@ class ConfigError(MCPError):
 
 
 class SourceUnavailable(ConfigError):
-    """A source cannot be reached when a server starts. One that is optional is tried again until it can."""
+    """A source cannot be opened when a server starts, and may be later. One that is optional is tried again.
+
+    ``is_down`` says that nothing answers, so that starting the source helps. If something answers, the message names
+    the mistake.
+    """
+
+    def __init__(self, message: str, *, is_down: bool = True) -> None:
+        super().__init__(message)
+        self.is_down = is_down

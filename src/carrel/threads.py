@@ -47,7 +47,7 @@ def stop_if_cancelled() -> None:
 class Job:
     """A function call in the pool, and the future of its outcome."""
 
-    __slots__ = ("arguments", "cancelled", "context", "function", "future", "loop", "named", "share")
+    __slots__ = ("arguments", "cancelled", "context", "function", "future", "loop", "named", "settled", "share")
 
     def __init__(
         self, share: Share, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
@@ -60,6 +60,8 @@ class Job:
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[tuple[Any, BaseException | None]] = self.loop.create_future()
         self.cancelled = False
+        self.settled = False
+        """Whether the outcome is in the future, and the caller takes it when it runs again."""
 
     def run(self) -> tuple[Any, BaseException | None]:
         """Call the function in the current thread, and return its value or exception."""
@@ -72,7 +74,7 @@ class Job:
             _here.job = None
 
     def end(self, value: Any, error: BaseException | None, passed: Callable[[], object] | None = None) -> None:
-        """Pass the outcome to the caller, and then call ``passed``; thread-safe."""
+        """Pass the outcome to the caller; call ``passed`` if no caller is left to take it. Thread-safe."""
         try:
             self.loop.call_soon_threadsafe(self._settle, value, error, passed)
         except RuntimeError:  # the loop is closed: there is no caller
@@ -80,10 +82,11 @@ class Job:
                 passed()
 
     def _settle(self, value: Any, error: BaseException | None, passed: Callable[[], object] | None) -> None:
-        if passed is not None:
-            passed()
         if not self.future.done():
+            self.settled = passed is not None
             self.future.set_result((value, error))
+        elif passed is not None:
+            passed()
 
 
 class Share:
@@ -113,8 +116,8 @@ class ThreadPool:
     """Thread pool of up to ``threads`` threads for all clients, up to ``per_client`` of them for one client.
 
     When these are busy, up to ``waiting_per_client`` calls of a client wait. Threads are started on demand, end after
-    being idle for some seconds, and are daemons. They do not run ahead of the event loop: when as many outcomes as
-    there are threads wait for it, such as large files that were read, no further job starts.
+    being idle for some seconds, and are daemons. They do not run ahead of the callers: when as many outcomes wait
+    for their callers as one client may have threads, such as large files that were read, no further job starts.
 
     Raises:
         ConfigError: a number is less than 1.
@@ -135,7 +138,7 @@ class ThreadPool:
         self._alive = 0
         self._threads: set[threading.Thread] = set()
         self._closed = False
-        self._unpassed = 0  # outcomes that the event loop has not taken yet
+        self._unpassed = 0  # outcomes that their callers have not taken yet
         self._held = 0  # threads that wait for it
         self._room = threading.Condition(self._lock)
         self._ended: Callable[[], object] | None = None  # called when the last thread of a closed pool ends
@@ -170,6 +173,9 @@ class ThreadPool:
         except BaseException:
             self._cancel(job)
             raise
+        finally:
+            if job.settled:
+                self._passed()
         if error is None:
             return value  # type: ignore[no-any-return]
         try:
@@ -278,7 +284,7 @@ class ThreadPool:
                     self._idle.append(worker)
             job.end(value, error, self._passed)
             del job, value, error
-            if self._unpassed > self.threads and not idle:
+            if self._unpassed > self.per_client and not idle:
                 self._wait_for_room()
             if idle and not worker.wake.acquire(timeout=IDLE):
                 with self._lock:
@@ -307,7 +313,7 @@ class ThreadPool:
         """Wait until the event loop has taken outcomes, for some seconds: it may have stopped."""
         with self._lock:
             self._held += 1
-            self._room.wait_for(lambda: self._unpassed <= self.threads or self._closed, IDLE)
+            self._room.wait_for(lambda: self._unpassed <= self.per_client or self._closed, IDLE)
             self._held -= 1
 
     def _next(self, done: Job) -> Job | None:

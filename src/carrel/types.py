@@ -1,4 +1,4 @@
-"""Every public type in one import, for authors of servers and of clients.
+"""Every public type in one import, for authors of servers and clients, with the functions ``printable`` and ``fetch``.
 
     from carrel.types import Form, Handlers, HTTPOptions, Resource, TextContent
 
@@ -9,9 +9,9 @@ which is false. Types of the client are loaded when they are first used.
 https://modelcontextprotocol.io/specification/2026-07-28/schema
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from carrel.late import late
 from carrel.wire.base import Annotations, ClientCapabilities, Icon, Implementation, LoggingLevel, Role
 from carrel.wire.client_features import (
     CreateMessageResult,
@@ -47,8 +47,8 @@ from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
 from carrel.wire.utilities import LoggingMessageParams
 
 if TYPE_CHECKING:
-    from carrel.catalog.access import Gate, View
-    from carrel.catalog.rules import Rule, Rules
+    from carrel.catalog.access import UNRESTRICTED, Gate, View
+    from carrel.catalog.rules import READING, Rule, Rules
     from carrel.client.cache import Cache
     from carrel.client.extensions import ClientExtension
     from carrel.client.handlers import ClientCall, Form, Handlers, LogMessage, Origin, Page, RootsRequest, Sampling
@@ -58,12 +58,23 @@ if TYPE_CHECKING:
     from carrel.client.state import ClientState, StateChange
     from carrel.client.tasks import ToolTask
     from carrel.client.watch import Change, Watch
+    from carrel.client.web_resources import fetch
+    from carrel.printable import printable, printable_lines
+    from carrel.protocol.extension import Extension
+    from carrel.protocol.methods import Request
     from carrel.protocol.principal import Principal
+    from carrel.search.options import SearchOptions
     from carrel.server.dispatch import Middleware, Next
+    from carrel.server.elicitation.questions import Elicited
     from carrel.transports.client.options import HTTPOptions, ProcessOptions
+    from carrel.transports.client.transport import Transport
     from carrel.transports.server.route import HTTPRequest, HTTPResponse
+    from carrel.uri.template import UriTemplate
+    from carrel.wire.base import Params, Result
 
 __all__ = [
+    "READING",
+    "UNRESTRICTED",
     "Annotations",
     "AudioContent",
     "BlobResourceContents",
@@ -78,7 +89,9 @@ __all__ = [
     "ContentBlock",
     "CreateMessageResult",
     "ElicitResult",
+    "Elicited",
     "EmbeddedResource",
+    "Extension",
     "Form",
     "Gate",
     "GetPromptResult",
@@ -99,6 +112,7 @@ __all__ = [
     "Next",
     "Origin",
     "Page",
+    "Params",
     "Principal",
     "ProcessOptions",
     "Prompt",
@@ -106,11 +120,13 @@ __all__ = [
     "PromptMessage",
     "PromptReference",
     "ReadResourceResult",
+    "Request",
     "Resource",
     "ResourceContents",
     "ResourceLink",
     "ResourceTemplate",
     "ResourceTemplateReference",
+    "Result",
     "Retries",
     "Role",
     "Root",
@@ -119,6 +135,7 @@ __all__ = [
     "Rules",
     "Sampling",
     "SamplingMessage",
+    "SearchOptions",
     "ServerCapabilities",
     "Skill",
     "StateChange",
@@ -130,34 +147,77 @@ __all__ = [
     "ToolResultContent",
     "ToolTask",
     "ToolUseContent",
+    "Transport",
+    "UriTemplate",
     "View",
     "Watch",
+    "fetch",
+    "printable",
+    "printable_lines",
 ]
 
-#: Modules of the types that are loaded when they are first used.
+#: Modules that are imported when their names are first used.
 MODULES = {
-    "carrel.catalog.access": ("Gate", "View"),
-    "carrel.catalog.rules": ("Rule", "Rules"),
-    "carrel.protocol.principal": ("Principal",),
-    "carrel.server.dispatch": ("Middleware", "Next"),
+    "carrel.client.web_resources": ("fetch",),
+    "carrel.transports.client.transport": ("Transport",),
+    "carrel.catalog.access": (
+        "UNRESTRICTED",
+        "Gate",
+        "View",
+    ),
+    "carrel.catalog.rules": (
+        "READING",
+        "Rule",
+        "Rules",
+    ),
     "carrel.client.cache": ("Cache",),
     "carrel.client.extensions": ("ClientExtension",),
     "carrel.client.handlers": (
-        *("ClientCall", "Form", "Handlers", "LogMessage", "Origin", "Page", "RootsRequest", "Sampling"),
+        "ClientCall",
+        "Form",
+        "Handlers",
+        "LogMessage",
+        "Origin",
+        "Page",
+        "RootsRequest",
+        "Sampling",
     ),
     "carrel.client.results": ("Listing",),
     "carrel.client.retry": ("Retries",),
     "carrel.client.skills": ("Skill",),
-    "carrel.client.state": ("ClientState", "StateChange"),
+    "carrel.client.state": (
+        "ClientState",
+        "StateChange",
+    ),
     "carrel.client.tasks": ("ToolTask",),
-    "carrel.client.watch": ("Change", "Watch"),
-    "carrel.transports.client.options": ("HTTPOptions", "ProcessOptions"),
-    "carrel.transports.server.route": ("HTTPRequest", "HTTPResponse"),
+    "carrel.client.watch": (
+        "Change",
+        "Watch",
+    ),
+    "carrel.printable": ("printable", "printable_lines"),
+    "carrel.protocol.extension": ("Extension",),
+    "carrel.protocol.principal": ("Principal",),
+    "carrel.protocol.methods": ("Request",),
+    "carrel.search.options": ("SearchOptions",),
+    "carrel.server.elicitation.questions": ("Elicited",),
+    "carrel.server.dispatch": (
+        "Middleware",
+        "Next",
+    ),
+    "carrel.transports.client.options": (
+        "HTTPOptions",
+        "ProcessOptions",
+    ),
+    "carrel.transports.server.route": (
+        "HTTPRequest",
+        "HTTPResponse",
+    ),
+    "carrel.uri.template": ("UriTemplate",),
+    "carrel.wire.base": (
+        "Params",
+        "Result",
+    ),
 }
-LATE = {name: module for module, names in MODULES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name in LATE:
-        return getattr(import_module(LATE[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__ = late(__name__, MODULES)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NAME_VERBS",
+    "UNRESTRICTED",
     "Gate",
     "NameMapping",
     "RenamedView",
@@ -48,7 +49,7 @@ __all__ = [
     "visible_to",
 ]
 
-#: Verbs whose target is the name of a tool or prompt; that of the others is a URI.
+#: Verbs whose target is the name of a tool or prompt; the target of other verbs is a URI.
 NAME_VERBS = frozenset({"call", "get"})
 
 #: Matches a URI with a segment ``.`` or ``..``, as handlers see it, who get slashes decoded.
@@ -58,16 +59,20 @@ DOT_SEGMENT = re.compile(r"[^?#]*?(?:[:/]|%2F|%5C)\.\.?(?:[/?#]|%2F|%5C|\Z)", re
 class Gate(Protocol):
     """Access gate of a server (``Server(gate=…)``)."""
 
-    def view(self, principal: Principal | None) -> View | None:
-        """Return the view of a caller, None if it may use everything. Called for each request; must not block."""
+    def view(self, principal: Principal | None) -> View:
+        """Return the view of a caller, ``UNRESTRICTED`` if it may use everything.
+
+        Called for each request; must not block. A request fails if it returns None: a caller that a policy does not
+        mention must not get everything.
+        """
 
 
 class GateView(View):
-    """View of a caller: what the gate allows, of what the view of its principal allows.
+    """View of a caller: the targets that both the gate and the view of its principal allow.
 
-    Whatever is done with a resource requires the verb read too. URIs are asked for as the client wrote them and, where
-    that differs, in canonical form; both must be allowed. Where something is hidden, a URI with a segment ``.`` or
-    ``..`` is denied: rules see text, but a handler may follow it to another place.
+    Every verb on a resource also requires the verb read. URIs are checked as the client wrote them and, if different,
+    in canonical form; both must be allowed. If rules hide anything, a URI with a segment ``.`` or ``..`` is denied:
+    rules see text, but a handler may resolve it to another resource.
     """
 
     __slots__ = ("_gate", "_own")
@@ -129,11 +134,11 @@ class Unrestricted(View):
         return True
 
 
-UNRESTRICTED = Unrestricted()
+UNRESTRICTED: View = Unrestricted()
 
 
 class NameMapping(Protocol):
-    """Mapping of the names and URIs of a provider to those that clients see."""
+    """Mapping of a provider's names and URIs to the names and URIs that clients see."""
 
     def uri_out(self, uri: str) -> str:
         """Return a URI as clients see it."""
@@ -142,11 +147,11 @@ class NameMapping(Protocol):
         """Return the name of a tool or prompt as clients see it."""
 
     def intervals_in(self, verb: Verb, intervals: Intervals) -> Intervals | None:
-        """Return intervals of what clients see as those of the provider's names or URIs; None if there are none."""
+        """Convert intervals of client names or URIs to the provider's names or URIs; return None if impossible."""
 
 
 class RenamedView(View):
-    """View that is asked with the names and URIs of a provider, which clients see under other ones."""
+    """View that takes a provider's names and URIs, which clients see under other names and URIs."""
 
     __slots__ = ("_names", "_view")
 
@@ -184,14 +189,18 @@ class RenamedView(View):
 
 
 def find_view(gate: Gate | None, principal: Principal | None) -> View | None:
-    """Return the view of a caller: None if nothing is hidden from any."""
+    """Return the view of a caller: None if nothing is hidden from any.
+
+    Raises:
+        TypeError: the gate has returned no view.
+    """
     own = None if principal is None else principal.view
     if gate is None:
         return own
     given = gate.view(principal)
-    if given is None:
-        return UNRESTRICTED if own is None else GateView(UNRESTRICTED, own)
-    return GateView(given, own)
+    if not isinstance(given, View):
+        raise TypeError(f"{type(gate).__name__}.view returned {given!r}: it has to be a View, or UNRESTRICTED")
+    return UNRESTRICTED if given is UNRESTRICTED and own is None else GateView(given, own)
 
 
 def may_reach(view: View, verb: Verb, template: UriTemplate, values: Mapping[str, str] | None = None) -> bool:

@@ -54,7 +54,7 @@ class Catalog(Registry):
 
         Raises:
             ResourceNotFound: no provider has it, or it is hidden from the caller.
-            InvalidParams: it is not a URI.
+            InvalidParams: the text is not a URI.
         """
         if request.view is not None and not request.view.allows("read", uri):
             raise ResourceNotFound(uri)
@@ -119,7 +119,7 @@ class Catalog(Registry):
         A page may hold fewer entries than others, or none, and yet not be the last.
 
         Raises:
-            InvalidCursor: the cursor was not given out here.
+            InvalidCursor: the cursor did not come from this catalog.
         """
         page = await self.merge("list_resources", request, lambda provider: provider.list_resources)
         return cut_page(page, request, lambda item: item.uri)
@@ -128,7 +128,7 @@ class Catalog(Registry):
         """Return a page of the resource templates that can name something visible to the caller.
 
         Raises:
-            InvalidCursor: the cursor was not given out here.
+            InvalidCursor: the cursor did not come from this catalog.
         """
         page = await self.merge("list_resource_templates", request, lambda provider: provider.list_templates)
         shown = None if request.view is None else cut_templates(request.view).shown
@@ -141,7 +141,7 @@ class Catalog(Registry):
 
         Raises:
             ResourceNotFound: there is no such resource, or it has nothing inside, or it is hidden from the caller.
-            InvalidParams: it is not a URI.
+            InvalidParams: the text is not a URI.
             InvalidCursor: the cursor was not given out for this directory.
         """
         normal = valid_uri(uri)
@@ -149,7 +149,7 @@ class Catalog(Registry):
         return cut_page(page, request, lambda item: item.uri)
 
     async def _ask_of(self, verb: Verb, uri: str, request: Request, ask: Callable[[Provider], MaybeAwaitable[T]]) -> T:
-        """Return the answer of the provider of a URI, or of the first that has it of those that take any."""
+        """Return the answer of the provider of a URI, or of the first catch-all provider that has it."""
         provider = await self._provider_of(verb, uri, request)
         if provider in self.routes.catch_all and not self.routes.owns(provider, valid_uri(uri)):
             return await self._ask_any(uri, ask)
@@ -159,8 +159,8 @@ class Catalog(Registry):
         """Return the provider of a client's URI.
 
         Raises:
-            ResourceNotFound: there is none, or it is hidden from the caller.
-            InvalidParams: it is not a URI.
+            ResourceNotFound: no provider has the URI, or it is hidden from the caller.
+            InvalidParams: the text is not a URI.
         """
         if self.stale:
             await self.freshen()
@@ -177,6 +177,13 @@ class Catalog(Registry):
 
     async def shows(self, uri: str, request: Request) -> bool:
         """Return whether the caller may subscribe to a resource, and what links at its URI lead to is visible."""
+        return await self._ask(uri, request, lambda provider, normal: provider.shows(normal, request))
+
+    async def accepts(self, uri: str, request: Request) -> bool:
+        """Return whether the caller may subscribe to a resource."""
+        return await self._ask(uri, request, lambda provider, normal: provider.accepts(normal, request))
+
+    async def _ask(self, uri: str, request: Request, ask: Callable[[Provider, str], MaybeAwaitable[bool]]) -> bool:
         if request.view is None and not self.guards:
             return True
         if request.view is not None and not request.view.allows("subscribe", uri):
@@ -186,7 +193,7 @@ class Catalog(Registry):
         except InvalidParams:
             return True  # not a URI, which is the error that every caller gets
         provider = self.routes.find(normal, request)
-        return provider is None or await resolved(provider.shows(normal, request))
+        return provider is None or await resolved(ask(provider, normal))
 
     def is_guarded(self, uri: str) -> bool:
         """Return whether a resource exists for some callers alone."""
@@ -194,7 +201,7 @@ class Catalog(Registry):
         return provider is not None and provider.is_guarded(uri)
 
     async def search(self, query: str, request: Request) -> Page[Hit]:
-        """Return the resources that match a query and are visible to the caller, those of each provider best first."""
+        """Return the resources that match a query and are visible to the caller, grouped by provider, best first."""
         hits: list[Hit] = []
         for provider in self.offering("search"):
             room = request.limit - len(hits)
@@ -210,10 +217,10 @@ class Catalog(Registry):
     # Skills
 
     async def list_skills(self, request: Request) -> Page[Skill]:
-        """Return a page of all skills, and of their files those that are visible to the caller.
+        """Return a page of all skills, with the files that are visible to the caller.
 
         Raises:
-            InvalidCursor: the cursor was not given out here.
+            InvalidCursor: the cursor did not come from this catalog.
         """
         page = await self.merge("list_skills", request, lambda provider: provider.list_skills)
         page = cut_page(page, request, lambda skill: skill.uri)
@@ -224,7 +231,7 @@ class Catalog(Registry):
 
         Raises:
             ResourceNotFound: there is no such skill, or it is hidden from the caller.
-            InvalidParams: it is not a URI.
+            InvalidParams: the text is not a URI.
         """
         normal = valid_uri(uri)
         skill = await self._ask_of("read", uri, request, lambda each: each.get_skill(normal, request))
@@ -236,7 +243,7 @@ class Catalog(Registry):
         """Return a page of all tools. Of several with one name, the first provider's is listed.
 
         Raises:
-            InvalidCursor: the cursor was not given out here.
+            InvalidCursor: the cursor did not come from this catalog.
         """
         return await self._named("tool", request, lambda provider: provider.list_tools)
 
@@ -244,7 +251,7 @@ class Catalog(Registry):
         """Return a page of all prompts. Of several with one name, the first provider's is listed.
 
         Raises:
-            InvalidCursor: the cursor was not given out here.
+            InvalidCursor: the cursor did not come from this catalog.
         """
         return await self._named("prompt", request, lambda provider: provider.list_prompts)
 
@@ -343,7 +350,7 @@ class Catalog(Registry):
         ttl, scopes = list[float](), set[str | None]()
         providers = [provider for provider in self.providers if provider.name >= name]
         if position is not None and (not providers or providers[0].name != name):
-            position = None  # its provider has left: the list goes on with the next one
+            position = None  # its provider was removed: continue with the next one
         for provider in providers:
             if len(found) >= request.limit:
                 return _page(found, write_cursor(listing, provider.name, None), ttl, scopes)
@@ -366,7 +373,7 @@ class Catalog(Registry):
 
 
 def _page(found: list[T], cursor: str | None, ttl: list[float], scopes: set[str | None]) -> Page[T]:
-    """Return a page that may be kept for as long as each of its parts, by those who may keep all of them."""
+    """Return a page with the shortest TTL and the narrowest cache scope of its parts."""
     scope: Literal["public", "private"] | None = None
     if "private" in scopes:
         scope = "private"

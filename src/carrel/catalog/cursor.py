@@ -1,7 +1,7 @@
 """Pagination cursors of a catalog: a list, the name of a provider, and the provider's own cursor.
 
-A cursor holds no number that another replica, a restart or a change of the list could make wrong. Where its provider
-has left, the list goes on with the next one by name.
+A cursor holds no number that another replica, a restart or a change of the list could invalidate. If its provider was
+removed, the list continues with the next provider by name.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination
 """
@@ -20,7 +20,7 @@ _read = msgspec.json.Decoder(tuple[str, str, str | None]).decode
 
 
 def write_cursor(listing: str, provider: str, position: str | None) -> str:
-    """Return a cursor: the list, the provider with which it goes on, and where in that; None for its start."""
+    """Return a cursor: the list, the provider to continue with, and the position in it (None for its start)."""
     return binascii.b2a_base64(msgspec.json.encode((listing, provider, position)), newline=False).decode()
 
 
@@ -42,7 +42,7 @@ def read_cursor(listing: str, cursor: str) -> tuple[str, str | None]:
 
 
 def position_of(key: str) -> str:
-    """Return the cursor of a list in the order of its keys, which goes on after ``key``."""
+    """Return the cursor that continues a list, ordered by key, after ``key``."""
     return f"{binascii.crc32(key.encode('utf-8', 'surrogatepass')):08x}{key}"
 
 

@@ -1,4 +1,4 @@
-"""Lists cut to what the caller of a request may see: sorted ones, and pages of providers."""
+"""Filtering of sorted lists and pages by the rights of the caller."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """Part of a list: keys in intervals, of which those that are ``shown``. None leaves nothing out."""
+    """Part of a list: the keys that are in the intervals and ``shown``. None disables a filter."""
 
     within: Intervals | None = None
     shown: Callable[[str], bool] | None = None
@@ -84,7 +84,7 @@ CUTS: Mapping[ListName, CutOf] = {
 
 
 def shows_any(view: View, name: ListName, keys: Collection[str]) -> bool:
-    """Return whether one of the entries of a list is in a view; those of resources may be templates."""
+    """Return whether a view shows any of these entries of a list. Keys of resources may be templates."""
     shown = CUTS[name](view).shown
     if shown is None:
         return True
@@ -94,7 +94,7 @@ def shows_any(view: View, name: ListName, keys: Collection[str]) -> bool:
 
 
 def cut_page(page: Page[T], request: Request, uri_of: Callable[[T], str]) -> Page[T]:
-    """Return a page with those of its entries that the caller may list."""
+    """Filter a page to the entries that the caller may list."""
     view = request.view
     if view is None or not view.hides:
         return page
@@ -102,7 +102,7 @@ def cut_page(page: Page[T], request: Request, uri_of: Callable[[T], str]) -> Pag
 
 
 def cut_skill(skill: Skill, request: Request) -> Skill:
-    """Return a skill with those of its files that are visible to the caller."""
+    """Filter the files of a skill to the files that are visible to the caller."""
     if request.view is None or isinstance(skill.resources, str):
         return skill
     return msgspec.structs.replace(

@@ -16,15 +16,15 @@ __all__ = ["Listing"]
 
 T = TypeVar("T")
 
-#: Bytes of the encoded pages that a listing keeps: those that are asked for.
+#: Maximum bytes of encoded pages that a listing caches.
 MAX_PAGE_BYTES = 4 * 1024 * 1024
 
 
 class Listing(Generic[T]):
-    """Entries by key, in the order of the keys. May be changed from any thread.
+    """Entries in the order of their keys. Thread-safe.
 
-    A page goes on after a key, whether or not there is still an entry of that key: insertions and removals never make a
-    reader skip or repeat other entries. A page costs O(log n + page), the first one after insertions O(n).
+    A page starts after a key, even if the key has been removed: insertions and removals never make a reader skip or
+    repeat other entries. A page costs O(log n + page), the first page after insertions O(n).
     """
 
     def __init__(self) -> None:
@@ -34,9 +34,9 @@ class Listing(Generic[T]):
         self._sorted = True
         self._lock = threading.Lock()
         self.pages: dict[tuple[str, str | None], bytes] = {}
-        """Encoded pages by view, revision included, and the key that they go on after; emptied by every change."""
+        """Encoded pages by view (including the revision) and the key they start after; every change clears it."""
         self.used: set[tuple[str, str | None]] = set()
-        """Those of ``pages`` that were asked for again since they were kept: the others are dropped first."""
+        """Keys of ``pages`` that were used again after they were cached; other pages are evicted first."""
         self._page_bytes = 0
         self._encoded: dict[str, dict[str, msgspec.Raw]] = {}
         self.changes = 0
@@ -56,7 +56,7 @@ class Listing(Generic[T]):
         return self.entries.get(key)
 
     def put(self, key: str, entry: T) -> None:
-        """Add an entry, or replace the one of that key."""
+        """Add an entry, or replace the entry with the same key."""
         with self._lock:
             if key not in self.entries:
                 self._keys.append(key)
@@ -68,7 +68,7 @@ class Listing(Generic[T]):
         """Remove an entry and return it.
 
         Raises:
-            KeyError: there is none.
+            KeyError: no entry has this key.
         """
         with self._lock:
             entry = self.entries.pop(key)
@@ -97,10 +97,10 @@ class Listing(Generic[T]):
         within: Intervals | None = None,
         shown: Callable[[str], bool] | None = None,
     ) -> tuple[list[tuple[str, T]], str | None]:
-        """Return up to ``limit`` keys and entries after a key, None for the start; the last key if there are more.
+        """Return up to ``limit`` keys and entries after a key (None: from the start), and the last key if more follow.
 
-        Keys outside the intervals ``within`` are skipped by bisection; of the others, those that are not ``shown`` are
-        left out. A page is that of a list without both.
+        Keys outside the intervals ``within`` are skipped by bisection; other keys that are not ``shown`` are left out.
+        The page has no gaps: it is a page of the filtered list.
         """
         if shown is None:
             return self._part(after, limit, within)

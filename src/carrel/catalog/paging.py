@@ -1,4 +1,4 @@
-"""Results of providers: those that have to be waited for, and lists of many pages."""
+"""Results of providers: awaitable results, and lists with many pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ListMethod", "all_of", "resolved"]
 T = TypeVar("T")
 ListMethod: TypeAlias = Callable[[Request], MaybeAwaitable[Page[T]]]
 
-#: Entries per page that are asked for to learn what a provider has.
+#: Page size for reading a provider's whole list.
 LEARNED = 1000
 
 
@@ -39,7 +39,7 @@ async def all_of(
         page = await resolved(method(request.page(cursor, LEARNED)))
         count += len(page.items)
         if limit is not None and (count > limit or len(seen) > limit):
-            raise ResourceTooLarge(f"The list has more than {limit} entries or pages")
+            raise ResourceTooLarge("", f"The list has more than {limit} entries or pages")
         for item in page.items:
             yield item
         cursor = page.next_cursor

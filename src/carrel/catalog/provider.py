@@ -1,7 +1,7 @@
 """Provider: the interface of everything that offers resources, tools or prompts.
 
 A folder, a database, a remote server behind a client, another ``Server`` and the functions that an author decorates
-are providers. Implement the methods for what there is; the others say that there is none.
+are providers. Implement the methods that apply; the defaults return nothing.
 
     class Notes(Provider):
         name = "notes"
@@ -15,7 +15,7 @@ are providers. Implement the methods for what there is; the others say that ther
 
     app.add_provider(Notes())
 
-``carrel.testing.ProviderContract`` tests that a provider does what this module says.
+``carrel.testing.ProviderContract`` tests that a provider follows this interface.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class RequestContext(Protocol):
     """
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> object:
-        """Send a progress notification, if the client asked for progress."""
+        """Send a progress notification, if the client requested progress."""
 
     def log(self, level: LoggingLevel, data: Any, logger: str | None = None) -> object:
         """Send a log message, if the client wants that level."""
@@ -180,14 +180,15 @@ class Contexts(Protocol):
         work: Callable[[Channel], Coroutine[Any, Any, Result]],
         *,
         detaches: bool,
-    ) -> Any:
-        """Call a tool as a task, if its client may have one for it, and return what announces it; None if it may not.
+    ) -> MaybeAwaitable[Result] | None:
+        """Call a tool as a task and return the ``CreateTaskResult``, or None if the call cannot be a task.
 
-        ``work`` is the call with the channel of its messages, ``support`` says whether it may or has to be a task, and
-        ``detaches`` that it becomes one only with ``RequestContext.detach``.
+        ``work`` is the call with the channel of its messages, ``support`` says whether it may or must be a task. With
+        ``detaches``, it becomes a task only by ``RequestContext.detach``; without ``detach``, the result is the tool's.
 
         Raises:
-            MethodNotFound: the client asked for a task and cannot have one, or did not ask and has to (2025-11-25).
+            MethodNotFound: the client requested a task from a tool without tasks, or requested none from a tool that
+                requires one (2025-11-25).
             MissingCapability: it can only be a task, and the client did not declare the extension (2026-07-28).
         """
 
@@ -200,14 +201,14 @@ class Recipients(Protocol):
 
 
 class Request(msgspec.Struct):
-    """Request to a provider: who asks, for which part of a list, and until when an answer is of use.
+    """Request to a provider: the caller, the part of a list, and the deadline.
 
-    ``visible`` says which resources the caller may know of; None for all. ``cursor`` is where a list goes on, None for
-    its start; ``limit`` is the most entries that may be returned. ``deadline`` is a time of the event loop's clock.
-    ``call`` and ``channel`` are the client's request and the way back to the client, where it comes from one. Where a
-    URI was found by a template, ``template`` is that template, and ``values`` are its variables in the URI. ``view``
-    are the rights of the caller, None without access control. ``contexts`` gives the ``RequestContext``; None where the
-    client cannot be asked.
+    ``visible`` returns whether the caller may see a resource; None if all resources are visible. ``cursor`` is the
+    position in a list, None for its start; ``limit`` is the maximum number of entries to return. ``deadline`` is a time
+    of the event loop's clock. ``call`` and ``channel`` are the client's request and its outgoing channel, if a client
+    sent it. If a template matched the URI, ``template`` is the template, and ``values`` are its variables. ``view`` has
+    the rights of the caller, None without access control. ``contexts`` opens the ``RequestContext``; None if no
+    requests can be sent to the client.
     """
 
     call: Call | None = None
@@ -262,7 +263,7 @@ class Interest:
         return self.uris
 
     def notify(self) -> None:
-        """Wake up those who wait for a change of ``uris``."""
+        """Wake up the tasks that wait for a change of ``uris``."""
         self._changed.set()
 
     async def wait(self) -> None:
@@ -280,24 +281,24 @@ class Events(Protocol):
         lists: Iterable[ListName] | ListChanges = (),
         recipients: Recipients | None = None,
     ) -> None:
-        """Report changes of resources, and which lists have changed (that of resources follows from the changes).
+        """Report changed resources and changed lists (the list of resources follows from the changes).
 
-        Where ``lists`` has the names of its entries that have changed, only callers are notified who may see one;
-        with ``recipients``, only these clients.
+        If ``lists`` names the changed entries, only callers who may see one of them are notified; with ``recipients``,
+        only these clients.
         """
 
 
 def list_changes(lists: Iterable[ListName] | ListChanges) -> ListChanges:
-    """Return lists that have changed with what is known of their entries."""
+    """Return the changed lists with the names of their changed entries, None if unknown."""
     return lists if isinstance(lists, Mapping) else dict.fromkeys(lists)
 
 
 class Provider:
-    """Provider of resources, tools, prompts and skills. Every method has a default that says "none".
+    """Provider of resources, tools, prompts and skills. The default of every method returns nothing.
 
     ``name`` is stable, and unique in a catalog: cursors name it. Methods may be called concurrently, between ``start``
-    and ``stop``, and are cancelled when the client cancels its request or goes away. URIs are given in normal form, and
-    only those that belong to the provider.
+    and ``stop``, and are cancelled when the client cancels its request or disconnects. Methods only get URIs that
+    belong to the provider, in normal form.
     """
 
     name: str = ""
@@ -310,7 +311,7 @@ class Provider:
     guards: bool = False
     """Whether ``shows`` hides resources from callers for whom there are no access rules."""
     catch_all: bool = False
-    """Whether URIs that belong to no provider may belong to this one: it is asked for them, last."""
+    """Whether this provider is tried, last, for URIs that belong to no other provider."""
     tool_names: Container[str] | None = None
     """Names of its tools, where the provider keeps them up to date; None: they are learned from ``list_tools``."""
     prompt_names: Container[str] | None = None
@@ -327,9 +328,9 @@ class Provider:
         return getattr(type(self), method) is not getattr(Provider, method)
 
     def join(self, other: Provider) -> bool:
-        """Take over what another provider would share, and return whether it did. Neither has been started.
+        """Merge another provider into this one, and return whether it was possible. Both have not been started.
 
-        A server asks those that were added before, so that several sources of one kind can be one provider.
+        A server calls this for earlier providers, so that several sources of one kind can be one provider.
         """
         return False
 
@@ -337,7 +338,7 @@ class Provider:
         """Start: open what is needed. Called once, before everything else; ``name`` and ``prefixes`` are final then.
 
         Raises:
-            ConfigError: it cannot be started, and why.
+            ConfigError: the provider cannot start; the message gives the reason.
         """
 
     async def stop(self) -> None:
@@ -346,23 +347,23 @@ class Provider:
     # Resources
 
     def list_resources(self, request: Request) -> MaybeAwaitable[Page[Resource]]:
-        """Return a page of the resources, in an order that does not change while the resources do not.
+        """Return a page of the resources, in a stable order.
 
-        A cursor is a position in that order that stays right when resources come and go, in every replica and after a
-        restart: a key to go on after, not a number. Entries that are not ``visible`` are removed by the catalog.
+        A cursor is a position in this order that stays valid when resources are added and removed, in every replica and
+        after a restart: the key of the last entry, not a number. The catalog removes entries that are not ``visible``.
 
         Raises:
-            InvalidCursor: the cursor is not one that this provider gave out.
+            InvalidCursor: the cursor did not come from this provider.
         """
         return Page(())
 
     def list_searchable(self, request: Request) -> MaybeAwaitable[Page[Resource]]:
-        """Return a page of the resources that an index of the server has: those that are listed, or more.
+        """Return a page of the resources to index: the listed resources, or more.
 
-        A change of any resource that is listed makes the index look at all of them again, where this is implemented.
+        If this is implemented, a change of any listed resource makes the index check all of them again.
 
         Raises:
-            InvalidCursor: the cursor is not one that this provider gave out here.
+            InvalidCursor: the cursor did not come from this method.
         """
         return self.list_resources(request)
 
@@ -370,7 +371,7 @@ class Provider:
         """Return a page of the resource templates.
 
         Raises:
-            InvalidCursor: the cursor is not one that this provider gave out.
+            InvalidCursor: the cursor did not come from this provider.
         """
         return Page(())
 
@@ -407,8 +408,16 @@ class Provider:
         """Return whether a URI leads to nothing hidden from the caller, as a link could; true where nothing is."""
         return True
 
+    def accepts(self, uri: str, request: Request) -> MaybeAwaitable[bool]:
+        """Return whether a caller may subscribe to a URI.
+
+        A provider that accepts URIs of absent resources also accepts URIs that lead to hidden resources, because
+        callers could tell them apart otherwise. ``is_guarded`` is then true for both: changes are not notified.
+        """
+        return self.shows(uri, request)
+
     def is_guarded(self, uri: str) -> bool:
-        """Return whether a resource exists for some callers alone, so that ``shows`` is asked at each change."""
+        """Return whether a resource exists only for some callers, so that ``shows`` is called at each change."""
         return False
 
     def search(self, query: str, request: Request) -> MaybeAwaitable[Page[Hit]]:
@@ -425,10 +434,10 @@ class Provider:
     ) -> MaybeAwaitable[Completion]:
         """Return suggestions for a variable of a template or an argument of a prompt, best first.
 
-        ``value`` is what has been typed; ``context`` are the other arguments, as far as they are known.
+        ``value`` is the typed text; ``context`` has the known values of other arguments.
 
         Raises:
-            InvalidParams: there is no such template, prompt or argument.
+            InvalidParams: the template, prompt or argument does not exist.
         """
         return Completion([])
 
@@ -438,7 +447,7 @@ class Provider:
         """Return a page of the skills.
 
         Raises:
-            InvalidCursor: the cursor is not one that this provider gave out.
+            InvalidCursor: the cursor did not come from this provider.
         """
         return Page(())
 
@@ -456,7 +465,7 @@ class Provider:
         """Return a page of the tools.
 
         Raises:
-            InvalidCursor: the cursor is not one that this provider gave out.
+            InvalidCursor: the cursor did not come from this provider.
         """
         return Page(())
 
@@ -475,7 +484,7 @@ class Provider:
         """Return a page of the prompts.
 
         Raises:
-            InvalidCursor: the cursor is not one that this provider gave out.
+            InvalidCursor: the cursor did not come from this provider.
         """
         return Page(())
 

@@ -1,6 +1,6 @@
-"""Registry of providers: which there are, what they offer, and whose the names of tools and prompts are.
+"""Registry of providers, with their capabilities and the owners of tool and prompt names.
 
-Providers come in the order of their names, and may come and go at any time.
+Providers are ordered by name, and may be added and removed at any time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = Log("carrel")
 
 
 class Listener(Protocol):
-    """Function that gets what the providers of a registry report; without ``recipients``, it is for all clients."""
+    """Function that gets the changes that a registry's providers report; without ``recipients``, for all clients."""
 
     def __call__(
         self, changes: Iterable[Change], lists: ListChanges, /, *, recipients: Recipients | None = None
@@ -125,7 +125,7 @@ class Registry(Provider):
             raise ConfigError(f"There is a provider {provider.name} already{hint}")
 
     def put(self, provider: Provider) -> None:
-        """Add a provider that is running, without learning what it has."""
+        """Add a running provider without reading its lists."""
         self._providers = dict(sorted([*self._providers.items(), (provider.name, provider)]))
         self._index()
 
@@ -133,7 +133,7 @@ class Registry(Provider):
         """Remove a provider, and stop it.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: no provider has this name.
         """
         await self.take(name).stop()
 
@@ -141,7 +141,7 @@ class Registry(Provider):
         """Remove a provider without stopping it, and return it.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: no provider has this name.
         """
         providers = dict(self._providers)
         provider = providers.pop(name)
@@ -178,7 +178,7 @@ class Registry(Provider):
     def publish(
         self, provider: Provider, changes: Iterable[Change], lists: ListChanges, recipients: Recipients | None = None
     ) -> None:
-        """Pass on what a provider reports. May be called from any thread."""
+        """Publish the changes that a provider reports. Thread-safe."""
         if lists and (provider.tool_names is None or provider.prompt_names is None or not provider.prefixes):
             self.stale.add(provider.name)
         if lists:
@@ -187,9 +187,9 @@ class Registry(Provider):
             self._listener(changes, lists, recipients=recipients)
 
     async def freshen(self) -> None:
-        """Learn again what providers have whose lists have changed.
+        """Read the lists of providers whose lists have changed.
 
-        One that takes more than ``PATIENCE`` seconds is not waited for: what was known of it holds until it answers.
+        If a provider takes more than ``PATIENCE`` seconds, its previous lists stay in use until it answers.
         """
         begun: list[asyncio.Task[None]] = []
         while self.stale:
@@ -211,7 +211,7 @@ class Registry(Provider):
     async def _learn_again(self, provider: Provider) -> None:
         try:
             await self.learn(provider)
-        except MCPError as error:  # what was known before holds until it reports its lists again
+        except MCPError as error:  # the previous lists stay in use until it reports a change
             log.warning("%s: what it has is not known: %s", provider.name, error)
 
     def _end_freshening(self, name: str, task: asyncio.Task[None]) -> None:

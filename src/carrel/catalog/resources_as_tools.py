@@ -102,10 +102,10 @@ TOOLS = [
 
 
 class ResourcesAsTools(Provider):
-    """Provider of the tools list_resources, read_resource and search_resources over the resources of another one.
+    """Provider of the tools list_resources, read_resource and search_resources over another provider's resources.
 
-    The caller of a tool sees and reads with it what it can list and read without. Lists have ``page_size`` entries.
-    Without ``search``, search_resources is not among them.
+    The tools show a caller the resources that it may list and read anyway. Lists have ``page_size`` entries. Without
+    ``search``, search_resources is left out.
     """
 
     prompt_names = frozenset[str]()
@@ -145,7 +145,7 @@ class ResourcesAsTools(Provider):
         except InvalidParams as error:
             return _failed(error.message.removeprefix("Invalid params: "))
         except ResourceForbidden as error:
-            return _failed(str(ResourceNotFound(error.uri)))  # what may not be read does not exist
+            return _failed(str(ResourceNotFound(error.uri)))  # a hidden resource does not exist for the caller
         except (ResourceError, ToolError) as error:
             return _failed(str(error))
 

@@ -1,7 +1,8 @@
 """Routes of a catalog: find the provider of a URI.
 
-A URI belongs to the provider that has exactly it, else to the one with the longest prefix of it, else to the one with a
-template that matches it, the most literal characters first; else the providers that take any are asked.
+A URI belongs to the provider with exactly this URI, else to the provider with the longest matching prefix, else to the
+provider with a matching template, the template with the most literal characters first; else the catch-all providers are
+tried.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from carrel.catalog.provider import Provider, Request
 from carrel.errors import InvalidParams
 from carrel.log import Log
 from carrel.uri.parse import UriError, normalize
-from carrel.uri.template import MAX_URI, UriTemplate, UriTemplateError
+from carrel.uri.template import MAX_URI, UriTemplate, UriTemplateError, shared_template
 
 __all__ = ["Routes", "check_length", "valid_uri"]
 
@@ -37,7 +38,7 @@ class Routes:
         self.exact: tuple[Provider, ...] = ()
         """Providers with URIs outside their prefixes and templates."""
         self.catch_all: tuple[Provider, ...] = ()
-        """Providers that are asked for URIs of no provider."""
+        """Providers that are tried for URIs of no other provider."""
         self.prefixes: dict[str, Provider] = {}
         """Providers by the prefixes of their URIs."""
         self._lengths: tuple[int, ...] = ()
@@ -65,7 +66,7 @@ class Routes:
             if owners.setdefault(template, provider) is not provider or template.startswith(tuple(provider.prefixes)):
                 continue
             try:
-                routes.append(before.get(template) or _Route(template, UriTemplate(template), provider))
+                routes.append(before.get(template) or _Route(template, shared_template(template), provider))
             except UriTemplateError as error:
                 log.warning("%s: %s is not a URI template: %s", provider.name, template, error)
         self._templates = owners
@@ -148,7 +149,7 @@ def check_length(uri: str) -> None:
     """
     if len(uri) > MAX_URI:
         message = f"Invalid params: uri has more than {MAX_URI} characters"
-        raise InvalidParams(message, {"uri": uri[:1000]}, parameter="uri")
+        raise InvalidParams(message, {"uri": uri[:1000], "reason": "invalid"}, parameter="uri")
 
 
 def valid_uri(uri: str) -> str:
@@ -161,4 +162,6 @@ def valid_uri(uri: str) -> str:
     try:
         return normalize(uri)
     except UriError as error:
-        raise InvalidParams(f"Invalid params: uri: {error}", {"uri": uri[:1000]}, parameter="uri") from None
+        raise InvalidParams(
+            f"Invalid params: uri: {error}", {"uri": uri[:1000], "reason": "invalid"}, parameter="uri"
+        ) from None

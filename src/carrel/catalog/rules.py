@@ -9,13 +9,13 @@
     view.allows("read", "notes://blue/1")           # True
     view.explain("read", "notes://blue/draft-1")    # the second rule
 
-A rule that denies wins over all that allow; what no rule allows is denied. In patterns,
+A rule that denies overrides all rules that allow. A target that no rule allows is denied. In patterns,
 
 - ``*`` stands for any text inside one segment of a URI (between slashes), or any text of a name;
-- ``**`` stands for any number of whole segments, none included: ``notes://a/**`` matches ``notes://a`` too. At the end
-  it may follow a part of a segment: ``notes://a**`` matches all that begins with ``notes://a``;
-- ``{name}`` stands for a value of the caller, literally. Where it has several, each of them. Without one, a rule that
-  allows does not apply, and one that denies holds for every value;
+- ``**`` stands for any number of whole segments, including zero: ``notes://a/**`` also matches ``notes://a``. At the
+  end it may follow a part of a segment: ``notes://a**`` matches every URI that begins with ``notes://a``;
+- ``{name}`` stands for a value of the caller, literally; if the caller has several values, for each of them. If the
+  caller has no value, a rule that allows does not apply, and a rule that denies applies to every value;
 - a pattern of URIs without a query and fragment holds for URIs with any query and fragment.
 
 Rules compile to sorted intervals of keys, each of which is denied, allowed, or left to tests of segments: one bisection
@@ -46,7 +46,7 @@ __all__ = ["READING", "Matcher", "Rule", "RuleView", "Rules", "Values"]
 Values: TypeAlias = Mapping[str, str | Sequence[str]]
 """Values of a caller, by the names in braces."""
 
-#: Verbs of those who may list, find, read and hear of resources.
+#: Verbs to list, search, read and subscribe to resources.
 READING: frozenset[Verb] = frozenset(get_args(Verb)) - NAME_VERBS
 #: How many views of a set of rules are kept compiled.
 KEPT_VIEWS = 256
@@ -135,7 +135,7 @@ class _Pattern:
         return _ESCAPE.sub(_normal_escape, percent_encode(text, PRINTABLE))
 
     def _texts(self, value: str) -> Iterable[str]:
-        """Return the spellings of a value: in a URI, that of templates, and one with all that segments may have."""
+        """Return the spellings of a value: in a URI, as templates write it, and with every character of a segment."""
         return {percent_encode(value), percent_encode(value, SEGMENT)} if self._uris else (value,)
 
 
@@ -226,7 +226,7 @@ def _code(inside: int) -> int:
 
 
 class RuleView(View):
-    """View of a caller by access rules, compiled for each verb when it is first asked for."""
+    """View of a caller by access rules, compiled for each verb on first use."""
 
     __slots__ = ("_matchers", "_patterns", "_values", "everybody", "hides", "key")
 
@@ -271,7 +271,7 @@ class RuleView(View):
         return not self.everybody
 
     def explain(self, verb: Verb, target: str) -> Rule | None:
-        """Return the rule that decides: one that denies, else one that allows; None where there is none."""
+        """Return the deciding rule: a rule that denies, else a rule that allows, else None."""
         uris = verb not in NAME_VERBS
         for pattern in sorted(self._patterns.get(verb, ()), key=lambda each: each.rule.allow):
             if Matcher(pattern.filled(self._values), (), uris=uris).decide(target):

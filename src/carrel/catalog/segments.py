@@ -1,6 +1,6 @@
 """Segment tests: patterns with ``*`` and ``**`` inside, as a trie that a key is matched against in one pass.
 
-The time is linear in the key for each node of the trie that it reaches, whatever the patterns are.
+For every set of patterns, the time is linear in the key for each visited node of the trie.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def covered(tokens: Tokens, *, uris: bool) -> tuple[list[Span], bool]:
 
 
 def _places(key: str, uris: bool) -> list[Span]:
-    """Return the intervals of a key and, of a URI, those of it with queries and fragments."""
+    """Return the interval of a key and, for a URI, the intervals of the URI with queries and fragments."""
     if not uris or _AFTER_PATH.search(key):
         return [exactly(key)]
     return [exactly(key), prefixed(key + "#"), prefixed(key + "?")]
 
 
 class _Node:
-    """Node of the trie: what may follow the segments up to it. ``loops``: any segment leads back to it."""
+    """Node of the trie: the possible continuations after its segments. ``loops``: any segment leads back to it."""
 
     __slots__ = ("any", "children", "deep", "ends", "globs", "loops", "wild")
 
@@ -74,7 +74,7 @@ class _Node:
         """Whether patterns of segments follow, besides texts."""
 
     def next(self, segment: Segment) -> _Node:
-        """Return the node that follows by a segment, added if there is none."""
+        """Return the child node of a segment; create it if missing."""
         if segment is DEEP:
             if self.loops:
                 return self
@@ -159,7 +159,7 @@ def _pieces(parts: list[Token]) -> tuple[str, ...]:
 def _walk(root: _Node, segments: list[str]) -> bool:
     """Return whether a path through the trie by these segments ends where a pattern does."""
     node = root
-    for place, segment in enumerate(segments):  # as long as there is only one way to go on
+    for place, segment in enumerate(segments):  # while only one continuation exists
         if node.deep is not None:
             return _walk_all([node, node.deep], segments[place:])
         following = node.children.get(segment)

@@ -19,7 +19,7 @@ class ChangeKey(NamedTuple):
 
 
 class Channel(Protocol):
-    """Outgoing channel to one client: the stream of one request, or that of a session."""
+    """Outgoing channel to one client: the stream of a request or of a session."""
 
     def send(self, message: bytes, key: Hashable = None) -> None:
         """Queue an encoded message for sending; never blocks.

@@ -214,9 +214,9 @@ class Connection(connection.Connection[W]):
     ) -> OutgoingMessage:
         """Encode a request, and register it as pending.
 
-        ``meta`` are further keys of ``_meta``; a log level of None there asks for no log messages. With ``progress``,
-        the request's id is its progress token. ``result`` is the type of its result, if it is not the method's default.
-        ``capabilities`` are those that it declares instead of the client's (stateless revisions).
+        ``meta`` has additional keys of ``_meta``; a log level of None disables log messages. With ``progress``, the
+        request's id is its progress token. ``result`` is the type of the result, if it differs from the method's
+        default. ``capabilities`` replaces the client's capabilities in this request (stateless revisions).
 
         Raises:
             MethodNotFound: the revision has no such operation.
@@ -260,7 +260,7 @@ class Connection(connection.Connection[W]):
         https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
         """
         self.step(Step.PROPOSE)
-        self.revision = None  # not negotiated until the response, whatever was tried before
+        self.revision = None  # not negotiated until the response, even after earlier attempts
         capabilities = self.capabilities
         if capabilities.extensions is not None:
             others = {name for name, extension in self._extended.items() if not extension.handshake}

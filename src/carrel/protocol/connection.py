@@ -2,7 +2,7 @@
 
 Either side sends requests, notifications and responses. ``carrel.protocol.server`` and ``carrel.protocol.client`` are
 the two roles on top of it. The connection owns the state of the protocol and nothing else: transports, server and
-client keep what is theirs by connection or by id.
+client key their state by connection or by id.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic
 https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
@@ -53,7 +53,7 @@ SLOT_SHIFT = 32
 MAX_SLOT = (1 << 53 - SLOT_SHIFT) - 1
 #: Requests that propose a revision. They are not cancelled before one has been agreed on.
 OPENING = (DISCOVER, INITIALIZE)
-#: No requests in flight. There may be many idle sessions, and an empty dict of its own for each would be dear.
+#: No requests in flight. Idle sessions share this dict, because a separate empty dict for each would cost memory.
 NOTHING: Mapping[Id, None] = MappingProxyType({})
 #: No requests that were sent. It is never written to: ``ask`` replaces it.
 NO_REQUESTS: dict[Id, Any] = {}
@@ -174,8 +174,8 @@ class ErrorResponse(msgspec.Struct, Generic[W], gc=False):
 class Ignored(msgspec.Struct, gc=False):
     """An ignored message, with the reason. ``reply`` is the error response to send, if any.
 
-    ``response`` is a response to a request that this connection has not sent: perhaps another replica of a server has.
-    ``malformed`` is True for data that is no message of JSON-RPC, such as what a program prints by mistake.
+    ``response`` is a response to a request that this connection did not send; another replica of the server may have
+    sent it. ``malformed`` is True for data that is not a JSON-RPC message, such as stray output of a program.
     """
 
     reason: str

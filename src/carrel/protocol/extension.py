@@ -1,6 +1,6 @@
 """Protocol extension: methods and notifications beyond those of a revision, as data.
 
-Carrel's own extensions are in ``carrel.protocol.extensions``, loaded only when they are used.
+``carrel.protocol.extensions`` has the extensions that Carrel implements, loaded only when they are used.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation
 """

@@ -44,8 +44,8 @@ class Validator:
     dialect or a size beyond the limits are refused at once. Validity in the dialect is checked by ``check``, or else at
     the first use, because loading the validator takes several milliseconds.
 
-    Patterns are matched in linear time; those with look-around or back-references are refused. A schema with patterns
-    is checked at once.
+    Patterns are matched in linear time; patterns with look-around or back-references are refused. A schema with
+    patterns is checked at once.
 
     ``subject`` is the name of a value in messages: argument or result. ``foreign`` is for schemas of a peer: their
     patterns may use look-around and back-references, with bounded backtracking and a bounded length of text.

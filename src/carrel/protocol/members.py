@@ -1,10 +1,10 @@
 """Detection of duplicate members (keys) in JSON-RPC requests.
 
 Parsers disagree about duplicates: decoders silently keep the last one, while a proxy in front of the server may have
-checked the first. Members are counted one by one only where neither of two quick checks of a small request rules
-duplicates out. The first: without a backslash, every quote begins or ends a name or a string, and there are as many as
-each required member needs once. The second: its length is that of a request with each member once, and each parameter
-name occurs in it once.
+    checked the first. Members are counted one by one only if neither of two quick checks of a small request rules
+    duplicates out. The first check: without a backslash, every quote begins or ends a name or a string, and the number
+    of quotes equals the number that each required member needs once. The second check: the request is not longer than a
+    request with each member once, and each parameter name occurs in it once.
 """
 
 from __future__ import annotations

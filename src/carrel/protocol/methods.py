@@ -53,7 +53,7 @@ RESOURCES = (*URI_FIELDS, "notifications.resource_subscriptions")
 
 
 class AnyParams(Wire, kw_only=True):
-    """Parameters of notifications that define none of their own: only ``_meta`` is decoded."""
+    """Parameters of notifications without defined parameters: only ``_meta`` is decoded."""
 
     meta: dict[str, Any] | None = field(default=None, name="_meta")
 
@@ -100,7 +100,7 @@ class Request(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
         return self.target in RESOURCES
 
     def find_target(self, params: P) -> Any:
-        """Return the target in the parameters of a request; None if there is none."""
+        """Return the target in the parameters of a request, or None."""
         value: Any = params
         for name in () if self.target is None else self.target.split("."):
             value = getattr(value, name, None)
@@ -280,7 +280,7 @@ COMPLETE = Request(
 )
 SET_LEVEL = Request("logging/setLevel", "set_level", SetLevelParams, Result, capability="logging", idempotent=True)
 
-# Tasks of 2025-11-25; the extension has rows of its own. Whether they are offered depends on the tool too.
+# Tasks of 2025-11-25; the extension has separate rows. Whether tasks are offered also depends on the tool.
 
 GET_TASK = Request("tasks/get", "get_task", TaskParams, Task, idempotent=True, target="task_id")
 FETCH_TASK_RESULT = Request(

@@ -18,7 +18,7 @@ __all__ = ["new_peer", "stateless_peer"]
 def stateless_peer(meta: RequestMeta, version_header: str | None, revisions: Mapping[str, Revision]) -> Peer:
     """Return the peer that a stateless request declares in its ``_meta``.
 
-    ``version_header`` is its MCP-Protocol-Version header; ``revisions`` are those of the server.
+    ``version_header`` is the MCP-Protocol-Version header; ``revisions`` are the server's revisions.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic#meta
 

@@ -21,9 +21,9 @@ __all__ = ["Caller", "Challenge", "Principal", "View"]
 class View:
     """Rights of a caller: which resources, tools and prompts it may use.
 
-    Callers with the same rights have the same ``key``: encoded pages of lists are kept by it. Without ``hides``, every
-    resource is visible to the caller, and none is asked for. With ``everybody``, the lists of all callers are equal:
-    public caches may keep them.
+    Callers with the same rights have the same ``key``: encoded pages of lists are cached by it. Without ``hides``,
+    every resource is visible to the caller, and no rule is checked. With ``everybody``, the lists of all callers are
+    equal, so public caches may keep them.
     """
 
     key: str = ""
@@ -35,9 +35,9 @@ class View:
         raise NotImplementedError
 
     def intervals(self, verb: Verb) -> Intervals | None:
-        """Return intervals of keys in which all targets of an allowed verb are, or None: lists are cut by them.
+        """Return intervals of keys that contain all targets of an allowed verb, to narrow lists, or None.
 
-        Keys are URIs, or names of tools or prompts. What is in the intervals is asked for all the same.
+        Keys are URIs, or names of tools or prompts. Targets in the intervals are still checked one by one.
         """
         return None
 
@@ -82,6 +82,11 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=Tru
     def id(self) -> str:
         """Identifier of the caller: equal for all tokens of one subject and one OAuth client."""
         return msgspec.json.encode((self.issuer, self.subject, self.client)).decode()
+
+    @property
+    def user(self) -> str:
+        """Identifier of the subject for limits: equal for all OAuth clients of it, as it can register many."""
+        return msgspec.json.encode((self.issuer, self.subject)).decode()
 
     def __repr__(self) -> str:
         return f"Principal({self.subject!r}, issuer={self.issuer!r}, client={self.client!r})"

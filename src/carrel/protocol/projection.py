@@ -130,7 +130,7 @@ def build(newer: Sequence[Mapping[type, Downgrade]]) -> Mapping[type, Downgrade]
                             break
                     continue
                 value = step(value)
-                if type(value) is not kind:  # it became another type, which has downgrades of its own
+                if type(value) is not kind:  # it became another type, which has separate downgrades
                     for later, table in enumerate(newer):
                         if later > age and type(value) in table:
                             value = table[type(value)](value)

@@ -36,8 +36,8 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     announcements: Mapping[str, NotificationType]
     events: Mapping[str, NotificationType]
     questions: Mapping[str, Request[Any, Any]] = {}
-    """Requests that a server may send to a client, by their operation names and by those of variants with more
-    features."""
+    """Requests that a server may send to a client, by operation name. Variants with more features have separate names.
+    """
     stateless: bool = False
     """Every request carries version, identity and capabilities in ``_meta``; there is no handshake."""
     batches: bool = False
@@ -79,8 +79,8 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     ) -> Result:
         """Return ``result`` projected, with the fields that every result of this revision has.
 
-        Before 2026-07-28 there are none. In it: ``resultType``, the server's identity in ``_meta``, and freshness
-        hints where the operation is cacheable.
+        Revisions before 2026-07-28 have no such fields. 2026-07-28 has ``resultType``, the server's identity in
+        ``_meta``, and freshness hints if the operation is cacheable.
         https://modelcontextprotocol.io/specification/2026-07-28/basic#result-responses
         """
         result = self.project(result)

@@ -115,7 +115,7 @@ class Call(msgspec.Struct):
 
     @property
     def progress_token(self) -> Id | None:
-        """The progress token, if the client asked for progress notifications."""
+        """The progress token, if the client requested progress notifications."""
         meta: RequestMeta | None = self.params.meta
         return None if meta is None or meta.progress_token is None else meta.progress_token
 
@@ -146,7 +146,7 @@ Event: TypeAlias = "Call | Notification | Response[Requester] | ErrorResponse[Re
 class Connection(connection.Connection[Requester]):
     """Server side of a connection to one client; over stateless HTTP, of one request.
 
-    ``peer`` is None until the handshake; stateless requests have a peer of their own.
+    ``peer`` is None until the handshake; each stateless request has a separate peer.
     """
 
     __slots__ = (

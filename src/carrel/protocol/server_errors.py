@@ -7,7 +7,6 @@ from msgspec import UNSET
 
 from carrel.errors import (
     INTERNAL_ERROR,
-    INVALID_PARAMS,
     INVALID_REQUEST,
     PARSE_ERROR,
     InvalidMessage,
@@ -25,7 +24,11 @@ __all__ = ["error_object", "invalid_params", "unreadable"]
 
 
 def error_object(error: BaseException, revision: Revision) -> ErrorObject:
-    """Convert an exception to the JSON-RPC error of a revision."""
+    """Convert an exception to the JSON-RPC error of a revision.
+
+    In 2026-07-28, "not found" has the code of invalid parameters too. Its data is exactly ``{"uri": …}``; the data of
+    every other error about a resource also has a ``reason``.
+    """
     if isinstance(error, MissingCapability) and not revision.stateless:
         return ErrorObject(
             INVALID_REQUEST, f"The client does not offer {', '.join(error.data['requiredCapabilities'])}"
@@ -35,7 +38,7 @@ def error_object(error: BaseException, revision: Revision) -> ErrorObject:
     if isinstance(error, ResourceNotFound | ResourceForbidden):
         return ErrorObject(revision.not_found, "Resource not found", {"uri": error.uri})
     if isinstance(error, ResourceError):
-        return ErrorObject(INVALID_PARAMS, error.message, {"uri": error.uri})
+        return ErrorObject(error.code, error.message, {"uri": error.uri, "reason": error.reason})
     return ErrorObject(INTERNAL_ERROR, "Internal error")
 
 

@@ -39,7 +39,7 @@ class EventStream:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self.last_id = ""
-        """The id to resume after; empty if there is none."""
+        """The id of the last event, to resume after it, or ""."""
         self.retry: int | None = None
         """Reconnection delay in milliseconds, if the server has sent one."""
         self.restart()

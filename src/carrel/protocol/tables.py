@@ -39,7 +39,7 @@ def array_values(value: Any) -> Any:
 
 
 def records_of(frame: Any) -> list[Any]:
-    """Return the rows of a frame, each a dictionary by column, or the values of a series. What is missing is None.
+    """Return the rows of a frame, each a dictionary by column, or the values of a series. Missing values are None.
 
     An index of pandas that has a name, or is not a mere count of the rows, is a column.
     """

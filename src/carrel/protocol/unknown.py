@@ -1,7 +1,8 @@
-"""Members of messages that are not known here: kept, so that they can be passed on as they came.
+"""Unknown members of messages: kept, so that they can be passed through unchanged.
 
-A struct has fields for what the specification says. What else is in a JSON object is kept in the ``_meta`` of the
-nearest struct that has one, under ``KEY``, as a tree of the paths to it; ``spread`` puts it back into encoded JSON.
+A struct has fields for the members that the specification defines. Other members of a JSON object are kept in the
+``_meta`` of the nearest struct that has one, under ``KEY``, as a tree of paths; ``spread`` puts them back into encoded
+JSON.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic#meta
 """
@@ -35,7 +36,7 @@ FOREIGN = f"{KEY}/block"
 MAX_DEPTH = 8
 
 Shape: TypeAlias = "Mapping[str, Shape | None]"
-"""Known members of an object; those that are objects, or lists of objects, with their own shapes."""
+"""Known members of an object, with the shapes of members that are objects or lists of objects."""
 
 
 @cache
@@ -81,10 +82,10 @@ def find_raw(value: msgspec.Struct, raw: msgspec.Raw) -> dict[str, Any] | None:
 
 
 def is_whole(value: msgspec.Struct, raw: msgspec.Raw) -> bool:
-    """Return whether a struct has all members of what it was decoded from; False if that cannot be told quickly.
+    """Return whether a struct has all members of its source JSON; False if a quick check cannot tell.
 
-    It has if it is as long when it is encoded again: what was left out would be missing. That costs a fraction of
-    decoding the JSON once more, which is needed where spaces or escapes make it longer.
+    It has all members if its encoding is as long as the source. Encoding costs a fraction of decoding the JSON again,
+    which is needed if spaces or escapes make the source longer.
     """
     return len(encode(value)) >= len(raw)
 
@@ -124,9 +125,9 @@ def attach(value: Any, unknown: Mapping[str, Any]) -> Any:
 
 
 def without_foreign_blocks(raw: msgspec.Raw) -> tuple[msgspec.Raw, dict[str, Any]] | None:
-    """Return a result with an empty text in place of each content block of a type that is not known, and their tree.
+    """Replace content blocks of unknown types with empty text; return the result and a tree of the replaced blocks.
 
-    ``None``: it has no such block. Blocks are those in ``content``, and in the ``content`` of ``messages``.
+    Return None if all types are known. Blocks are in ``content``, and in the ``content`` of ``messages``.
     """
     try:
         result = msgspec.json.decode(raw)

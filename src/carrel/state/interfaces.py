@@ -48,7 +48,7 @@ class Sessions(Protocol):
         """
 
     async def get_value(self, id: str, key: str) -> bytes | None:
-        """Return a value of a session; None if there is none, or the session has ended."""
+        """Return a value of a session, or None if the value is not set or the session has ended."""
 
     async def delete_value(self, id: str, key: str) -> None:
         """Remove a value from a session, if it is there."""
@@ -58,7 +58,7 @@ class EventLog(Protocol):
     """Events of resumable streams. A stream has one writer; its session is part of its key."""
 
     async def append(self, session: str, stream: str, number: int, event: bytes, oldest: int, ttl: float) -> None:
-        """Add the event with a number, and drop those with numbers below ``oldest``; renew the lifetime."""
+        """Append a numbered event, delete events with numbers below ``oldest``, and renew the lifetime."""
 
     async def finish(self, session: str, stream: str) -> None:
         """Record that no event will follow."""
@@ -187,7 +187,7 @@ class State(Protocol):
         """Take another slot, after the one before was lost."""
 
     async def has_replica(self, slot: int) -> bool:
-        """Return whether a slot is that of a running replica."""
+        """Return whether a running replica has this slot."""
 
     async def stop(self) -> None:
         """Give the slot back, and disconnect."""

@@ -60,7 +60,7 @@ class MemoryStore:
         return held
 
     def has_replica(self, slot: int) -> bool:
-        """Return whether a slot is that of a running replica."""
+        """Return whether a running replica has this slot."""
         now = self._clock()
         for lost in [slot for slot, expires in self._leases.items() if expires <= now]:
             self.release(lost)
@@ -118,5 +118,5 @@ class MemoryState:
         self._store.hold(self.slot, self.lease)
 
     async def has_replica(self, slot: int) -> bool:
-        """Return whether a slot is that of a running replica."""
+        """Return whether a running replica has this slot."""
         return self._store.has_replica(slot)

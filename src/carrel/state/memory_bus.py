@@ -75,7 +75,7 @@ class Mailboxes(Protocol):
     boxes: dict[int, asyncio.Queue[Letter | None]]
 
     def has_replica(self, slot: int) -> bool:
-        """Return whether a slot is that of a running replica."""
+        """Return whether a running replica has this slot."""
 
 
 class MemoryMailbox:

@@ -143,7 +143,7 @@ class MemorySessions:
         return True
 
     async def get_value(self, id: str, key: str) -> bytes | None:
-        """Return a value of a session; None if there is none, or the session has ended."""
+        """Return a value of a session, or None if the value is not set or the session has ended."""
         return None if self._records.get(id) is None else self._values.get(id, {}).get(key)
 
     async def delete_value(self, id: str, key: str) -> None:
@@ -171,7 +171,7 @@ class MemoryEvents:
         self._streams: Lifetimes[tuple[str, str], Stream] = Lifetimes(clock)
 
     async def append(self, session: str, stream: str, number: int, event: bytes, oldest: int, ttl: float) -> None:
-        """Add the event with a number, and drop those with numbers below ``oldest``; renew the lifetime."""
+        """Append a numbered event, delete events with numbers below ``oldest``, and renew the lifetime."""
         key = session, stream
         log = self._streams.get(key)
         if log is None:

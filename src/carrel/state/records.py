@@ -65,7 +65,7 @@ class Replay(msgspec.Struct, frozen=True):
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Task: a call of ``tool`` that goes on after its response. ``slot`` is the replica that runs it.
+    """Task: a call of ``tool`` that continues after its response. ``slot`` is the replica that runs it.
 
     ``owner`` is the key of the principal or session that may see it; ``created`` and ``updated`` are seconds since
     1970, for display only. ``result`` is the encoded result of the request.
@@ -170,9 +170,9 @@ class SlotLost(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Notices after a position of the bus, each with its own; ``gap`` if some before them are not kept any more.
+    """Notices after a position of the bus, each with its position. ``gap``: earlier notices have been deleted.
 
-    ``position`` is that of the last one, with which reading goes on.
+    ``position`` is the last notice's position, from which the next read continues.
     """
 
     position: int

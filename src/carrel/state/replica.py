@@ -40,7 +40,7 @@ def run_now(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class Replica:
-    """One server among those that share a store. With a store of its own, it does not read the bus."""
+    """One of the servers that share a store. With a private store, the replica does not read the bus."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -50,7 +50,7 @@ class Replica:
         self._seen: deque[tuple[int, Changed]] = deque()
         """Changes that each replica sees itself, with the position of the bus at that time."""
         self._seen_from = 0
-        """Position since which none of these were dropped."""
+        """Position since which no notice has been lost."""
         self._handlers: dict[type, list[Callable[[Any], None]]] = {}
         self._writes: deque[Coroutine[Any, Any, Any]] = deque()
         self._writing: asyncio.Task[None] | None = None

@@ -99,7 +99,7 @@ BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
 def expand(expression: Expression, values: Mapping[str, Value]) -> str:
-    """Expand an expression with these values; empty if none of its variables has one.
+    """Expand an expression with these values; return "" if no variable has a value.
 
     Raises:
         UriTemplateError: a list or mapping for a variable with a prefix, or text with a lone surrogate.

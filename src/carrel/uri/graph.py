@@ -32,7 +32,7 @@ from carrel.uri.tokens import tokenize
 
 __all__ = ["PATH_CHARACTERS", "READABLE", "STAND_INS", "Graph", "Text", "slots"]
 
-# Characters accepted in a value, by operator; for all others, those of a path.
+# Characters accepted in a value, by operator; all other operators accept the characters of a path.
 PATH_CHARACTERS = UNRESERVED + SUB_DELIMITERS + ":@" + TOLERATED + "%"
 READABLE = {
     "+": UNRESERVED + RESERVED + TOLERATED.replace("[", "").replace("]", "") + "%",
@@ -182,8 +182,8 @@ _Edge: TypeAlias = tuple[int, str, int, int, int]
 class Graph:
     """Matching automaton of one template: states from the end (0) to the start, edges in order of preference.
 
-    `reading` selects the characters of a value: "text", those that expansion writes for a string; "written", also the
-    delimiters that expansion puts into lists and mappings; "readable", all that matching accepts.
+    `reading` selects the characters of a value: "text", the characters that expansion writes for a string; "written",
+    also the delimiters that expansion puts into lists and mappings; "readable", all characters that matching accepts.
     """
 
     __slots__ = ("_first", "_loops", "_queries", "_reading", "_states", "ambiguous", "head", "tail")

@@ -103,7 +103,7 @@ class Intervals:
         return Intervals.of([*self.spans(), *other.spans()])
 
     def inside(self, prefix: str) -> Intervals:
-        """Return what follows a prefix in those of the keys that begin with it."""
+        """Select the keys that begin with a prefix, and return their remainders."""
         end = prefixed(prefix)[1]
         first = bisect_right(self.bounds, prefix)
         last = len(self.bounds) if end is None else bisect_left(self.bounds, end)
@@ -117,9 +117,9 @@ class Intervals:
         )
 
     def select(self, keys: Sequence[str], start: int, limit: int) -> tuple[list[str], int]:
-        """Return up to ``limit`` of the sorted keys from an index on that are in the set, and where the next one is.
+        """Return up to ``limit`` sorted keys that are in the set, from index ``start``, and the index of the next.
 
-        That is the number of keys if there is none. Takes time for the intervals that are passed, not for the keys.
+        Without a next key, the index is the number of keys. The time depends on the number of intervals, not of keys.
         """
         found: list[str] = []
         bounds, count = self.bounds, len(keys)
@@ -141,7 +141,9 @@ EVERY_KEY = Intervals(("",))
 
 
 def sweep(sets: Sequence[Intervals]) -> Iterator[tuple[str, int]]:
-    """Yield each bound of any set, and which sets have the keys from there on: bit n is that of the nth set."""
+    """Yield each bound of any set, and a bit mask of the sets that contain the keys from there on: bit n for the nth
+    set.
+    """
     events = sorted((bound, 1 << number) for number, keys in enumerate(sets) for bound in keys.bounds)
     inside = 0
     for bound, changed in groupby(events, itemgetter(0)):

@@ -45,7 +45,7 @@ class Matching:
             if self.fullmatch is not None and not self._repeats and _is_plain(parts):
                 self.plain = _compile(atoms, plain=True)
         else:
-            # Of several readings, those that expansion writes come first: the round trip depends on it.
+            # Readings that expansion writes come first: the round trip depends on it.
             self._graphs = (Graph(atoms, "written"), lenient)
 
     def divide(self, uri: str) -> dict[str, Found] | None:
@@ -68,7 +68,7 @@ class Matching:
         return None
 
     def interpret(self, texts: Sequence[str | None], decode: Callable[[str], str]) -> dict[str, Found] | None:
-        """Convert the texts of the slots to the values of the variables; `None` if there are none."""
+        """Convert the texts of the slots to the values of the variables, or return `None` if they have no values."""
         found: list[tuple[Variable, Found | None]] = []
         try:
             for slot, text in zip(self._slots, texts, strict=True):

@@ -79,10 +79,10 @@ class Uri(NamedTuple):
 def parse(uri: str) -> Uri:
     """Split a URI into its components, checking each (RFC 3986, section 3).
 
-    Components come back percent-encoded, otherwise as written; see `normalize` for the form to compare.
+    Components stay percent-encoded and otherwise unchanged; see `normalize` for the form to compare.
 
     Raises:
-        UriError: the text is not an absolute URI with a scheme; the message says what is wrong and where.
+        UriError: the text is not an absolute URI with a scheme; the message gives the reason and position.
     """
     return _split(uri, normal=False)
 
@@ -103,8 +103,8 @@ def normalize(uri: str) -> str:
 def resolve(uri: str) -> Uri:
     """Return the canonical URI of the resource that a URI names, equal for all its spellings.
 
-    That is the normal form; of a `file:` URI, that of the path it opens, without a host and a trailing slash.
-    A query stays: it may name another resource, or a part of the same one (a window of a file).
+    The canonical URI is the normal form. For a `file:` URI it is the normal form of the opened path, without a host and
+    a trailing slash. A query stays: it may name another resource, or a part of the same one (a window of a file).
 
     Raises:
         UriError: the text is not a URI, or a `file:` URI without a path on this machine (see `file_path`).
@@ -131,7 +131,7 @@ def canonical(uri: str) -> str:
 
 
 def percent_encode(text: str, safe: str = UNRESERVED, *, undecodable: bool = False) -> str:
-    """Percent-encode the UTF-8 bytes of all characters except those in `safe`, which are ASCII (RFC 3986, section 2.1).
+    """Percent-encode the UTF-8 bytes of all characters except the ASCII characters in `safe` (RFC 3986, section 2.1).
 
     With `undecodable`, surrogate escapes of `os.fsdecode` become the original bytes again.
 

@@ -1,6 +1,6 @@
 """URI templates (RFC 6570, all four levels): parsing, expansion, and matching, which the RFC does not define.
 
-docs/uri-templates.md documents what an expression matches, and which of several readings is preferred. In short:
+docs/uri-templates.md documents the matches of each expression, and the preferred reading if several exist. In short:
 `UriTemplate.match` reads back whatever `UriTemplate.expand` writes; characters that expansion would have escaped are
 accepted too; and a value ends at the first place where the rest can still match.
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from carrel.uri.expression import (
@@ -33,7 +34,7 @@ from carrel.uri.tokens import is_encodable, tokenize
 if TYPE_CHECKING:
     from carrel.uri.matching import Matching
 
-__all__ = ["MAX_URI", "UriTemplate", "UriTemplateError", "Value", "Variable"]
+__all__ = ["MAX_URI", "UriTemplate", "UriTemplateError", "Value", "Variable", "shared_template"]
 
 
 class UriTemplate:
@@ -131,7 +132,11 @@ class UriTemplate:
 
         Variables that are absent from the URI are not in the result. The time is linear in the length of the URI.
         """
-        matching = self._matching or self._prepare()
+        matching = self._matching
+        if matching is None:
+            if self._begins_otherwise(uri):
+                return None
+            matching = self.prepare()
         plain, fullmatch = matching.plain, matching.fullmatch
         if plain is not None:  # the hot path
             found = plain(uri)
@@ -150,12 +155,27 @@ class UriTemplate:
             return None
         return matching.interpret(found.groups(), percent_decode)
 
-    def _prepare(self) -> Matching:
-        """Create the matcher. Deferred to the first match, since a template that is only listed needs none."""
+    def _begins_otherwise(self, uri: str) -> bool:
+        """Return whether a URI cannot match, as it begins with other characters than the template in any spelling."""
+        prefix = self.prefix
+        return not uri.startswith(prefix) and uri.isascii() and "%" not in prefix and "%" not in uri[: len(prefix)]
+
+    def prepare(self) -> Matching:
+        """Create the matcher, which takes milliseconds. Otherwise it is created for the first URI that may match."""
         from carrel.uri.matching import Matching
 
         self._matching = matching = Matching(self._parts)
         return matching
+
+
+@lru_cache(maxsize=4096)
+def shared_template(template: str) -> UriTemplate:
+    """Return the template of a text, the same object each time, so that its matcher is created once.
+
+    Raises:
+        UriTemplateError: the text is no template.
+    """
+    return UriTemplate(template)
 
 
 # Parsing

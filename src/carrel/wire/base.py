@@ -25,8 +25,8 @@ LoggingLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error",
 class Wire(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """Base class of the JSON objects of the protocol. A field is not on the wire if it has its default.
 
-    The default of what may be absent is None, and null is decoded as that. It is UNSET only where null is not the same
-    as absent, and for ``Raw``, which has no union with None in msgspec.
+    The default of an optional member is None, and null is decoded as None. The default is UNSET only if null differs
+    from absent, and for ``Raw``, which has no union with None in msgspec.
     """
 
 

@@ -59,7 +59,7 @@ class NotificationMessage(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class ErrorObject(msgspec.Struct, omit_defaults=True):
-    """An error. ``data`` is UNSET if there is none: null is data too."""
+    """An error. ``data`` is UNSET if absent, because null is data too."""
 
     code: int
     message: str

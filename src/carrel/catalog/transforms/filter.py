@@ -41,14 +41,14 @@ Which: TypeAlias = Iterable[str] | Callable[[str], bool]
 
 
 class Filter(Transform):
-    """Transform that shows a part of a provider: the tools, prompts and resources of some names and URIs.
+    """Transform that shows a part of a provider: tools, prompts and resources with certain names and URIs.
 
-    Each of them is given as patterns, in which ``*`` matches any text, or as a function of the name or URI; None shows
-    all. What is not shown cannot be called or read either. Templates are matched as they are written.
+    Each argument is a list of patterns, in which ``*`` matches any text, or a function of the name or URI; None shows
+    all. Hidden items cannot be called or read either. Templates are matched as text.
 
-    With ``tags``, only entries are shown that have one of them in their ``_meta``, as Carrel and FastMCP write tags. A
-    resource of a template has the tags of the template. They are read from the lists, so what is not listed is not
-    there; skills have none.
+    With ``tags``, only entries with one of these tags in their ``_meta`` are shown, as Carrel and FastMCP write tags. A
+    resource of a template has the tags of the template. Tags come from the lists, so unlisted items are hidden; skills
+    have no tags.
     """
 
     def __init__(
@@ -181,6 +181,11 @@ class Filter(Transform):
         """Return whether a URI leads to nothing hidden from the caller."""
         await self._learn("resource", uri, request)
         return await super().shows(uri, request)
+
+    async def accepts(self, uri: str, request: Request) -> bool:
+        """Return whether a caller may subscribe to a URI."""
+        await self._learn("resource", uri, request)
+        return await super().accepts(uri, request)
 
     async def complete(
         self,

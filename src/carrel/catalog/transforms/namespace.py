@@ -1,4 +1,4 @@
-"""Transform that puts what a provider offers under a name of its own."""
+"""Transform that prefixes a provider's names and URIs with a namespace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEPT_SCHEMES = ("ui", "skill")
 
 
 class Namespace(Transform):
-    """Transform that puts what a provider offers under a name of its own.
+    """Transform that prefixes a provider's names and URIs with a namespace.
 
     Tools and prompts are called ``namespace_name``. A URI ``book://lem`` becomes ``namespace+book://lem``; one whose
     scheme means something to hosts, ``ui://page`` or ``skill://name``, becomes ``ui://namespace/page``.
@@ -73,7 +73,7 @@ class Namespace(Transform):
         return None
 
     def intervals_in(self, verb: Verb, intervals: Intervals) -> Intervals:
-        """Return intervals of what is seen from outside as those of the provider's names or URIs."""
+        """Convert intervals of client names or URIs to the provider's names or URIs."""
         if verb in NAME_VERBS:
             return intervals.inside(f"{self.namespace}_")
         found = intervals.inside(self._scheme)

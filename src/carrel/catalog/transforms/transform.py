@@ -24,6 +24,8 @@ from carrel.catalog.provider import (
     Request,
     list_changes,
 )
+from carrel.catalog.tool_pages import PAGE_KEYS, with_page_uris
+from carrel.catalog.transforms.changed_results import ChangedResults
 from carrel.errors import InvalidParams, MCPError, ResourceError, ResourceNotFound
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.content import EmbeddedResource, ResourceLink
@@ -82,7 +84,7 @@ class Transform(Provider):
         return uri
 
     def uri_in(self, uri: str) -> str | None:
-        """Return the provider's own URI or URI template; None if it is none of its."""
+        """Return the provider's original URI or URI template, or None if it does not belong to the provider."""
         return uri
 
     def name_out(self, kind: Kind, name: str) -> str:
@@ -106,7 +108,7 @@ class Transform(Provider):
         return True
 
     def intervals_in(self, verb: Verb, intervals: Intervals) -> Intervals | None:
-        """Return intervals of what is seen from outside as those of the provider's names or URIs; None if unknown."""
+        """Convert intervals of client names or URIs to the provider's names or URIs; return None if unknown."""
         mine, plain = (
             (type(self).name_out, Transform.name_out) if verb in NAME_VERBS else (type(self).uri_out, Transform.uri_out)
         )
@@ -137,7 +139,7 @@ class Transform(Provider):
 
     @property
     def catch_all(self) -> bool:  # type: ignore[override]
-        """Whether it is asked for URIs of no provider."""
+        """Whether the provider is tried for URIs of no other provider."""
         return self.provider.catch_all
 
     @property
@@ -206,7 +208,7 @@ class Transform(Provider):
         return await self._page("resource", self.provider.list_resources(self._inner(request)), self._resource)
 
     async def list_searchable(self, request: Request) -> Page[Resource]:
-        """Return a page of the resources that an index has, of those that are shown."""
+        """Return a page of the shown resources to index."""
         return await self._page("resource", self.provider.list_searchable(self._inner(request)), self._resource)
 
     def _resource(self, resource: Resource) -> Resource:
@@ -241,7 +243,7 @@ class Transform(Provider):
     async def read_searchable(
         self, uris: Sequence[str], request: Request
     ) -> Sequence[ReadResourceResult | bytes | MCPError]:
-        """Return the contents of resources that an index has, of those that are shown."""
+        """Return the contents of shown resources to index."""
         owns = {uri: own for uri in uris if (own := self.uri_in(uri)) is not None and self.keeps_uri(own)}
         pending = self.provider.read_searchable(tuple(owns.values()), self._inner(request))
         found = dict(zip(owns, await resolved(pending), strict=True))
@@ -273,8 +275,13 @@ class Transform(Provider):
         own = self.uri_in(uri)
         return own is None or await resolved(self.provider.shows(own, self._inner(request)))
 
+    async def accepts(self, uri: str, request: Request) -> bool:
+        """Return whether a caller may subscribe to a URI."""
+        own = self.uri_in(uri)
+        return own is None or await resolved(self.provider.accepts(own, self._inner(request)))
+
     def is_guarded(self, uri: str) -> bool:
-        """Return whether a resource exists for some callers alone."""
+        """Return whether ``shows`` is asked at each change for subscribers who do not see everything."""
         own = self.uri_in(uri)
         return own is not None and self.provider.is_guarded(own)
 
@@ -341,9 +348,8 @@ class Transform(Provider):
 
     def _tool(self, tool: Tool) -> Tool:
         meta = tool.meta
-        page = meta["ui"].get("resourceUri") if meta is not None and isinstance(meta.get("ui"), dict) else None
-        if isinstance(page, str) and meta is not None:
-            meta = {**meta, "ui": {**meta["ui"], "resourceUri": self.uri_out(page)}}
+        if meta is not None and not PAGE_KEYS.isdisjoint(meta):
+            meta = with_page_uris(meta, self.uri_out)
         return msgspec.structs.replace(tool, name=self.name_out("tool", tool.name), meta=meta)
 
     def call_tool(
@@ -354,8 +360,12 @@ class Transform(Provider):
         Raises:
             InvalidParams: there is no such tool, or it is not shown.
         """
-        result = self.provider.call_tool(self._required("tool", name), arguments, self._inner(request))
-        return self._result(result) if type(self).uri_out is not Transform.uri_out else result
+        own, inner = self._required("tool", name), self._inner(request)
+        if type(self).uri_out is Transform.uri_out:
+            return self.provider.call_tool(own, arguments, inner)
+        if inner.contexts is not None:
+            inner.contexts = ChangedResults(inner.contexts, self._result)
+        return self._result(self.provider.call_tool(own, arguments, inner))
 
     async def _result(
         self, pending: MaybeAwaitable[CallToolResult | msgspec.Struct | bytes]
