@@ -5,6 +5,10 @@ BIN    := $(VENV)/bin
 PORT   ?= 8000
 .DEFAULT_GOAL := help
 
+# Extras that `make install` installs: all that the README uses. Left out are large packages: vendors' SDKs, numpy,
+# DuckDB, and those for database servers, object stores, SFTP and screens (`.venv/bin/pip install -e '.[all]'` adds them).
+EXTRAS := chat,compat,completion,databases,documents,gateway,git,logs,openapi,search,serve,web
+
 # What `make quick` runs: tests in memory, of the modules that most changes are in.
 QUICK := tests/uri tests/protocol tests/server tests/client tests/test_limits.py tests/test_exports.py tests/test_docs_links.py
 
@@ -16,7 +20,7 @@ help: ## Show what there is to make
 $(BIN)/carrel: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serve,databases,git,logs,search]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@
 
 $(VENV)/.dev: $(BIN)/carrel pyproject.toml

@@ -50,7 +50,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def choose(options: argparse.Namespace) -> list[Row]:
-    """The rows that were asked for."""
+    """Return the selected rows."""
     rows = rows_of(options)
     if options.only:
         return [row for row in rows if any(row.name.startswith(name) for name in options.only)]
@@ -58,7 +58,7 @@ def choose(options: argparse.Namespace) -> list[Row]:
 
 
 def rows_of(options: argparse.Namespace) -> Sequence[Row]:
-    """The rows of what is compared."""
+    """Return the rows of the selected comparison."""
     return GATEWAY_ROWS if options.gateway else CLIENT_ROWS if options.client else ROWS
 
 
@@ -87,7 +87,7 @@ def describe(failure: BaseException) -> str:
 
 
 def progress(words: str) -> None:
-    """Say on stderr what is going on."""
+    """Print progress on stderr."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{words}", end="", file=sys.stderr, flush=True)
     else:

@@ -1,4 +1,4 @@
-"""Many clients that listen for the same change: opening a thousand streams, announcing, hearing all of them."""
+"""Many clients that listen for the same change: open a thousand streams, change a resource, receive all events."""
 
 import asyncio
 import json
@@ -62,7 +62,8 @@ class Audience:
         self.failure: str | None = None
 
     async def choose_era(self) -> None:
-        """Find out how this server lets clients listen: one stream is opened, heard of, and kept.
+        """Detect which era of subscriptions this server supports, by opening one stream and receiving an event. Keep
+        the stream.
 
         Raises:
             ServerFailed: Neither listening nor subscribing works.
@@ -100,7 +101,7 @@ class Audience:
         await self.connect(await self.prepare(number))
 
     async def connect(self, requests: list[bytes]) -> None:
-        """Send each request on a connection of its own and wait until all are streams."""
+        """Send each request on a separate connection, and wait until all responses are streams."""
         loop = asyncio.get_running_loop()
         # A stateless stream opens with its acknowledgement, which is an event.
         self.expect(len(requests) * (2 if self.revision == STATELESS else 1))
@@ -112,7 +113,7 @@ class Audience:
         await self.wait()
 
     async def announce(self) -> float:
-        """Change the resource; returns the seconds until every stream has heard of it."""
+        """Change the resource, and return the seconds until every stream has received the event."""
         assert self.speaker is not None
         self.expect(len(self.streams))
         begun = time.perf_counter()
@@ -149,7 +150,7 @@ class Audience:
             self.complete.set()
 
     def lose(self, reason: str) -> None:
-        """Note that a stream is gone; whoever waits is told."""
+        """Record that a stream was lost, and wake up the waiters."""
         self.failure = self.failure or reason
         self.complete.set()
 

@@ -1,6 +1,6 @@
-"""How each figure of a client is measured: by a process of the client's own, which does the work and reports.
+"""Client measurements: each client runs in a separate process, which does the work and reports the figures.
 
-The work is in clients/work.py. Processor time is that of the client's process alone: its servers are others.
+The work is in clients/work.py. Processor time covers only the client process: servers run in other processes.
 """
 
 import json
@@ -62,11 +62,11 @@ def announcing(pool: Pool, transport: str) -> str:
 
 
 def run(contender: Contender, transport: str, address: str, revision: str, job: Job) -> dict[str, Any]:
-    """Have a client do something, and return what it says of it.
+    """Run a job in a client process, and return its report.
 
     Raises:
-        ClientFailed: It failed.
-        WrongAnswer: It got another answer than the right one.
+        ClientFailed: The client failed.
+        WrongAnswer: The client received a wrong response.
     """
     script = CLIENT_SCRIPTS / (contender.stdio if transport == "stdio" else contender.http)
     command = [contender.python(), script, transport, address, revision, json.dumps(job)]

@@ -1,4 +1,4 @@
-"""The rows about clients: what is measured, in which unit, and what is demanded of Carrel's."""
+"""The client rows: measurements, units, and the requirements for Carrel's client."""
 
 from functools import partial
 

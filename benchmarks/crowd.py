@@ -1,8 +1,8 @@
-"""A gateway before fifty servers, with and without four hostile ones: `python -m benchmarks.crowd`.
+"""A gateway to fifty servers, with and without four hostile servers: `python -m benchmarks.crowd`.
 
-The servers are processes of the bare server, and those of `tests/support/servers/hostile.py`: one never answers, one
-dies and comes back, one floods, one says that its lists change all the time. The figures are the wall time of calls of
-the others through the gateway, and the memory of the gateway's process.
+The servers are processes of the bare server and of `tests/support/servers/hostile.py`: one never responds, one crashes
+and restarts, one floods, and one sends list-changed notifications all the time. The figures are the wall time of calls
+to the other servers through the gateway, and the memory of the gateway process.
 """
 
 import argparse

@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
         self.restart()
 
     def restart(self) -> None:
-        """Forget what has arrived: the next bytes begin an answer."""
+        """Discard the received data: the next bytes start a response."""
         self.pieces: list[bytes] = []
         self.size = 0
         self.head: bytes | None = None
@@ -131,7 +131,7 @@ class Session:
         self.session = b""
 
     async def open(self) -> None:
-        """Connect, and do what a client of this revision does before its first request."""
+        """Connect, and send the messages that a client of this revision sends before its first request."""
         loop = asyncio.get_running_loop()
         _, self.connection = await loop.create_connection(Connection, "127.0.0.1", self.process.port)
         if self.revision == HANDSHAKE:

@@ -132,7 +132,7 @@ def gateway(transport: str, ask: Callable[[str], list[Question]], revision: str,
 
 
 async def fan_out(process: Process, times: int) -> Sample:
-    """Processor time of one change that a thousand streams hear of."""
+    """Processor time of one change that is sent to a thousand streams."""
     audience = Audience(process)
     try:
         await audience.choose_era()
@@ -187,7 +187,7 @@ async def memory_per_stream(process: Process) -> Sample:
 
 
 def fresh(measure: Callable[[Process], Coroutine[Any, Any, Sample]]) -> Measure:
-    """A measurement on an HTTP server of its own, with little registered."""
+    """A measurement on a separate HTTP server, with few registered handlers."""
 
     def run(contender: Contender, pool: Pool) -> Sample:
         process = Process(contender, "http", "small")
@@ -202,7 +202,7 @@ def fresh(measure: Callable[[Process], Coroutine[Any, Any, Sample]]) -> Measure:
 
 
 def run_statement(contender: Contender) -> tuple[int, float]:
-    """Modules loaded and processor seconds spent by importing what a server needs, and making one."""
+    """Return the number of modules loaded and the processor seconds spent by importing and creating a server."""
     code = (
         "import sys, time\nbegun = time.process_time()\n"
         f"{contender.statement}\nspent = time.process_time() - begun\nprint(len(sys.modules), spent)"

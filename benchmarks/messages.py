@@ -1,8 +1,8 @@
-"""What is asked of a server, and whether what it answers is right.
+"""Requests to a server, and validation of the responses.
 
-Requests are encoded once, with a gap for the id. An answer is decoded and judged when its bytes are seen for
-the first time; answers that equal a judged one in everything but the id are right without another look, which
-keeps the load generator cheaper than any server it measures.
+Requests are encoded once, with a gap for the id. A response is decoded and validated when its bytes are seen for the
+first time. Responses that differ from a valid response only in the id are accepted without decoding, so that the load
+generator is cheaper than any server it measures.
 """
 
 import base64
@@ -21,7 +21,7 @@ FIRST_ID = 1_000_000
 
 
 class WrongAnswer(Exception):
-    """A server answered with an error, or with something else than what was asked for."""
+    """A server returned an error, or a response that does not match the request."""
 
 
 def compact(value: object) -> bytes:
@@ -41,7 +41,7 @@ class Shape:
 class Question:
     """One request of one revision, without its id.
 
-    `judge` gets the `result` of an answer and returns what is wrong with it, or None.
+    `judge` validates the `result` of a response, and returns a description of the problem or None.
     """
 
     method: str

@@ -1,7 +1,7 @@
-"""The servers as processes: the environments they live in, how they start, what they consume.
+"""The servers as processes: their environments, startup and resource consumption.
 
-Carrel and the bare server run in the environment of this interpreter. Each peer gets a virtual environment
-of its own under `.cache/bench/`, made on first use and kept.
+Carrel and the bare server run in the environment of this interpreter. Each peer has a separate virtual environment in
+`.cache/bench/`, which is created on first use and kept.
 """
 
 import os
@@ -24,10 +24,10 @@ ENVIRONMENT = {
     "PYTHONPYCACHEPREFIX": str(ENVIRONMENTS / "bytecode"),
     "BENCHMARK_PYTHON": sys.executable,
 }
-"""What all servers run with: nobody's Python settings, and bytecode that is written and found again."""
+"""Environment of all servers: no user settings of Python, and a bytecode cache."""
 
 PATIENCE = 30.0
-"""Seconds after which a server that does not answer counts as failed."""
+"""Seconds without a response after which a server counts as failed."""
 
 
 class ServerFailed(Exception):
@@ -36,7 +36,7 @@ class ServerFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One server or client of the comparison: scripts, packages, the statement that imports what it needs."""
+    """One server or client of the comparison: scripts, packages and the import statement."""
 
     name: str
     stdio: str
@@ -46,7 +46,7 @@ class Contender:
     options: tuple[str, ...] = ()
 
     def python(self) -> Path:
-        """The interpreter of this contender's environment, which is made when it is not there."""
+        """The interpreter of this contender's environment. The environment is created if it does not exist."""
         if not self.packages:
             return Path(sys.executable)
         home = ENVIRONMENTS / self.name
@@ -69,7 +69,7 @@ class Contender:
         return self.run(code)
 
     def run(self, code: str) -> str:
-        """What a few lines of Python print in this contender's environment."""
+        """Run a few lines of Python in this contender's environment, and return the output."""
         done = subprocess.run([self.python(), "-c", code], env=ENVIRONMENT, check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
@@ -119,7 +119,7 @@ CLIENTS = {
 
 
 class Process:
-    """One running server: its pipes, or its port, and what it has consumed so far."""
+    """One running server: its pipes or port, and its resource consumption so far."""
 
     def __init__(self, contender: Contender, transport: str, stock: str) -> None:
         self.contender = contender
@@ -145,7 +145,7 @@ class Process:
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def complaint(self) -> str:
-        """The last words of the process, for the message that says that it failed."""
+        """The last output of the process, for the error message."""
         self.log.seek(0)
         words = self.log.read().decode(errors="replace").strip().splitlines()
         code = self.popen.poll()
@@ -180,7 +180,7 @@ class Process:
 
 
 def free_port() -> int:
-    """A TCP port of the loopback interface that nobody listens on."""
+    """Return an unused TCP port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -16,7 +16,7 @@ OFFICIAL = "official"
 
 @dataclass(slots=True)
 class Cell:
-    """What one server or client did in one row: a sample per round, or the reason why there is none."""
+    """Results of one server or client in one row: a sample per round, or the reason why there are no samples."""
 
     samples: list[Sample | None] = field(default_factory=list)
     failure: str | None = None
@@ -43,7 +43,7 @@ class Line:
         return median(ratios) if ratios else None
 
     def times(self) -> float | None:
-        """Median over the rounds of how many times what Carrel cost the official SDK has cost in the same round."""
+        """Median over the rounds of the official SDK's cost divided by Carrel's cost in the same round."""
         if OURS not in self.cells or OFFICIAL not in self.cells:
             return None
         pairs = zip(self.cells[OFFICIAL].samples, self.cells[OURS].samples, strict=False)
@@ -51,19 +51,19 @@ class Line:
         return median(ratios) if ratios else None
 
     def keeps_times(self) -> bool | None:
-        """Whether Carrel costs as many times less than the official SDK as is wanted; None if that is unknown."""
+        """Whether the ratio of the official SDK's cost to Carrel's is at least ``wanted``; None if unknown."""
         times = self.times()
         return None if times is None or self.row.wanted is None else times >= self.row.wanted
 
     def keeps_ratio(self) -> bool | None:
-        """Whether Carrel costs no more than the allowed multiple of the bare server; None if that is unknown."""
+        """Whether Carrel costs at most the allowed multiple of the bare server; None if unknown."""
         if self.row.absolute or self.row.allowed is None or OURS not in self.cells:
             return None
         ratio = self.ratio(OURS)
         return None if ratio is None else ratio <= self.row.allowed
 
     def keeps_budget(self) -> bool | None:
-        """Whether Carrel stays within the budget as it is written, on this machine; None if that is unknown."""
+        """Whether Carrel stays within the absolute budget on this machine; None if unknown."""
         if self.row.budget is None or OURS not in self.cells:
             return None
         value = self.cells[OURS].value()
@@ -146,7 +146,7 @@ def latencies(lines: Sequence[Line], servers: Sequence[str]) -> list[list[str]]:
 
 
 def failures(lines: Sequence[Line]) -> list[str]:
-    """One line for every row that a server could not do."""
+    """One line for every failed row of a server."""
     return [
         f"FAILED {server}, {line.row.name}: {cell.failure}"
         for line in lines

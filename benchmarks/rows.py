@@ -1,4 +1,4 @@
-"""The rows of the comparison: what is measured, in which unit, and the budget that Carrel has for it."""
+"""The rows of the comparison: measurements, units and budgets for Carrel."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -8,17 +8,17 @@ from .measures import Measure
 from .messages import HANDSHAKE, STATELESS
 
 SCALES = {"us": 1e6, "ms": 1e3, "MB": 1e-6, "KB": 1e-3, "modules": 1.0}
-"""What the value of a sample is multiplied by to be in the unit of its row."""
+"""Factors that convert the value of a sample to the unit of its row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One line of the table.
 
-    `budget` and `floor` are what Carrel may cost and what the bare server cost on the machine where the budgets
-    were set, in the unit of the row. Their quotient is the ratio that holds on any machine. Budgets that have
-    nothing to do with speed (`absolute`) hold as they are. A row that is `extra` is left out of quick runs. `wanted` is
-    how many times less than the official SDK's Carrel's figure must be.
+    `budget` is the maximum for Carrel and `floor` the figure of the bare server, on the machine where the budgets were
+    set, in the unit of the row. Their quotient is the maximum ratio on any machine. Budgets that do not depend on speed
+    (`absolute`) are compared directly. Rows with `extra` are skipped in quick runs. Carrel's figure must be `wanted`
+    times lower than the figure of the official SDK.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""Times of the search over a folder, beside ripgrep and git grep: ``python -m benchmarks.search FOLDER…``.
+"""Benchmark of search over a folder, compared with ripgrep and git grep: ``python -m benchmarks.search FOLDER…``.
 
-The text files of the folders are copied to a folder of its own, cut into ``--files`` pieces, and shared by a server.
-Measured are the speed of indexing, the size of the index, a restart, how late the event loop is meanwhile, and the
-time of a query through the tool ``search``. The queries are words of the files.
+The text files of the folders are copied to a separate folder, split into ``--files`` pieces, and shared by a server.
+The benchmark measures the indexing speed, the index size, a restart, the event loop lag during indexing, and the time
+of a query through the ``search`` tool. The queries are words from the files.
 """
 
 from __future__ import annotations
@@ -63,9 +63,10 @@ def _text(path: Path) -> str:
 
 
 class Lag:
-    """How late the event loop runs what it should, sampled every 5 ms.
+    """Event loop lag, sampled every 5 ms.
 
-    ``own`` is the part of it in which threads of Python in this process had a core: the rest is other programs'.
+    ``own`` is the part of the lag during which Python threads of this process had a core. Other programs cause the
+    rest.
     """
 
     def __init__(self) -> None:

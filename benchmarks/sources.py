@@ -33,7 +33,7 @@ FILES, ROWS = 5_000, 100_000
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is timed: how Carrel is asked, and how the other server, if it can do it."""
+    """A timed operation: the request to Carrel, and the request to the other server if it supports the operation."""
 
     name: str
     carrel: Ask
@@ -68,7 +68,7 @@ def notified(uri: str, change: Callable[[], object]) -> Ask:
     return ask
 
 
-# What is shared
+# Shared data
 
 
 def make_files(folder: Path) -> Path:
@@ -150,7 +150,7 @@ def of_sqlite(path: Path) -> Iterable[Task]:
 
 
 async def timed(ask: Ask, client: Client) -> float:
-    """Return the milliseconds of a call, or what it has measured itself."""
+    """Return the duration of a call in milliseconds, or the duration that the call measured itself."""
     began = time.perf_counter()
     own = await ask(client)
     return (own if isinstance(own, float) else time.perf_counter() - began) * 1e3

@@ -63,7 +63,7 @@ class StdioClient:
                     return
 
     def open(self, revision: str) -> None:
-        """Do what a client of this revision does before its first request."""
+        """Send the messages that a client of this revision sends before its first request."""
         if revision == HANDSHAKE:
             self.ask(initialize())
             self.write(INITIALIZED + b"\n")

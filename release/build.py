@@ -1,12 +1,13 @@
-"""Builds what a release consists of, below ``dist/``: wheel, sdist, ``.mcpb`` bundle, notices and ``server.json``.
+"""Builds the files of a release in ``dist/``: wheel, sdist, ``.mcpb`` bundle, notices and ``server.json``.
 
     python release/build.py [OWNER/NAME]
 
 ``OWNER/NAME`` is the GitHub repository of the release (default: ``$GITHUB_REPOSITORY``). ``server.json`` is written
-only when it is known, since its name and the address of the bundle follow from it.
+only if the repository is known, since the name and the URL of the bundle depend on it.
 
-The bundle (https://github.com/modelcontextprotocol/mcpb, manifest 0.4, server type ``uv``) carries the wheel itself, so
-that it installs before, and independent of, a release on PyPI. ``server.json`` follows the schema of the MCP registry.
+The bundle (https://github.com/modelcontextprotocol/mcpb, manifest 0.4, server type ``uv``) contains the wheel, so that
+it can be installed before, and independently of, a release on PyPI. ``server.json`` follows the schema of the MCP
+registry.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The clients of the comparison: scripts that run in environments of their own."""
+"""The clients of the comparison: scripts that run in separate environments."""

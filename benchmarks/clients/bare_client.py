@@ -1,10 +1,10 @@
-"""The floor of the comparison: what it costs to encode a request, wait for its answer and decode it.
+"""The baseline of the comparison: the cost of encoding a request, waiting for its response and decoding it.
 
-The textbook asyncio client: a future per request on stdio, aiohttp on HTTP. No checks, no errors, no time limits, no
-revisions beyond the two shapes of a request, nothing that a server may ask.
+The textbook asyncio client: a future per request on stdio, aiohttp on HTTP. It has no checks, no error handling, no
+    timeouts, no server requests, and only the two request shapes of the revisions.
 """
 
-# ruff: noqa: E402 - what an import costs is measured
+# ruff: noqa: E402 - the cost of imports is measured
 
 import time
 

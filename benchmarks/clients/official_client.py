@@ -1,6 +1,6 @@
 """The client of the official SDK. See work.py."""
 
-# ruff: noqa: E402 - what an import costs is measured
+# ruff: noqa: E402 - the cost of imports is measured
 
 import time
 

@@ -1,8 +1,8 @@
 """The work of every client of the comparison: CLIENT stdio|http ADDRESS REVISION JOB.
 
-ADDRESS is a URL, or a command as a JSON list. REVISION is what is spoken, or "auto" for whatever comes of negotiating.
-JOB is a JSON object: the name of a function of this module as `job`, and its arguments. What comes of it is printed as
-JSON. These scripts run in environments of their own, so this module imports nothing but the standard library.
+ADDRESS is a URL, or a command as a JSON list. REVISION is the protocol revision, or "auto" to negotiate it. JOB is a
+JSON object: the name of a function of this module as `job`, and its arguments. The result is printed as JSON. These
+scripts run in separate environments, so this module imports only the standard library.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ text = cache(content.large_text)
 blob = cache(content.large_blob)
 
 PATIENCE = 30.0
-"""Seconds after which a change that nobody has told of counts as lost."""
+"""Seconds after which a change without a notification counts as lost."""
 
 PAUSE = 0.1
 """Seconds between two changes: servers may gather changes that follow closely into one announcement."""
 
 
 class Face(Protocol):
-    """What a client has to be able to do. All of it may be in flight many times."""
+    """Interface of a client. All methods may be called concurrently."""
 
     async def read(self, uri: str) -> str:
         """Return the text of a resource."""
@@ -47,14 +47,16 @@ class Face(Protocol):
         """Return how many resources there are, all of which have been fetched."""
 
     def watch(self, uris: list[str]) -> AbstractAsyncContextManager[Callable[[], Awaitable[str]]]:
-        """Subscribe to resources. What is entered returns the URI of the next one that has changed."""
+        """Subscribe to resources. The context manager returns a function that waits for the URI of the next changed
+        resource.
+        """
 
 
 Open = Callable[[], AbstractAsyncContextManager[Face]]
 
 
 class WrongAnswer(Exception):
-    """An answer is not what was asked for."""
+    """A response does not match its request."""
 
 
 class Asking:
@@ -201,7 +203,7 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
 
 
 def run(connect: Callable[[Any, str], AbstractAsyncContextManager[Face]], begun: float, imported: float) -> None:
-    """Do what the command line says. `connect` takes the URL or the command, and the revision."""
+    """Run the job given on the command line. `connect` takes the URL or the command, and the revision."""
     transport, address, revision, job = sys.argv[1:]
     where = json.loads(address) if transport == "stdio" else address
     options = json.loads(job)

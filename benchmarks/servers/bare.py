@@ -1,7 +1,7 @@
-"""The floor of the comparison: what it costs to decode a request, look up its answer and encode it.
+"""The baseline of the comparison: the cost of decoding a request, looking up the response and encoding it.
 
-No checks, no errors, no revisions beyond the two shapes of a result, no handlers. Nothing can answer the
-same requests with msgspec for much less, so ratios to this server hold on any machine.
+It has no checks, no error handling, no handlers, and only the two result shapes of the revisions. A server that uses
+msgspec cannot be much faster for the same requests, so ratios to this server are valid on any machine.
 """
 
 from typing import Any

@@ -24,7 +24,7 @@ def event(method: str, params: dict[str, Any]) -> bytes:
 
 
 async def stream(request: bare.Request | None, send: Any) -> None:
-    """Send what is announced, for ever: that a client goes is not noticed."""
+    """Send notifications forever. Disconnects are not detected."""
     params: dict[str, Any] = {"uri": content.CHANGING_URI}
     opening = b": open\n\n"
     if request is not None:

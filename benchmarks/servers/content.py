@@ -1,6 +1,6 @@
-"""What every server of the comparison serves, so that all of them do the same work.
+"""Contents of every server in the comparison, so that all servers do the same work.
 
-The scripts of this directory run in environments of their own, so this module imports nothing.
+The scripts of this directory run in separate environments, so this module has no imports.
 """
 
 NAME = "bench"

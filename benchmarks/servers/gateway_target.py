@@ -1,4 +1,4 @@
-"""What the gateways of the comparison stand before: a URL, or a script of this folder as a command."""
+"""Upstream server of the gateways in the comparison: a URL, or a script of this folder as a command."""
 
 import os
 import sys

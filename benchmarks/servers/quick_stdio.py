@@ -1,6 +1,6 @@
-"""A server on stdio that starts at once, because it imports nothing: it knows how to greet, and one resource.
+"""A stdio server that starts immediately because it has no imports. It supports the handshake and one resource.
 
-It is asked where the time counts that a client needs to start, and not the time of a server.
+It is used to measure the startup time of a client without the startup time of a server.
 """
 
 import sys

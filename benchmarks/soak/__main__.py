@@ -22,7 +22,7 @@ ALLOWED_MS = 250.0
 
 
 class Measures:
-    """What was measured each second."""
+    """Measurements of each second."""
 
     def __init__(self) -> None:
         self.memory: list[tuple[float, float]] = []
@@ -33,7 +33,7 @@ class Measures:
         self.problems: list[str] = []
 
     def follow(self, output: IO[str]) -> None:
-        """Read what the honest clients report, until they end."""
+        """Read the reports of the honest clients until they exit."""
         for line in output:
             count, middle, worst, failed, *what = line.split(maxsplit=4)
             self.answers += int(count)

@@ -1,6 +1,7 @@
-"""The attacks of the soak: one client each, at an address of its own. `python -m benchmarks.soak.attacks PORT FOLDER`
+"""The attacks of the soak test, each by a client with a different address. `python -m benchmarks.soak.attacks PORT
+FOLDER`
 
-Each is a round that is repeated until the process ends. What a round asks for is refused or not: both are fine.
+Each attack is repeated until the process exits. The server may accept or reject its requests.
 """
 
 import asyncio
@@ -123,7 +124,7 @@ async def linked_files(target: Target, folder: str) -> None:
 
 
 async def readers_that_stall(target: Target, folder: str) -> None:
-    """Ask for large answers on many connections, and read none of them."""
+    """Request large responses on many connections without reading them."""
     request = stateless("tools/call", close=False, name="large", arguments={"size": 2_000_000})
     writers = []
     try:
@@ -205,7 +206,7 @@ async def tasks_by_the_thousand(target: Target, folder: str) -> None:
 
 
 async def odd_messages(target: Target, folder: str) -> None:
-    """Send what is no message: deep, doubled, damaged and too many at once."""
+    """Send invalid messages: deeply nested, duplicated, damaged, and too many at once."""
     deep = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001
     doubled = b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping","method":"tools/list"}'
     batch = json.dumps([{"jsonrpc": "2.0", "id": id, "method": "ping"} for id in range(10_000)]).encode()

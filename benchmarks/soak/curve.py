@@ -1,4 +1,4 @@
-"""Drawing what was measured over time, as an SVG image."""
+"""Draws measurements over time as an SVG image."""
 
 from collections.abc import Sequence
 

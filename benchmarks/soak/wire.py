@@ -26,7 +26,7 @@ class Target:
         )
 
     async def send(self, request: bytes) -> bytes:
-        """Send a request on a connection of its own, and return all that comes back."""
+        """Send a request on a new connection, and return all received bytes."""
         reader, writer = await self.open()
         try:
             writer.write(request)

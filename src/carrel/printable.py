@@ -6,7 +6,7 @@ bidirectional control character, and it may be as long as a message.
 
 from __future__ import annotations
 
-__all__ = ["printable", "printable_lines"]
+__all__ = ["printable", "printable_json", "printable_lines"]
 
 #: Maximum number of characters shown of text from a peer.
 MAX_SHOWN = 300
@@ -31,3 +31,21 @@ def printable(value: object, longest: int = MAX_SHOWN) -> str:
 def printable_lines(text: str, longest: int = MAX_SHOWN) -> str:
     """Escape each line of a text by ``printable``; only the last lines are kept."""
     return "\n".join(printable(line, longest) for line in text.split("\n")[-MAX_LINES:])
+
+
+def printable_json(text: str) -> str:
+    r"""Escape JSON to one line of the same meaning without control characters, all of it.
+
+    Characters that are not printable can only be in strings, where ``\u202e`` has the same meaning, or between values,
+    where they are whitespace.
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else _json_escape(letter) for letter in text)
+
+
+def _json_escape(letter: str) -> str:
+    if letter in "\n\r\t":
+        return " "
+    units = letter.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
