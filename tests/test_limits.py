@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from carrel import Limits
-from carrel.client import connection, questions, results, throttle, watch
+from carrel.client import connection, incoming_requests, results, throttle, watch
 from carrel.errors import ConfigError
 from carrel.gateway import catalog
 from carrel.host import damping, remote, remote_changes, remote_entries, remote_pages, shown_names, turns
@@ -35,8 +35,8 @@ def test_the_limits_of_clients_are_documented_with_their_values():
         "`MAX_LIST_BYTES`": f"{results.MAX_LIST_BYTES // MIB} MiB",
         "`MAX_LISTED`": f"{remote.MAX_LISTED:,}",
         "`RATE`, `BURST`": f"{throttle.RATE:,} a second, after {throttle.BURST:,} at once",
-        "`MAX_QUESTIONS`": f"{questions.MAX_QUESTIONS:,}",
-        "`MAX_UNSENT_ANSWERS`": f"{questions.MAX_UNSENT_ANSWERS:,}",
+        "`MAX_INCOMING`": f"{incoming_requests.MAX_INCOMING:,}",
+        "`MAX_UNSENT_ANSWERS`": f"{incoming_requests.MAX_UNSENT_ANSWERS:,}",
         "`MAX_UNREAD`": f"{process_pipes.MAX_UNREAD // MIB} MiB",
         "`MAX_CALLBACKS`": f"{connection.MAX_CALLBACKS:,}",
         "`MAX_WAITING`": f"{watch.MAX_WAITING:,}",

@@ -17,7 +17,7 @@ from carrel.columns import cut
 from carrel.printable import printable
 
 if TYPE_CHECKING:
-    from carrel.client.results import Listing
+    from carrel.client.results import PagedList
 
 __all__ = ["Bar", "State", "counted", "is_wanted"]
 
@@ -226,7 +226,7 @@ def percentage(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-async def counted(listing: Listing[T], bar: Bar, about: str, *, before: int = 0) -> list[T]:
+async def counted(listing: PagedList[T], bar: Bar, about: str, *, before: int = 0) -> list[T]:
     """Collect a complete list, and show the number of entries received."""
     found: list[T] = []
     bar.update(about, before)

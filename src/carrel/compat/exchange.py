@@ -57,7 +57,7 @@ class Exchange:
         Raises:
             McpError: the client does not support the request, or answered with an error.
         """
-        question = _question_of(method, params, result, self.call.peer.revision.questions)
+        question = _question_of(method, params, result, self.call.peer.revision.server_requests)
         try:
             return (await ask(self.context, {None: question}))[0]
         except MissingCapability as error:

@@ -58,7 +58,7 @@ async def changes_observed(subject: Subject) -> AsyncIterator[None]:
     The block calls tools, which may change something. Resources that differ with every read are left out.
     """
     client = subject.client
-    lists = [kind for kind in LISTS if client.session.server.announces(kind)]
+    lists = [kind for kind in LISTS if client.session.server.reports_changes(kind)]
     declared = client.capabilities.resources
     uris = await steady(subject) if declared is not None and declared.subscribe is True else {}
     if not lists and not uris:

@@ -63,7 +63,7 @@ async def examine(
         if hostile:
             progress("hostile input")
             await check_hostile(subject)
-        announced = {kind for kind in LIST_CHANGES.values() if client.session.server.announces(kind)}
+        announced = {kind for kind in LIST_CHANGES.values() if client.session.server.reports_changes(kind)}
     judge_messages(report, tape.messages[:ordinary], announced, stateless=subject.stateless)
     if lines > MAX_STDERR_LINES:
         report.find("stderr", f"{lines} lines, the first of which is: {tape.errors[0]}")

@@ -162,7 +162,7 @@ async def check_subscriptions(subject: Subject) -> None:
     uris = [str(item.get("uri")) for item in subject.lists.get("resources", [])[:1]]
     if declared is None or declared.subscribe is not True:
         uris = []
-    lists = [kind for kind in KINDS if client.session.server.announces(kind)]
+    lists = [kind for kind in KINDS if client.session.server.reports_changes(kind)]
     if not uris and not lists:
         return
     subject.report.check("subscriptions", len(uris) + len(lists))

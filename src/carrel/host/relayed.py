@@ -20,10 +20,10 @@ from carrel.client.handlers import (
     Handlers,
     LogMessage,
     Origin,
-    Page,
     RootsRequest,
     Sampling,
     ServerRequest,
+    URLElicitation,
 )
 from carrel.client.options import ClientOptions
 from carrel.errors import InvalidMessage, MCPError, MissingCapability, ProtocolError
@@ -35,7 +35,7 @@ from carrel.protocol.extensions.ui import UI
 from carrel.protocol.methods import CALL_TOOL, FETCH_TASK_RESULT, GET_PROMPT, READ_RESOURCE
 from carrel.server.apps import HTML
 from carrel.wire.base import PageResult
-from carrel.wire.client_features import CreateMessageResult, ElicitResult, ListRootsResult, QuestionParams
+from carrel.wire.client_features import CreateMessageResult, ElicitResult, ListRootsResult, ServerRequestParams
 
 __all__ = ["OWN_META", "RELAYED", "RELAYED_EXTENSIONS", "pass_log", "relaying"]
 
@@ -103,7 +103,7 @@ def pass_log(message: LogMessage, owner: Callable[[LogMessage], bool] | None = N
         log.debug("%s%s: %s: %s", message.server, logger, message.level, message.data)
 
 
-async def pass_question(question: ServerRequest, params: QuestionParams, **needed: Any) -> Any:
+async def pass_question(question: ServerRequest, params: ServerRequestParams, **needed: Any) -> Any:
     """Forward a server request unchanged to the client whose call caused it, and return the complete response."""
     origin = question.origin
     meta = {key: value for key, value in (params.meta or {}).items() if key not in OWN_META}
@@ -119,7 +119,7 @@ async def elicit_form(form: Form) -> ElicitResult:
     return answer
 
 
-async def elicit_url(page: Page) -> ElicitResult:
+async def elicit_url(page: URLElicitation) -> ElicitResult:
     """Forward a URL mode elicitation to the client whose call caused it."""
     relay, id = asked_relay(page.origin, elicitation={"url": {}}), os.urandom(16).hex()
     params = msgspec.structs.replace(page.origin.params, elicitation_id=id)

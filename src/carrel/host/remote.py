@@ -60,7 +60,7 @@ from carrel.protocol.methods import (
     LIST_TOOLS,
     READ_RESOURCE,
 )
-from carrel.protocol.methods import Request as Row
+from carrel.protocol.methods import OutgoingRequest as Row
 from carrel.server.completion import search_names
 from carrel.uri.parse import UriError, normalize
 from carrel.wire.base import PageParams, Params, Result

@@ -26,7 +26,7 @@ __all__ = [
     "DuplicateId",
     "names_of",
     "quotes_of",
-    "refuse_duplicates",
+    "reject_duplicates",
 ]
 
 #: Maximum size, in bytes, of requests for which the quick check is faster than counting.
@@ -114,7 +114,7 @@ class Counter:
 _free: list[Counter] = []
 
 
-def refuse_duplicates(message: Any, params: Any = None) -> None:
+def reject_duplicates(message: Any, params: Any = None) -> None:
     """Raise if a message, or its parameters, has duplicate members.
 
     Raises:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from carrel.server.runtime import Runtime
     from carrel.server.tasks.tasks import Tasks
     from carrel.wire.base import Result
-    from carrel.wire.client_features import QuestionParams
+    from carrel.wire.client_features import ServerRequestParams
 
 __all__ = ["ServerContexts"]
 
@@ -27,7 +27,7 @@ class ProviderContext(Context):
 
     __slots__ = ()
 
-    async def pass_on(self, params: QuestionParams, *, key: str | None = None) -> Any:
+    async def pass_on(self, params: ServerRequestParams, *, key: str | None = None) -> Any:
         """Put a question of another server to the client as it came, and return its whole result, unchecked.
 
         Members that are not known here are passed on both ways, see ``carrel.protocol.unknown``.

@@ -23,7 +23,7 @@ from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound, ToolE
 from carrel.log import Log
 from carrel.protocol.methods import CALL_TOOL
 from carrel.protocol.revisions import REQUESTS
-from carrel.protocol.server import Refusal
+from carrel.protocol.server import ErrorResponse
 from carrel.server.elicitation.input_required import InputRequired, required_by, withdraw
 from carrel.server.failures import is_interrupt, told, words_of
 from carrel.wire.base import Result, prepared
@@ -93,7 +93,7 @@ class Dispatch:
         return [each for each, methods in self._middleware if not methods or method in methods]
 
     def answer(self, call: Call, channel: Channel) -> Any:
-        """Handle a request: return bytes or a ``Refusal`` at once, or an awaitable of one of them.
+        """Handle a request: return bytes or a ``ErrorResponse`` at once, or an awaitable of one of them.
 
         Messages of the call other than its response are sent to ``channel``.
         """
@@ -121,13 +121,15 @@ class Dispatch:
         except BaseException as error:  # not a cancellation: nothing has been awaited yet
             return self.refuse(call, error)
 
-    async def _answer_later(self, call: Call, pending: Awaitable[Result | bytes | Refusal]) -> bytes | Refusal:
+    async def _answer_later(
+        self, call: Call, pending: Awaitable[Result | bytes | ErrorResponse]
+    ) -> bytes | ErrorResponse:
         try:
             try:
                 result = await pending
             except (InputRequired, BaseExceptionGroup) as more:
                 result = await required_by(more)
-            return result if isinstance(result, Refusal) else call.connection.reply(call, result)
+            return result if isinstance(result, ErrorResponse) else call.connection.reply(call, result)
         except (asyncio.CancelledError, GeneratorExit):
             raise  # from the function, or from the task that awaits this
         except BaseException as error:
@@ -137,7 +139,7 @@ class Dispatch:
                 withdraw(call)
 
     @staticmethod
-    def refuse(call: Call, error: BaseException) -> Refusal:
+    def refuse(call: Call, error: BaseException) -> ErrorResponse:
         """Return the error response of a call, and log the error if the response hides it.
 
         Raises:
@@ -146,9 +148,9 @@ class Dispatch:
         if is_interrupt(error):
             raise error
         try:
-            return call.connection.refuse(call, told(call.request.method, error))
+            return call.connection.reject(call, told(call.request.method, error))
         except Exception as worse:  # the data of the error cannot be turned into JSON
-            return call.connection.refuse(call, told(call.request.method, worse))
+            return call.connection.reject(call, told(call.request.method, worse))
 
     def _wrap(self, method: str, handler: Operation) -> Operation:
         """Return a handler in the middleware of its method."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from carrel.limits import Budget, Limits
     from carrel.protocol.channel import Channel
     from carrel.protocol.description import Description
-    from carrel.protocol.server import Call, Refusal
+    from carrel.protocol.server import Call, ErrorResponse
     from carrel.server.dispatch import Dispatch
     from carrel.server.lifecycle import Lifecycle
     from carrel.server.runtime import Runtime
@@ -51,7 +51,7 @@ class ServerEndpoint:
         self.watches = watches
         """Watches over the providers, for subscriptions."""
         self.answer: Callable[[Call, Channel], Any] = dispatch.answer
-        self.refuse: Callable[[Call, BaseException], Refusal] = dispatch.refuse
+        self.refuse: Callable[[Call, BaseException], ErrorResponse] = dispatch.refuse
         self.position: Callable[[], int] = runtime.position
         self.stop = lifecycle.stop
         self.end_streams = lifecycle.end_streams

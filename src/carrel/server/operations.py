@@ -75,7 +75,7 @@ class Operations:
             self._runtime.hub.open(entry)
         except ServerUnavailable:
             entry.give(entry.size)
-            connection.refuse_session()
+            connection.reject_session()
             raise
         if self._runtime.replica.shared:
             entry.save = getattr(entry.channel, "save_subscription", None)  # sessions over HTTP have one
@@ -257,7 +257,7 @@ class Operations:
         try:
             self._open(entry)
         except ServerUnavailable as error:
-            entry.answer.set_result(call.connection.refuse(call, error))
+            entry.answer.set_result(call.connection.reject(call, error))
         else:
             self._runtime.hub.acknowledge(entry, honored)
 

@@ -27,7 +27,7 @@ from carrel.wire.client_features import InputRequest, InputRequiredResult
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
-    from carrel.protocol.methods import Request
+    from carrel.protocol.methods import OutgoingRequest
     from carrel.protocol.server import Call, Connection
     from carrel.server.elicitation.questions import Capable, Question
     from carrel.server.runtime import Runtime
@@ -247,7 +247,7 @@ async def required(context: Asker) -> InputRequiredResult:
     revision = context._call.peer.revision
     requests = {
         key: InputRequest(
-            method=revision.questions[question.operation].method, params=revision.project(question.params)
+            method=revision.server_requests[question.operation].method, params=revision.project(question.params)
         )
         for key, question in current.needed.items()
     }
@@ -274,7 +274,7 @@ async def _ask_session(context: Asker, question: Question) -> Any:
             return question.read(answer)
         except ValueError as error:
             if not question.again:
-                method = context._call.peer.revision.questions[question.operation].method
+                method = context._call.peer.revision.server_requests[question.operation].method
                 raise ProtocolError(f"The client's answer to {method} is malformed: {printable(error)}") from None
             problem = printable(error)
     raise ProtocolError(f"The client's answers do not fit: {problem}")
@@ -288,7 +288,7 @@ class Pending(msgspec.Struct, eq=False):
 
     call: Call
     origin: Channel
-    request: Request[Any, Any]
+    request: OutgoingRequest[Any, Any]
     params: Any
     answer: asyncio.Future[Any]
     id: Id = 0
@@ -338,7 +338,7 @@ async def _request(context: Asker, question: Question) -> Any:
     revision = call.peer.revision
     if getattr(context._channel, "muted", False):  # only HTTP has a channel without a reader
         raise InvalidMessage("Invalid request: who does not accept text/event-stream cannot be asked what this needs")
-    request, params = revision.questions[question.operation], revision.project(question.params)
+    request, params = revision.server_requests[question.operation], revision.project(question.params)
     pending = Pending(call, context._channel, request, params, asyncio.get_running_loop().create_future())
     limit: float | None = context._runtime.state_ttl
     task = pending.task

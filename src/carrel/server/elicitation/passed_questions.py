@@ -20,7 +20,7 @@ from carrel.wire.client_features import (
     ElicitResult,
     ListRootsParams,
     ListRootsResult,
-    QuestionParams,
+    ServerRequestParams,
 )
 
 __all__ = ["passed_question"]
@@ -28,7 +28,7 @@ __all__ = ["passed_question"]
 R = TypeVar("R", bound=Wire)
 
 
-def passed_question(params: QuestionParams, revision: Revision) -> Question:
+def passed_question(params: ServerRequestParams, revision: Revision) -> Question:
     """Return a question that is put as it came, to a client of a revision. Its answer is a whole result.
 
     Raises:

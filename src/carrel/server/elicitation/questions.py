@@ -97,7 +97,7 @@ async def check(context: Capable, questions: Iterable[Question]) -> None:
     missing: dict[str, Any] = {}
     known = True
     for question in questions:
-        if question.operation in context._call.peer.revision.questions:
+        if question.operation in context._call.peer.revision.server_requests:
             _merge(missing, _undeclared(declared, question.needs))
         else:
             known = False
@@ -248,7 +248,7 @@ def model_question(params: CreateMessageParams, revision: Revision) -> Question:
     ):
         operation = "sample_with_tools"
         needs["tools"] = {}
-    if params.include_context not in (None, "none") and "sample_with_tools" in revision.questions:
+    if params.include_context not in (None, "none") and "sample_with_tools" in revision.server_requests:
         needs["context"] = {}  # before sampling had sub-capabilities, every client supported it
     kind = prepared(CreateMessageResult)
     return Question(operation, params, {"sampling": needs}, lambda answer: msgspec.convert(answer, kind), again=False)

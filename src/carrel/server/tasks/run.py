@@ -103,7 +103,7 @@ class TaskRun:
         revision = self.call.peer.revision
         return {
             key: InputRequest(
-                method=revision.questions[question.operation].method, params=unknown.whole(question.params)
+                method=revision.server_requests[question.operation].method, params=unknown.whole(question.params)
             )
             for key, (question, future) in self.questions.items()
             if not future.done()

@@ -12,12 +12,12 @@ from carrel.errors import (
     ProtocolError,
     ServerUnavailable,
 )
-from carrel.protocol.connection import ErrorResponse, Ignored, Response
+from carrel.protocol.connection import FailedRequest, Ignored, Response
 from carrel.protocol.http import verify
 from carrel.protocol.methods import INITIALIZE
 from carrel.protocol.principal import Caller
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import Batch, Call, Connection, Event, Notification, Refusal
+from carrel.protocol.server import Batch, Call, Connection, ErrorResponse, Event, Notification
 from carrel.transports.server.application import Application
 from carrel.transports.server.authorizer import Authorizer, Lease, keep_headers, owner_of, permit
 from carrel.transports.server.dispatcher import absorb, answer_batch, begin, check_load, spawn
@@ -113,10 +113,10 @@ class Endpoint:
         try:
             admitted = await self._admit(event, session, headers, caller, events=events)
         except ServerUnavailable as error:
-            await respond(send, 503, connection.refuse(event, error).reply, [RETRY_LATER, *extra])
+            await respond(send, 503, connection.reject(event, error).reply, [RETRY_LATER, *extra])
             return None
         except ProtocolError as error:
-            refusal = connection.refuse(event, error)
+            refusal = connection.reject(event, error)
             await respond(send, refusal.status, refusal.reply, extra)
             return None
         opened = admitted is not None and admitted is not session
@@ -168,11 +168,11 @@ class Endpoint:
             self._check_load(call, session)
             reply = self._app.answer(call, stream)
         except ServerUnavailable as error:
-            reply = connection.refuse(call, error)
+            reply = connection.reject(call, error)
         if call.request.endless:
             call.raw_headers = None  # frees memory: there may be many such requests, for long
         await absorb()
-        if type(reply) is Refusal:
+        if type(reply) is ErrorResponse:
             if opened and session is not None:
                 await self._sessions.end(session)
             await respond(send, reply.status, reply.reply, extra)
@@ -226,7 +226,7 @@ class Endpoint:
         events: bool,
     ) -> PendingResponse | None:
         """Handle a notification, a response, a batch or an invalid message."""
-        if type(event) is Refusal:
+        if type(event) is ErrorResponse:
             await respond(send, event.status, event.reply, extra)
             return None
         if type(event) is Batch:
@@ -243,11 +243,11 @@ class Endpoint:
         return None
 
     def _take(self, event: Event, session: Session | None) -> bytes | None:
-        if type(event) is Refusal:
+        if type(event) is ErrorResponse:
             return event.reply
         if type(event) is Notification and session is not None:
             self._sessions.take_notification(session, event)
-        elif type(event) is Response or type(event) is ErrorResponse:
+        elif type(event) is Response or type(event) is FailedRequest:
             event.deliver()
         elif type(event) is Ignored and event.response is not None and session is not None:
             self._sessions.pass_on(session, event.response)

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from carrel.errors import INTERNAL_ERROR, ServerUnavailable
 from carrel.protocol.encoding import encode_error
-from carrel.protocol.server import Connection, Refusal
+from carrel.protocol.server import Connection, ErrorResponse
 from carrel.transports.server.direct import direct_writer, disconnection, write_response
 from carrel.transports.server.dispatcher import CLEANUP, UNWEIGHED, Work, answer_of, cancel, no_room
 from carrel.transports.server.session import Session
@@ -129,12 +129,12 @@ class PendingResponse:
         stream = self._stream
         if not stream.done:
             answer = answer_of(self._work)
-            reply = answer.reply if type(answer) is Refusal else answer
+            reply = answer.reply if type(answer) is ErrorResponse else answer
             stream.finish(reply or b"", no_room(self._key))
 
     async def _respond(self, send: Send) -> None:
         reply = answer_of(self._work)
-        if type(reply) is Refusal:
+        if type(reply) is ErrorResponse:
             await respond(send, reply.status, reply.reply, self._extra)
         elif reply:
             await answer(send, self._connection, self._key, reply, self._extra)

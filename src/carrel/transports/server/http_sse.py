@@ -24,7 +24,7 @@ from carrel.protocol.encoding import encode_error
 from carrel.protocol.http import event
 from carrel.protocol.principal import Caller
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import Call, Refusal
+from carrel.protocol.server import Call, ErrorResponse
 from carrel.transports.server.application import Application
 from carrel.transports.server.authorizer import Authorizer, Lease, client_of, keep_headers, owner_of, permit
 from carrel.transports.server.dispatcher import Dispatcher, Work, spawn
@@ -279,7 +279,7 @@ class HTTPWithSSE:
         message = listener.dispatcher.connection.receive(body)
         permit(self._authorization, caller, message)
         keep_headers(message, headers)
-        if type(message) is Refusal and message.reply.startswith(ANONYMOUS):
+        if type(message) is ErrorResponse and message.reply.startswith(ANONYMOUS):
             await respond(send, message.status, message.reply, extra)  # has no id to match it by in the stream
             return
         reply = listener.dispatcher.take(message)

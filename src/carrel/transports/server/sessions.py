@@ -14,7 +14,7 @@ import msgspec
 
 from carrel.errors import ServerUnavailable
 from carrel.limits import Quota
-from carrel.protocol.connection import ErrorResponse, Peer, Response
+from carrel.protocol.connection import FailedRequest, Peer, Response
 from carrel.protocol.encoding import encode
 from carrel.protocol.revisions import REVISIONS
 from carrel.protocol.server import Connection, Notification
@@ -317,7 +317,7 @@ class SessionTable:
         session = self._live.get(letter.session)
         if session is not None:
             answer = session.connection.receive(letter.body)
-            if isinstance(answer, Response | ErrorResponse):
+            if isinstance(answer, Response | FailedRequest):
                 answer.deliver()
 
     def _on_follow(self, letter: FollowLetter) -> None:
