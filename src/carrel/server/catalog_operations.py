@@ -14,7 +14,7 @@ from carrel.catalog.provider import MaybeAwaitable, Page, Request
 from carrel.catalog.view_filter import prompt_filter, resource_filter, template_filter, tool_filter
 from carrel.errors import InvalidParams, MethodNotFound, ResourceForbidden, ResourceNotFound, ToolError
 from carrel.server.completion import limited, suggested
-from carrel.server.failures import words_of
+from carrel.server.failures import message_of
 from carrel.server.pages import answer_page, private
 from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.base import PageResult, Result
@@ -182,7 +182,7 @@ class CatalogOperations:
             found = self._catalog.call_tool(name, arguments, request)
             return await found if hasattr(found, "__await__") else found
         except ToolError as error:
-            return CallToolResult(content=[TextContent(words_of(error))], is_error=True)
+            return CallToolResult(content=[TextContent(message_of(error))], is_error=True)
 
     def get_prompt(self, call: Call, channel: Channel) -> Any:
         """Answer prompts/get."""

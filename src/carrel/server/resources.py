@@ -206,11 +206,11 @@ class Resources:
 
     def _listed(self, uris: Iterable[str]) -> None:
         self._on_templates()
-        self._runtime.announce(lists={"resources_list_changed": uris})
+        self._runtime.notify(lists={"resources_list_changed": uris})
 
     def changed(self, *uris: str) -> None:
         """Notify subscribers that resources have changed, in both eras. May be called from any thread."""
-        self._runtime.announce(uris=[canonical(uri) for uri in uris])
+        self._runtime.notify(uris=[canonical(uri) for uri in uris])
 
     def register(
         self, uri: str, function: Callable[P, R], **options: Unpack[ResourceOptions]
@@ -280,7 +280,7 @@ class Resources:
             self.static.put(uri, entry)
         else:
             self._switches[0].put(uri, entry)
-        self._runtime.announce(lists={"resources_list_changed": (uri,)})
+        self._runtime.notify(lists={"resources_list_changed": (uri,)})
 
     def _add_template(
         self,

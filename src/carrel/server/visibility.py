@@ -20,14 +20,14 @@ __all__ = ["Switches", "hidden", "is_permitted"]
 log = Log("carrel")
 
 
-class Entry(Protocol):
-    """Entry of a registry."""
+class RegistryEntry(Protocol):
+    """Entry of a registry of tools, prompts or resources."""
 
     tags: frozenset[str]
     when: When | None
 
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=RegistryEntry)
 
 
 async def is_permitted(name: str, when: When | None, context: Context[Any]) -> bool:
