@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from carrel.columns import cut
+from carrel.columns import truncate
 from carrel.printable import printable
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class PlainDrawer:
         bar = "" if share is None else f"[{'#' * round(share * PLAIN):-<{PLAIN}}] {percentage(share)} "
         line = f"{bar}{state.text()}"
         seconds = f" {time.monotonic() - self._began:.0f} s"
-        line = cut(line, room() - len(seconds))
+        line = truncate(line, room() - len(seconds))
         encoding = self._out.encoding or "ascii"
         self._out.write(f"\r\x1b[K{line}{seconds}".encode(encoding, "replace").decode(encoding))
         self._out.flush()

@@ -11,9 +11,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-import msgspec
-
-from carrel.client.connect import open_connection
+from carrel.client.connect import ConnectOptions, open_connection
 from carrel.client.connection import ClientConnection
 from carrel.client.endpoints import ClientEndpoint
 from carrel.client.extensions import ClientExtension
@@ -82,7 +80,7 @@ class Watcher(Protocol):
         """Stop listening."""
 
 
-class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
+class SessionOptions(ConnectOptions, frozen=True, kw_only=True):
     """Options of a session; see ``Client``."""
 
     info: Implementation
@@ -90,9 +88,6 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     extensions: Sequence[ClientExtension] = ()
     settings: Mapping[str, Mapping[str, Any]] = {}
     """Settings of further extensions to declare, by identifier."""
-    revision: Revision | None = None
-    timeout: float | None = 60.0
-    patience: float = 5.0
     retries: Retries = Retries()
     log: LogReceiver | None = None
     log_level: LoggingLevel | None = None
@@ -195,9 +190,7 @@ class ClientSession:
             self.endpoint,
             self._new_connection,
             self,
-            options.revision,
-            timeout=self.timeout,
-            patience=options.patience,
+            options,
         )
         self.connection = connection
         self._missing = self._facts.missing

@@ -32,7 +32,7 @@ from carrel.protocol.connection import (
 )
 from carrel.protocol.description import Description
 from carrel.protocol.encoding import RESTORING, encode, encode_error
-from carrel.protocol.members import FRAME, NAMES, NO_PARAMS, QUOTES, SMALL, DuplicateId, reject_duplicates
+from carrel.protocol.members import FRAME, NAMES, NO_PARAMS, QUOTES, SMALL, DuplicateId
 from carrel.protocol.methods import OutgoingRequest
 from carrel.protocol.peers import new_peer, stateless_peer
 from carrel.protocol.revision import Revision
@@ -228,7 +228,7 @@ class Connection(connection.Connection[Requester]):
                     quotes += 2 + bytes(arguments).count(b'"')
                 once = text.count(b'"') == quotes and b"\\" not in text
             if len(text) > SMALL and not once:
-                reject_duplicates(text, raw)
+                self.description.duplicates.reject(text, raw)
             elif not once:
                 frame = len(text) - len(memoryview(raw)) - len(method) - (len(id) if type(id) is str else 0)
                 once = frame <= (FRAME if raw is not _NO_PARAMS else FRAME - NO_PARAMS)
@@ -239,7 +239,7 @@ class Connection(connection.Connection[Requester]):
                 if named and text.count(b'"name"') > (1 if meta is None or meta.client_info is None else 2):
                     once = False
                 if not once or (b"\\" in text and b"\\u00" in text):  # a member name may contain an escaped letter
-                    reject_duplicates(text, raw)
+                    self.description.duplicates.reject(text, raw)
             if meta is not None and meta.protocol_version is not None:
                 peer = stateless_peer(meta, self.version_header, self.description.revisions)
             elif self.peer is not None:
@@ -278,7 +278,7 @@ class Connection(connection.Connection[Requester]):
     def _receive_other(self, message: Message, data: bytes | memoryview) -> Event:
         """Decode a message that is not a request: a notification, a response, or an invalid message."""
         id, method = message.id, message.method
-        reject_duplicates(data)
+        self.description.duplicates.reject(data)
         if message.jsonrpc != "2.0":
             raise InvalidMessage('Invalid request: jsonrpc must be "2.0"')
         if id is not UNSET and type(id) is not int and type(id) is not str:

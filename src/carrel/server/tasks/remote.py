@@ -40,7 +40,7 @@ class RemoteTasks:
         replica.on(ReplicaGone, self._on_gone)
 
     async def wait(self, record: TaskRecord, channel: Channel) -> TaskRecord:
-        """Wait for the end of a task; its questions are sent to ``channel`` meanwhile.
+        """Wait for the end of a task; its requests to the client are sent to ``channel`` meanwhile.
 
         Raises:
             InvalidParams: it is not there any more.

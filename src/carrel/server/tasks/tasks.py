@@ -154,10 +154,10 @@ class Tasks(TaskRuns):
             self._cancel(run)
 
     def answer(self, call: Call, channel: Channel) -> Any:
-        """Answer tasks/update: pass answers to the task's questions. An answer to no open question is ignored.
+        """Answer tasks/update: pass answers to the task's open requests. Other answers are ignored.
 
         Raises:
-            InvalidParams: an answer does not fit its question. The others are taken.
+            InvalidParams: an answer does not fit its request. The others are taken.
         """
         return self._replica.run(self._answer(call))
 
