@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from carrel import Client, Context, MCPError, Server
-from carrel.types import Form, Handlers, Page, printable
+from carrel.types import Form, Handlers, URLElicitation, printable
 
 app = Server("club", version="1.0")
 
@@ -120,7 +120,7 @@ async def fill_in(form: Form) -> dict[str, Any] | None:
         return None
 
 
-async def visit(page: Page) -> bool:
+async def visit(page: URLElicitation) -> bool:
     """Show the URL of a page, and open it in the browser if the user agrees."""
     print(f"\n{page.server} wants you to visit a page of {page.host}: {printable(page.message)}\n  {page.url}")
     if page.suspicious:

@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 
 from carrel import Client, MCPError
-from carrel.types import Skill, TextResourceContents, printable, printable_lines
+from carrel.types import SkillSnapshot, TextResourceContents, printable, printable_lines
 
 SERVER = [sys.executable, str(Path(__file__).with_name("skills_server.py"))]
 
 
-def approve(skill: Skill) -> bool:
+def approve(skill: SkillSnapshot) -> bool:
     """Ask the user. The approval applies to the current contents of this skill on this server."""
     server, uri = skill.identity
     print(f"{printable(skill.name)}: {printable(skill.description, 1000)}\n  {printable(uri)} of {printable(server)}")
@@ -31,7 +31,7 @@ def approve(skill: Skill) -> bool:
         return False
 
 
-async def load(skill: Skill) -> None:
+async def load(skill: SkillSnapshot) -> None:
     """Print the input of a model: the instructions, and the other files when the instructions refer to them."""
     instructions = await skill.instructions()
     print(

@@ -51,21 +51,30 @@ if TYPE_CHECKING:
     from carrel.catalog.rules import READING, Rule, Rules
     from carrel.client.cache import Cache
     from carrel.client.extensions import ClientExtension
-    from carrel.client.handlers import ClientCall, Form, Handlers, LogMessage, Origin, Page, RootsRequest, Sampling
-    from carrel.client.results import Listing
+    from carrel.client.handlers import (
+        ClientCall,
+        Form,
+        Handlers,
+        LogMessage,
+        Origin,
+        RootsRequest,
+        Sampling,
+        URLElicitation,
+    )
+    from carrel.client.results import PagedList
     from carrel.client.retry import Retries
-    from carrel.client.skills import Skill
+    from carrel.client.skills import SkillSnapshot
     from carrel.client.state import ClientState, StateChange
     from carrel.client.tasks import ToolTask
-    from carrel.client.watch import Change, Watch
+    from carrel.client.watch import Watch, WatchEvent
     from carrel.client.web_resources import fetch
     from carrel.printable import printable, printable_lines
     from carrel.protocol.extension import Extension
-    from carrel.protocol.methods import Request
+    from carrel.protocol.methods import OutgoingRequest
     from carrel.protocol.principal import Principal
     from carrel.search.options import SearchOptions
     from carrel.server.dispatch import Middleware, Next
-    from carrel.server.elicitation.questions import Elicited
+    from carrel.server.elicitation.client_requests import Elicited
     from carrel.transports.client.options import HTTPOptions, ProcessOptions
     from carrel.transports.client.transport import Transport
     from carrel.transports.server.route import HTTPRequest, HTTPResponse
@@ -80,7 +89,6 @@ __all__ = [
     "BlobResourceContents",
     "Cache",
     "CallToolResult",
-    "Change",
     "ClientCall",
     "ClientCapabilities",
     "ClientExtension",
@@ -102,7 +110,6 @@ __all__ = [
     "Icon",
     "ImageContent",
     "Implementation",
-    "Listing",
     "LogMessage",
     "LoggingLevel",
     "LoggingMessageParams",
@@ -111,7 +118,8 @@ __all__ = [
     "ModelPreferences",
     "Next",
     "Origin",
-    "Page",
+    "OutgoingRequest",
+    "PagedList",
     "Params",
     "Principal",
     "ProcessOptions",
@@ -120,7 +128,6 @@ __all__ = [
     "PromptMessage",
     "PromptReference",
     "ReadResourceResult",
-    "Request",
     "Resource",
     "ResourceContents",
     "ResourceLink",
@@ -137,7 +144,7 @@ __all__ = [
     "SamplingMessage",
     "SearchOptions",
     "ServerCapabilities",
-    "Skill",
+    "SkillSnapshot",
     "StateChange",
     "TextContent",
     "TextResourceContents",
@@ -148,9 +155,11 @@ __all__ = [
     "ToolTask",
     "ToolUseContent",
     "Transport",
+    "URLElicitation",
     "UriTemplate",
     "View",
     "Watch",
+    "WatchEvent",
     "fetch",
     "printable",
     "printable_lines",
@@ -178,28 +187,28 @@ MODULES = {
         "Handlers",
         "LogMessage",
         "Origin",
-        "Page",
+        "URLElicitation",
         "RootsRequest",
         "Sampling",
     ),
-    "carrel.client.results": ("Listing",),
+    "carrel.client.results": ("PagedList",),
     "carrel.client.retry": ("Retries",),
-    "carrel.client.skills": ("Skill",),
+    "carrel.client.skills": ("SkillSnapshot",),
     "carrel.client.state": (
         "ClientState",
         "StateChange",
     ),
     "carrel.client.tasks": ("ToolTask",),
     "carrel.client.watch": (
-        "Change",
+        "WatchEvent",
         "Watch",
     ),
     "carrel.printable": ("printable", "printable_lines"),
     "carrel.protocol.extension": ("Extension",),
     "carrel.protocol.principal": ("Principal",),
-    "carrel.protocol.methods": ("Request",),
+    "carrel.protocol.methods": ("OutgoingRequest",),
     "carrel.search.options": ("SearchOptions",),
-    "carrel.server.elicitation.questions": ("Elicited",),
+    "carrel.server.elicitation.client_requests": ("Elicited",),
     "carrel.server.dispatch": (
         "Middleware",
         "Next",

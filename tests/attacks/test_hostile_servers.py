@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from carrel import Client
-from carrel.client import questions, results, throttle
+from carrel.client import incoming_requests, results, throttle
 from carrel.client.retry import Retries
 from carrel.errors import InvalidMessage, MCPError, RequestTimeout, TransportError
 from carrel.transports.client import process_pipes
@@ -44,7 +44,7 @@ def grown() -> int:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits that are reached soon."""
     monkeypatch.setattr(throttle, "BURST", 500)
-    monkeypatch.setattr(questions, "MAX_UNSENT_ANSWERS", 50)
+    monkeypatch.setattr(incoming_requests, "MAX_UNSENT_ANSWERS", 50)
     monkeypatch.setattr(process_pipes, "HIGH_WATER", 4096)
 
 

@@ -97,7 +97,7 @@ async def test_a_mounted_server_answers_over_every_transport(transport, revision
         await client.call_tool("in_steps", progress=lambda *report: seen.append(report))
         assert seen == [(1, 2, "half" if revision != OLDEST else None)]
         assert "Hello" in (await client.read_resource("ui://in/page")).contents[0].text
-        if "elicit" in REVISIONS[revision].questions:
+        if "elicit" in REVISIONS[revision].server_requests:
             assert (await client.call_tool("in_order")).content[0].text == "3 inner"
         async with client.watch("in+note://1") as changes, asyncio.timeout(60):
             await client.call_tool("in_touch")

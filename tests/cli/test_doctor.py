@@ -50,8 +50,8 @@ def test_what_is_wrong_with_a_bad_server_is_shown_with_places_and_advice():
     findings = found(done)
     elsewhere = set().union(*(rules for rules, _ in MODES.values()), {"died", "unannounced"})
     assert (done.returncode, set(findings)) == (1, set(RULES) - elsewhere)
-    assert findings["noise"]["places"][0] == "'called empty'"
-    assert findings["mismatch"]["places"] == ['wrong: "n" is a required property']
+    assert findings["noise"]["locations"][0] == "'called empty'"
+    assert findings["mismatch"]["locations"] == ['wrong: "n" is a required property']
     assert findings["schema"]["severity"] == "error"
     assert findings["subscription"]["specification"].endswith("/2025-06-18/server/resources")
     assert json.loads(done.stdout)["score"] == 0
@@ -122,14 +122,14 @@ def test_changes_without_a_notification_are_findings(tmp_path):
     file = tmp_path / "silent.py"
     file.write_text(SILENT)
     findings = found(carrel("doctor", "--call", "--json", "--", sys.executable, str(file)))
-    places = findings["unannounced"]["places"]
-    assert places[0].startswith("count://now has changed while tools were called, and no notification came")
-    assert places[1].startswith("the list of tools has changed")
+    locations = findings["unannounced"]["locations"]
+    assert locations[0].startswith("count://now has changed while tools were called, and no notification came")
+    assert locations[1].startswith("the list of tools has changed")
     assert "unannounced" not in found(carrel("doctor", "--json", "--", sys.executable, str(file)))
 
 
 def test_a_server_that_dies_of_malformed_messages_is_found_out():
-    assert "a message that is not JSON" in found(carrel("doctor", "--json", "--hostile", *BAD))["died"]["places"]
+    assert "a message that is not JSON" in found(carrel("doctor", "--json", "--hostile", *BAD))["died"]["locations"]
 
 
 @pytest.mark.parametrize("mode", MODES)

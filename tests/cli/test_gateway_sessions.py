@@ -34,15 +34,15 @@ def test_on_stdio_the_user_of_this_machine_logs_in(tmp_path):
     assert callable(grants)
     made = grants()
     assert isinstance(made, Grants)
-    assert made.visits is None
+    assert made.pages is None
     assert options_of(tmp_path, "[gateway]\nlogins = false\n")["grants"] is None
 
 
 def test_over_http_browsers_reach_the_gateway_at_its_public_url(tmp_path):
     text = '[auth]\nissuer = "https://auth.example"\nresource = "https://gw.example/mcp"\n[gateway]\npublic_url = '
     found = options_of(tmp_path, text + '"https://gw.example"\nclient_id = "gw"\n', "--http", "0")["grants"]
-    assert found.visits.redirect_uri == "https://gw.example/gateway/callback"
-    assert isinstance(found.visits._login, IssuerLogin)
+    assert found.pages.redirect_uri == "https://gw.example/gateway/callback"
+    assert isinstance(found.pages._login, IssuerLogin)
     with pytest.raises(ConfigError, match=r"\[gateway\] public_url: .* must be https"):
         options_of(tmp_path, text + '"http://gw.example"\n', "--http", "0")
 

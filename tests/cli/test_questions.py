@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from carrel.cli.questions import Terminal, on_the_terminal
-from carrel.client.handlers import Form, Origin, Page
+from carrel.client.handlers import Form, Origin, URLElicitation
 
 SCHEMA = {
     "type": "object",
@@ -82,7 +82,7 @@ async def test_a_page_is_shown_whole_with_its_host_and_opened_only_after_a_yes(a
     handler = on_the_terminal(typing.terminal).elicit_url
     assert handler is not None
     url = "https://pay.example.org/" + "x" * 300
-    assert await handler(Page(Origin("shop"), "Pay", url, asyncio.Event())) is opened
+    assert await handler(URLElicitation(Origin("shop"), "Pay", url, asyncio.Event())) is opened
     assert typing.opened == ([url] if opened else [])
     assert any(url in line for line in typing.said)
     assert any("a page of pay.example.org" in line for line in typing.said)

@@ -19,7 +19,7 @@ import carrel.client.results
 import carrel.client.session
 import carrel.client.watch
 from carrel import Client, Context, Server, errors
-from carrel.client.handlers import Form, Handlers, Page
+from carrel.client.handlers import Form, Handlers, URLElicitation
 from carrel.client.retry import PASSING, Retries
 from carrel.transports.client.http_session import MAX_REDIRECTS
 from carrel.transports.client.options import HTTPOptions
@@ -283,7 +283,7 @@ def test_every_error_that_a_client_may_raise_is_in_the_tree() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", [Form, Page])
+@pytest.mark.parametrize("kind", [Form, URLElicitation])
 def test_everything_on_a_question_is_in_its_table(kind: type) -> None:
     fields = {name for name in dir(kind) if not name.startswith("_")}
     page = read("client-elicitation.md")
@@ -300,7 +300,7 @@ def test_everything_on_a_question_is_in_its_table(kind: type) -> None:
             "| rounds of server requests (elicitation, sampling) for one request | 20 |",
             carrel.client.input_required.MAX_ROUNDS == 20,
         ),
-        ("| server requests at a time | 100;", carrel.client.questions.MAX_QUESTIONS == 100),
+        ("| server requests at a time | 100;", carrel.client.incoming_requests.MAX_INCOMING == 100),
         ('| 10,000, then "missed" |', carrel.client.watch.MAX_WAITING == 10_000),
         ("| an hour, or its `timeout`", carrel.client.connection.LONGEST == 3600),
         ("| redirects over HTTP | 5,", MAX_REDIRECTS == 5),

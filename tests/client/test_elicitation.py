@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from carrel.client.handlers import Form, Handlers, Page
+from carrel.client.handlers import Form, Handlers, URLElicitation
 from carrel.wire.client_features import ElicitResult
 from support.asked_client import capabilities, response_to
 from support.scripted_server import Partner, connected, in_turn
@@ -120,9 +120,9 @@ async def test_an_answer_that_does_not_fit_the_form_is_not_sent(answer: dict[str
 
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
 async def test_the_whole_address_and_its_host_are_there_to_be_shown(revision: str) -> None:
-    seen: list[Page] = []
+    seen: list[URLElicitation] = []
 
-    async def look(page: Page) -> bool:
+    async def look(page: URLElicitation) -> bool:
         seen.append(page)
         return True
 
@@ -135,7 +135,7 @@ async def test_the_whole_address_and_its_host_are_there_to_be_shown(revision: st
 
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
 async def test_a_page_may_be_declined(revision: str) -> None:
-    async def refuse(_: Page) -> bool:
+    async def refuse(_: URLElicitation) -> bool:
         return False
 
     assert await elicited(revision, PAGE, handlers=Handlers(elicit_url=refuse)) == {"action": "decline"}
@@ -157,16 +157,16 @@ async def test_a_page_may_be_declined(revision: str) -> None:
     ],
 )
 async def test_an_address_that_may_do_harm_or_mislead_is_declined_unseen(url: str) -> None:
-    async def look(_: Page) -> bool:
+    async def look(_: URLElicitation) -> bool:
         raise AssertionError("it was shown")
 
     assert await elicited(NOVEMBER, {**PAGE, "url": url}, handlers=Handlers(elicit_url=look)) == {"action": "decline"}
 
 
 async def test_a_host_that_may_be_taken_for_another_one_is_marked() -> None:
-    seen: list[Page] = []
+    seen: list[URLElicitation] = []
 
-    async def look(page: Page) -> bool:
+    async def look(page: URLElicitation) -> bool:
         seen.append(page)
         return False
 
@@ -212,9 +212,9 @@ async def test_revisions_without_elicitation_have_none(revision: str) -> None:
 
 
 async def test_completion_of_an_elicitation_that_was_not_visited_is_ignored() -> None:
-    pages: list[Page] = []
+    pages: list[URLElicitation] = []
 
-    async def visit(page: Page) -> bool:
+    async def visit(page: URLElicitation) -> bool:
         pages.append(page)
         return True
 
@@ -236,7 +236,7 @@ async def test_pages_that_are_required_first_are_visited_and_the_request_is_made
     partner = Partner(NOVEMBER, {"tools/call": in_turn({"error": error}, {"content": []})})
     seen: list[str] = []
 
-    async def visit(page: Page) -> bool:
+    async def visit(page: URLElicitation) -> bool:
         seen.append(page.url)
         asyncio.get_running_loop().call_soon(
             partner.notify, "notifications/elicitation/complete", {"elicitationId": "e"}

@@ -10,7 +10,7 @@ from carrel.client.handlers import ClientCall
 from carrel.errors import ConfigError
 from carrel.protocol.client import Notification
 from carrel.protocol.extension import Extension
-from carrel.protocol.methods import Request
+from carrel.protocol.methods import OutgoingRequest
 from carrel.wire.base import Params, Result
 from support.scripted_server import Partner, connected
 from support.servers.demo import make_shelf
@@ -24,7 +24,7 @@ class GreetResult(Result, kw_only=True):
     greeting: str
 
 
-GREET = Request("example/greet", "greet", GreetParams, GreetResult)
+GREET = OutgoingRequest("example/greet", "greet", GreetParams, GreetResult)
 
 
 class Greetings(ClientExtension):

@@ -12,7 +12,7 @@ import pytest
 
 from carrel import Client, Context, Server
 from carrel.client.answers import may_be_shown
-from carrel.client.handlers import Form, Handlers, Origin, Page
+from carrel.client.handlers import Form, Handlers, Origin, URLElicitation
 from carrel.errors import ConfigError, PeerError
 from carrel.wire.client_features import (
     CreateMessageParams,
@@ -140,9 +140,9 @@ async def test_answers_that_do_not_match_the_form_are_not_sent(revision: str, ca
 
 @BOTH
 async def test_a_page_is_shown_and_never_opened(revision: str) -> None:
-    seen: list[Page] = []
+    seen: list[URLElicitation] = []
 
-    async def agree(page: Page) -> bool:
+    async def agree(page: URLElicitation) -> bool:
         seen.append(page)
         return True
 
@@ -205,7 +205,7 @@ async def test_a_host_that_may_look_like_another_is_marked() -> None:
         ("https://a.org/%E2%80%AE", "a.org", False),
         ("https://a.org/", "a.org", False),
     ):
-        page = Page(Origin(""), "", url, asyncio.Event())
+        page = URLElicitation(Origin(""), "", url, asyncio.Event())
         assert (page.host, page.suspicious) == (host, suspicious)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from carrel.client import questions, throttle
+from carrel.client import incoming_requests, throttle
 from carrel.errors import MCPError, ProtocolError, RequestTimeout, TransportError
 from support.scripted_server import Exchange, Partner, as_json, connected, usual_reply
 from support.server_connection import LATEST, NOVEMBER
@@ -121,7 +121,7 @@ async def test_a_flood_on_a_stream_over_http_is_read_with_pauses_and_nothing_is_
 
 
 async def test_a_server_over_http_that_does_not_take_answers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions, "MAX_UNSENT_ANSWERS", 20)
+    monkeypatch.setattr(incoming_requests, "MAX_UNSENT_ANSWERS", 20)
     partner = Partner(NOVEMBER, stream=True)
 
     def ask(message: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from carrel import Client
-from carrel.client import connect as connecting
+from carrel.client.connect import ConnectOptions
 from carrel.errors import MCPError, PeerError, ProtocolError, RequestTimeout
 from carrel.transports.client.options import ProcessOptions
 from support.http_server import over_http
@@ -24,9 +24,9 @@ ODD = str(SERVERS / "deviating.py")
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_known_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_is_known_yet() -> None:
     """Clients that have met nobody before."""
-    monkeypatch.setattr(connecting, "ERAS", {})
+    ConnectOptions().eras.clear()
 
 
 async def meet(way: str, log: Path, **options: Any) -> tuple[str, list[str]]:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from carrel import Server
 from carrel.catalog.provider import Page, Provider, Request
 from carrel.client.handlers import ClientCall
-from carrel.client.skills import Skill, get_skill, is_equal, list_directory, list_skills, path_of, resolve
+from carrel.client.skills import SkillSnapshot, get_skill, is_equal, list_directory, list_skills, path_of, resolve
 from carrel.errors import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -400,7 +400,7 @@ FRONTMATTER = {"name": "pdf", "description": "Reads forms.", "metadata": {"versi
 @asynccontextmanager
 async def lied_to(
     resources: Any, files: Mapping[str, Any] | None = None, uri: str = URI, frontmatter: Any = None
-) -> AsyncIterator[tuple[Peer, Skill]]:
+) -> AsyncIterator[tuple[Peer, SkillSnapshot]]:
     app = Server("forms")
     app.skills()
     entry = SkillEntry(uri, FRONTMATTER if frontmatter is None else frontmatter, resources)
@@ -685,10 +685,10 @@ def test_the_client_says_what_is_missing_to_read_frontmatter(tmp_path: Path):
     (tmp_path / "yaml.py").write_text("raise ImportError('no yaml')")
     script = (
         "import asyncio, sys\n"
-        "from carrel.client.skills import Skill\n"
+        "from carrel.client.skills import SkillSnapshot\n"
         "from carrel.errors import ConfigError\n"
         "from carrel.wire.skills import Skill as Entry\n"
-        "skill = Skill(None, Entry('skill://pdf/SKILL.md', {'name': 'pdf', 'description': 'x'}, 'dynamic'))\n"
+        "skill = SkillSnapshot(None, Entry('skill://pdf/SKILL.md', {'name': 'pdf', 'description': 'x'}, 'dynamic'))\n"
         "try: asyncio.run(skill.instructions())\n"
         "except ConfigError as error: print(error)\n"
     )
@@ -701,7 +701,7 @@ def test_everything_on_a_skill_is_documented():
     page = (Path(__file__).parents[2] / "docs" / "client-skills.md").read_text()
     rows = re.findall(r"^\| (`.*`) \| ", page.partition("| on a skill |")[2].partition("## ")[0], re.MULTILINE)
     documented = set(re.findall(r"(?:await )?(\w+)(?:\(\w*\))?", " ".join(rows))) - {"path"}
-    skill = Skill(None, SkillEntry(URI, FRONTMATTER, [GOOD]))  # type: ignore[arg-type]
+    skill = SkillSnapshot(None, SkillEntry(URI, FRONTMATTER, [GOOD]))  # type: ignore[arg-type]
     offered = {name for name in dir(skill) if not name.startswith("_")} - {"uri", "dynamic"}
     assert documented - {"await"} == offered
     assert "| `dynamic` |" not in page

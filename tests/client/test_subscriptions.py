@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from carrel.client.watch import Change
+from carrel.client.watch import WatchEvent
 from support.scripted_server import Partner, connected
 from support.server_connection import HANDSHAKES, LATEST, NOVEMBER
 
@@ -22,9 +22,9 @@ def updated(partner: Partner, uri: str, id: Any) -> None:
     partner.notify("notifications/resources/updated", {"uri": uri, **meta})
 
 
-async def following(changes: Any) -> Change:
+async def following(changes: Any) -> WatchEvent:
     async with asyncio.timeout(60):
-        change: Change = await anext(changes)
+        change: WatchEvent = await anext(changes)
         return change
 
 
@@ -37,10 +37,10 @@ async def test_notifications_over_one_pipe_are_told_apart_by_their_subscription(
         updated(partner, "a:2", second)
         updated(partner, "a:1", "another")
         updated(partner, "a:1", 999)
-        assert await following(two) == Change("resource", "a:1")
-        assert await following(two) == Change("resource", "a:2")
+        assert await following(two) == WatchEvent("resource", "a:1")
+        assert await following(two) == WatchEvent("resource", "a:2")
         updated(partner, "a:1", first)
-        assert await following(one) == Change("resource", "a:1")
+        assert await following(one) == WatchEvent("resource", "a:1")
         await client.read_resource("a:b")
         assert not one._changes, "it has heard of one change, not of three"
 
@@ -68,9 +68,9 @@ async def test_a_watch_listens_again_after_the_program_was_started_again(revisio
         partner.hang_up()  # type: ignore[attr-defined]
         again = await partner.until(method, 2)
         assert partner.starts == 2
-        assert await following(changes) == Change("missed")
+        assert await following(changes) == WatchEvent("missed")
         updated(partner, "a:1", again["id"] if revision == LATEST else None)
-        assert await following(changes) == Change("resource", "a:1")
+        assert await following(changes) == WatchEvent("resource", "a:1")
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
@@ -95,13 +95,13 @@ async def test_a_subscription_that_the_server_ends_is_begun_again() -> None:
         first = await partner.until("subscriptions/listen")
         partner.answer(first["id"], {"resultType": "complete", "_meta": {SUBSCRIPTION: first["id"]}})
         second = await partner.until("subscriptions/listen", 2)
-        assert await following(changes) == Change("missed")
+        assert await following(changes) == WatchEvent("missed")
         partner.notify("notifications/cancelled", {"requestId": second["id"]})
         third = await partner.until("subscriptions/listen", 3)
-        assert await following(changes) == Change("missed")
+        assert await following(changes) == WatchEvent("missed")
         updated(partner, "a:1", second["id"])
         updated(partner, "a:1", third["id"])
-        assert await following(changes) == Change("resource", "a:1")
+        assert await following(changes) == WatchEvent("resource", "a:1")
         await client.read_resource("a:b")
         assert not changes._changes
 

@@ -11,7 +11,7 @@ import pytest
 
 from carrel import Client, Server
 from carrel.client.retry import Retries
-from carrel.client.watch import MAX_WAITING, Change, Watch
+from carrel.client.watch import MAX_WAITING, Watch, WatchEvent
 from carrel.errors import MCPError, MethodNotFound, PeerError, ProtocolError
 from carrel.protocol.client import Notification
 from carrel.wire.resources import ResourceUpdatedParams
@@ -25,7 +25,7 @@ EVERYWHERE = pytest.mark.parametrize(
 )
 
 
-async def following(watch: Watch) -> Change:
+async def following(watch: Watch) -> WatchEvent:
     """The next change, or a failure if there is none for long."""
     return await asyncio.wait_for(anext(watch), 60)
 
@@ -36,14 +36,14 @@ async def test_a_change_of_a_watched_resource_is_heard(way: str, revision: str) 
         assert changes.refused == ()
         await client.call_tool("touch", {"number": 3})
         await client.call_tool("touch", {"number": 2})
-        assert await following(changes) == Change("resource", "memo://2")
+        assert await following(changes) == WatchEvent("resource", "memo://2")
 
 
 @EVERYWHERE
 async def test_a_change_of_a_list_is_heard(way: str, revision: str) -> None:
     async with reach(way, revision) as client, client.watch(lists=["resources"]) as changes:
         await client.call_tool("put", {"number": 1})
-        assert await following(changes) == Change("resources")
+        assert await following(changes) == WatchEvent("resources")
         assert "memo://new/1" in [resource.uri async for resource in client.list_resources()]
 
 
@@ -52,19 +52,19 @@ async def test_two_watches_of_one_resource_hear_both(revision: str) -> None:
     async with reach("memory", revision) as client, client.watch("memo://1") as first:
         async with client.watch("memo://1", "memo://2") as second:
             await client.call_tool("touch", {"number": 1})
-            assert await following(first) == await following(second) == Change("resource", "memo://1")
+            assert await following(first) == await following(second) == WatchEvent("resource", "memo://1")
         await client.call_tool("touch", {"number": 1})
-        assert await following(first) == Change("resource", "memo://1")
+        assert await following(first) == WatchEvent("resource", "memo://1")
 
 
 async def test_repeated_changes_before_the_next_look_are_one_change() -> None:
     client: Any = None
     watch = Watch(client, [], ())
     for uri in ("memo://1", "memo://1", "memo://2", "memo://1"):
-        watch.put(Change("resource", uri))
+        watch.put(WatchEvent("resource", uri))
     assert [await following(watch), await following(watch)] == [
-        Change("resource", "memo://1"),
-        Change("resource", "memo://2"),
+        WatchEvent("resource", "memo://1"),
+        WatchEvent("resource", "memo://2"),
     ]
     assert not watch._changes
 
@@ -74,15 +74,15 @@ async def test_a_change_within_a_watched_resource_is_heard() -> None:
     watch = Watch(client, ["files:///folder"], ())
     watch.take_notice(Notification("resource_updated", ResourceUpdatedParams(uri="files:///folderol/x")))
     watch.take_notice(Notification("resource_updated", ResourceUpdatedParams(uri="files:///folder/x")))
-    assert await following(watch) == Change("resource", "files:///folder/x")
+    assert await following(watch) == WatchEvent("resource", "files:///folder/x")
 
 
 async def test_an_unread_watch_reports_missed_changes_and_is_bounded() -> None:
     client: Any = None
     watch = Watch(client, [], ())
     for number in range(MAX_WAITING + 1):
-        watch.put(Change("resource", f"memo://{number}"))
-    assert await following(watch) == Change("missed")
+        watch.put(WatchEvent("resource", f"memo://{number}"))
+    assert await following(watch) == WatchEvent("missed")
 
 
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
@@ -107,7 +107,7 @@ async def test_waiting_for_a_change_ends_with_the_watch(revision: str) -> None:
         assert await asyncio.wait_for(waiting, 60) == []
 
 
-async def collect(watch: Watch) -> list[Change]:
+async def collect(watch: Watch) -> list[WatchEvent]:
     return [change async for change in watch]
 
 
@@ -137,13 +137,13 @@ async def test_a_server_without_subscriptions_says_so(revision: str) -> None:
 async def test_after_a_lost_process_it_is_started_again_and_something_may_have_been_missed(revision: str) -> None:
     async with reach("stdio", revision, retries=QUICK) as client, client.watch("memo://1") as changes:
         await client.call_tool("touch", {"number": 1})
-        assert await following(changes) == Change("resource", "memo://1")
+        assert await following(changes) == WatchEvent("resource", "memo://1")
         transport: Any = (await client.session.connect()).transport
         os.killpg(transport.pid, signal.SIGKILL)
-        assert await following(changes) == Change("missed")
+        assert await following(changes) == WatchEvent("missed")
         assert (await client.session.connect()).transport is not transport
         await client.call_tool("touch", {"number": 1})
-        assert await following(changes) == Change("resource", "memo://1")
+        assert await following(changes) == WatchEvent("resource", "memo://1")
 
 
 @pytest.mark.slow
@@ -157,11 +157,11 @@ async def test_after_a_server_was_restarted_it_is_listened_to_again(revision: st
         client.watch("memo://1") as changes,
     ):
         await client.call_tool("touch", {"number": 1})
-        assert await following(changes) == Change("resource", "memo://1")
+        assert await following(changes) == WatchEvent("resource", "memo://1")
         await restart(port)
-        assert await following(changes) == Change("missed")
+        assert await following(changes) == WatchEvent("missed")
         await client.call_tool("touch", {"number": 1})
-        assert await following(changes) == Change("resource", "memo://1")
+        assert await following(changes) == WatchEvent("resource", "memo://1")
 
 
 async def test_a_refusal_after_the_beginning_ends_the_watch_with_its_reason() -> None:

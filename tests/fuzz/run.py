@@ -36,7 +36,7 @@ def receive() -> Target:
     from carrel.protocol.connection import Ignored
     from carrel.protocol.description import Description
     from carrel.protocol.revisions import REVISIONS
-    from carrel.protocol.server import Batch, Call, Connection, Notification, Refusal
+    from carrel.protocol.server import Batch, Call, Connection, ErrorResponse, Notification
     from carrel.wire.base import Implementation
     from carrel.wire.lifecycle import ServerCapabilities
 
@@ -60,7 +60,7 @@ def receive() -> Target:
         assert ("result" in reply) != ("error" in reply)
 
     def check(connection: Connection, event: Any) -> None:
-        if isinstance(event, Refusal):
+        if isinstance(event, ErrorResponse):
             check_reply(event.reply)
             assert event.status in (200, 400, 404)
         elif isinstance(event, Batch):
@@ -70,8 +70,8 @@ def receive() -> Target:
             assert isinstance(event.meta, dict)
             assert event.progress_token is None or type(event.progress_token) in (int, str)
             check_reply(connection.reply(event, b"{}"))
-            check_reply(connection.refuse(event, ValueError()).reply)
-            check_reply(connection.refuse(event, ResourceNotFound("a:b")).reply)
+            check_reply(connection.reject(event, ValueError()).reply)
+            check_reply(connection.reject(event, ResourceNotFound("a:b")).reply)
         else:
             assert isinstance(event, Notification | Ignored)
 
@@ -88,7 +88,15 @@ def client() -> Target:
     from msgspec import Raw
 
     from carrel.errors import PeerError, ProtocolError
-    from carrel.protocol.client import Batch, Connection, ErrorResponse, Ignored, Notification, Question, Response
+    from carrel.protocol.client import (
+        Batch,
+        Connection,
+        FailedRequest,
+        Ignored,
+        IncomingRequest,
+        Notification,
+        Response,
+    )
     from carrel.protocol.extensions.tasks import TASKS
     from carrel.protocol.methods import (
         CALL_TOOL,
@@ -134,16 +142,16 @@ def client() -> Target:
             assert outside
             for part in event.events:
                 check(connection, part, outside=False)
-        elif isinstance(event, Question):
+        elif isinstance(event, IncomingRequest):
             assert json.loads(connection.answer(event, {}).data)["id"] == event.id
-            assert "error" in json.loads(connection.refuse(event, ValueError()).data)
+            assert "error" in json.loads(connection.reject(event, ValueError()).data)
         elif isinstance(event, Ignored):
             assert event.reason
             assert event.reply is None or "error" in json.loads(event.reply)
         elif isinstance(event, Notification):
             assert event.subscription is None or type(event.subscription) in (int, str)
         else:
-            assert isinstance(event, Response | ErrorResponse)
+            assert isinstance(event, Response | FailedRequest)
             assert event.id not in connection.waiting
             assert isinstance(event, Response) or isinstance(event.error, PeerError | ProtocolError)
 
@@ -224,14 +232,14 @@ def lines() -> Target:
 def documents() -> Target:
     """``documents``: a text or a documented failure, whatever the bytes are; the first one says which format."""
     from carrel.sources.documents.kinds import KINDS
-    from carrel.sources.documents.messages import Question
+    from carrel.sources.documents.messages import IncomingRequest
     from carrel.sources.documents.worker import State, answer
 
     kinds = list(KINDS.values())
 
     def run(data: bytes) -> None:
         kind = kinds[data[0] % len(kinds)] if data else kinds[0]
-        question = Question("key", kind.module, kind.format, kind.unit, data[1:], 0, 100_000, True)
+        question = IncomingRequest("key", kind.module, kind.format, kind.unit, data[1:], 0, 100_000, True)
         found = answer(question, State())
         assert (found.failure is None) == bool(found.text)
         assert found.pages > 0 or found.failure is not None

@@ -14,9 +14,9 @@ import uvicorn
 
 from carrel import Server
 from carrel.errors import AuthorizationError
-from carrel.gateway import browser_login, visits
+from carrel.gateway import browser_login, browser_pages
 from carrel.gateway.browser_login import IssuerLogin
-from carrel.gateway.visits import Visit, Visits
+from carrel.gateway.browser_pages import BrowserPages, PendingAuthorization
 from carrel.protocol.principal import Principal
 from support.authorization_server import Authority
 from support.authorization_server import running as authority_running
@@ -38,16 +38,18 @@ class Place:
     def __init__(self, origin: str, authority: Authority) -> None:
         self.authority = authority
         self.login = IssuerLogin(origin, authority.url)
-        self.visits = Visits(origin, login=self.login)
+        self.pages = BrowserPages(origin, login=self.login)
 
-    def visit(self, user: str, client: str = "app", state: str = "s") -> Visit:
-        """Begin a visit of a user, whose access token the issuer has issued."""
+    def pending(self, user: str, client: str = "app", state: str = "s") -> PendingAuthorization:
+        """Begin an authorization of a user, whose access token the issuer has issued."""
         caller = Principal(subject=user, issuer=self.authority.url, client=client)
-        return self.visits.begin("team", caller, f"https://team.example/authorize?state={state}")
+        return self.pages.begin("team", caller, f"https://team.example/authorize?state={state}")
 
-    async def log_in(self, browser: httpx2.AsyncClient, visit: Visit, user: str = "alice") -> httpx2.Response:
-        """Open the page of a visit, log in at the issuer, and return the page that is shown in the end."""
-        sent = await browser.get(self.visits.start_url(visit))
+    async def log_in(
+        self, browser: httpx2.AsyncClient, pending: PendingAuthorization, user: str = "alice"
+    ) -> httpx2.Response:
+        """Open the page of an authorization, log in at the issuer, and return the page that is shown in the end."""
+        sent = await browser.get(self.pages.start_url(pending))
         if sent.status_code != 303:
             return sent
         if self.authority.identity is not None:
@@ -62,7 +64,7 @@ async def place() -> AsyncIterator[Place]:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             one = Place(f"http://127.0.0.1:{listener.getsockname()[1]}", authority)
             app = Server("gateway")
-            one.visits.add_routes(app)
+            one.pages.add_routes(app)
             server = Running(uvicorn.Config(app.asgi(), log_level="critical", lifespan="on", ws="none"))
             serving = asyncio.create_task(server.serve([listener]))
             try:
@@ -74,7 +76,7 @@ async def place() -> AsyncIterator[Place]:
 
 async def test_the_subject_of_the_id_token_is_the_user(place: Place) -> None:
     async with httpx2.AsyncClient() as browser:
-        shown = await place.log_in(browser, place.visit("alice"))
+        shown = await place.log_in(browser, place.pending("alice"))
     assert (shown.status_code, "as alice" in shown.text) == (200, True)
 
 
@@ -93,11 +95,11 @@ async def test_the_subject_of_the_id_token_is_the_user(place: Place) -> None:
 )
 async def test_an_id_token_that_is_not_for_this_login_names_no_user(place: Place, changes: Any) -> None:
     place.authority.identity = changes
-    visit = place.visit("alice")
+    pending = place.pending("alice")
     async with httpx2.AsyncClient() as browser:
-        refused = await place.log_in(browser, visit)
+        refused = await place.log_in(browser, pending)
         assert (refused.status_code, "ID token" in refused.text) == (400, True)
-        again = await browser.get(place.visits.start_url(visit))
+        again = await browser.get(place.pages.start_url(pending))
     assert again.status_code == 303  # to the login
 
 
@@ -105,15 +107,15 @@ async def test_the_oldest_browser_of_a_user_is_forgotten_and_those_of_others_are
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(browser_login, "MAX_LOGINS_PER_USER", 2)
-    alices, bobs = place.visit("alice"), place.visit("bob", state="t")
+    alices, bobs = place.pending("alice"), place.pending("bob", state="t")
     async with contextlib.AsyncExitStack() as stack:
         bob, *browsers = [await stack.enter_async_context(httpx2.AsyncClient()) for _ in range(4)]
         assert (await place.log_in(bob, bobs, "bob")).status_code == 200
         for browser in browsers:
             place.authority.identity = {}
             assert (await place.log_in(browser, alices)).status_code == 200
-        assert (await bob.get(place.visits.start_url(bobs))).status_code == 200
-        known = [(await browser.get(place.visits.start_url(alices))).status_code for browser in browsers]
+        assert (await bob.get(place.pages.start_url(bobs))).status_code == 200
+        known = [(await browser.get(place.pages.start_url(alices))).status_code for browser in browsers]
         assert known == [303, 200, 200]
 
 
@@ -122,18 +124,18 @@ async def test_a_login_ends_in_an_error_if_no_more_browsers_can_be_known(
 ) -> None:
     monkeypatch.setattr(browser_login, "MAX_LOGINS", 1)
     async with httpx2.AsyncClient() as alice, httpx2.AsyncClient() as bob:
-        assert (await place.log_in(alice, place.visit("alice"))).status_code == 200
+        assert (await place.log_in(alice, place.pending("alice"))).status_code == 200
         place.authority.identity = {}
-        assert (await place.log_in(bob, place.visit("bob", state="t"), "bob")).status_code == 503
+        assert (await place.log_in(bob, place.pending("bob", state="t"), "bob")).status_code == 503
 
 
-async def test_a_user_has_a_share_of_the_visits_whatever_clients_act_for_the_user(
+async def test_a_user_has_a_share_of_the_pending_authorizations_whatever_clients_act_for_the_user(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(visits, "MAX_VISITS_PER_USER", 2)
-    one, _ = place.visit("alice", "one", "a"), place.visit("alice", "two", "b")
+    monkeypatch.setattr(browser_pages, "MAX_PENDING_PER_USER", 2)
+    one, _ = place.pending("alice", "one", "a"), place.pending("alice", "two", "b")
     with pytest.raises(AuthorizationError, match="Too many logins"):
-        place.visit("alice", "three", "c")
-    place.visit("bob", "one", "d")
-    place.visits.end(one, None)
-    place.visit("alice", "three", "c")
+        place.pending("alice", "three", "c")
+    place.pending("bob", "one", "d")
+    place.pages.end(one, None)
+    place.pending("alice", "three", "c")

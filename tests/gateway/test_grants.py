@@ -17,10 +17,10 @@ from carrel.client.handlers import Handlers
 from carrel.errors import ConfigError
 from carrel.gateway import grants as grants_module
 from carrel.gateway.browser_login import LOGIN, IssuerLogin
+from carrel.gateway.browser_pages import CALLBACK, START, BrowserPages
 from carrel.gateway.gateway import Gateway
 from carrel.gateway.grants import Grants
 from carrel.gateway.vault import KEY_NAME, KEYS, Vault, VaultKeys
-from carrel.gateway.visits import CALLBACK, START, Visits
 from carrel.host.config.server_config import ServerConfig
 from carrel.protocol.principal import Principal
 from carrel.security import Authorization, StaticTokens
@@ -143,7 +143,7 @@ async def gateway_to(team, tmp_path, store=None, **options):
     store = MemoryStore() if store is None else store
     with socket.create_server(("127.0.0.1", 0)) as listener:
         origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        grants = Grants(Visits(origin, login=in_header), store=store, keys=[KEY], **options)
+        grants = Grants(BrowserPages(origin, login=in_header), store=store, keys=[KEY], **options)
         config = ServerConfig(name="team", url=team.url, transport="http")
         async with Gateway([config], grants=grants) as gateway:
             app = gateway.app.asgi(authorization=StaticTokens(path))
@@ -305,12 +305,12 @@ async def test_a_response_of_another_issuer_is_refused(auth, team, tmp_path):
         result = await calling
         assert result.is_error
         assert "another server" in result.content[0].text
-        assert len(place.grants.visits) == 0
+        assert len(place.grants.pages) == 0
 
 
 async def test_a_login_that_is_not_completed_expires(auth, team, tmp_path):
     async with gateway_to(team, tmp_path) as place:
-        place.grants.visits._patience = 0.3
+        place.grants.pages._patience = 0.3
         page, calling = await pending(place)
         result = await calling
         assert result.is_error
@@ -398,8 +398,8 @@ async def test_a_key_that_many_users_need_at_the_same_time_is_made_once():
 def test_the_public_url_is_https_or_on_this_machine():
     for url in ("http://gateway.example", "gateway.example", "https://", "https://gateway.example/?a=b"):
         with pytest.raises(ConfigError):
-            Visits(url)
-    assert Visits("https://gateway.example/").redirect_uri == f"https://gateway.example{CALLBACK}"
+            BrowserPages(url)
+    assert BrowserPages("https://gateway.example/").redirect_uri == f"https://gateway.example{CALLBACK}"
     assert START != CALLBACK
 
 
@@ -460,7 +460,7 @@ async def test_the_user_of_a_browser_logs_in_to_the_gateway_at_its_own_issuer(au
     with socket.create_server(("127.0.0.1", 0)) as listener:
         origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
         auth.protect(f"{origin}/mcp", "mcp")
-        grants = Grants(Visits(origin, login=IssuerLogin(origin, auth.issuer)), store=MemoryStore(), keys=[KEY])
+        grants = Grants(BrowserPages(origin, login=IssuerLogin(origin, auth.issuer)), store=MemoryStore(), keys=[KEY])
         config = ServerConfig(name="team", url=team.url, transport="http")
         token = auth.person("ann", f"{origin}/mcp", "mcp")["access_token"]
         async with Gateway([config], grants=grants) as gateway:

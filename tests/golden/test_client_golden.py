@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from carrel.client import connect as connecting
+from carrel.client.connect import ConnectOptions
 from golden.client_player import Script, play, scripts
 from golden.players import Mismatch
 from support.server_connection import ALL
@@ -19,9 +19,9 @@ CASES = [
 
 
 @pytest.fixture(autouse=True)
-def unknown_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+def unknown_servers() -> None:
     """Nothing is remembered of the servers of other tests."""
-    monkeypatch.setattr(connecting, "ERAS", {})
+    ConnectOptions().eras.clear()
 
 
 @pytest.mark.parametrize(("script", "transport"), CASES)

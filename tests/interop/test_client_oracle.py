@@ -9,7 +9,7 @@ import pytest
 from mcp_types import methods
 from msgspec import Raw
 
-from carrel.protocol.client import Question
+from carrel.protocol.client import IncomingRequest
 from carrel.protocol.encoding import encode
 from carrel.protocol.methods import INITIALIZED, LIST_TOOLS, ROOTS_LIST_CHANGED
 from carrel.protocol.revisions import REVISIONS
@@ -108,7 +108,7 @@ def test_a_notification_is_as_others_know_it(revision: str) -> None:
     id = connection.request(LIST_TOOLS, Params()).id
     assert id is not None
     outgoing = [connection.give_up(id, "bored")]
-    outgoing += [connection.announce(name) for name in (INITIALIZED, ROOTS_LIST_CHANGED) if revision != LATEST]
+    outgoing += [connection.notify(name) for name in (INITIALIZED, ROOTS_LIST_CHANGED) if revision != LATEST]
     for each in outgoing:
         assert each is not None
         message = json.loads(each.data)
@@ -130,7 +130,7 @@ def test_an_answer_is_as_others_know_it(revision: str, method: str) -> None:
             answer = json.loads(encode(REVISIONS[revision].project(result)))
             model = None
         else:
-            answer = json.loads(speaking(revision).answer(Question("q", "", None), result).data)["result"]
+            answer = json.loads(speaking(revision).answer(IncomingRequest("q", "", None), result).data)["result"]
             model = methods.CLIENT_RESULTS[method, revision]
         judge(revision, model, definition if definition in definitions(revision) else None, answer, answer)
 

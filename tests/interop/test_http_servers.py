@@ -133,7 +133,7 @@ async def test_http_with_sse(sse_url: str, revision: str) -> None:
     async with Asker(HTTPSSETransport(sse_url), revision, **CAPABLE) as client:
         assert (await client.shake_hands())["protocolVersion"] == revision
         await tour(client, streams=True)
-        if "elicit" in client.revision.questions:
+        if "elicit" in client.revision.server_requests:
             await be_asked(client)
         assert client.recorder.ends == []
     assert client.recorder.ends == []

@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 
 from carrel import Client
-from carrel.client.handlers import Form, Handlers, Page
+from carrel.client.handlers import Form, Handlers, URLElicitation
 from carrel.errors import PeerError
 from carrel.transports.client.options import ProcessOptions
 from carrel.wire.completion import PromptReference, ResourceTemplateReference
@@ -69,7 +69,7 @@ async def fill(form: Form) -> dict[str, Any]:
     return {"interpretation": "historical"} if "interpretation" in form.fields else {"name": "Ada", "integer": 7}
 
 
-async def visit(page: Page) -> bool:
+async def visit(page: URLElicitation) -> bool:
     return page.url == "https://example.org/form"
 
 

@@ -18,10 +18,10 @@ from carrel.protocol.client import (
     MAX_BATCH,
     Batch,
     Connection,
-    ErrorResponse,
+    FailedRequest,
     Ignored,
+    IncomingRequest,
     Notification,
-    Question,
     Response,
 )
 from carrel.protocol.extension import Extension
@@ -36,7 +36,7 @@ from carrel.protocol.methods import (
     LIST_TOOLS,
     PING,
     NotificationType,
-    Request,
+    OutgoingRequest,
 )
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation, PageParams, Params, Result
@@ -206,7 +206,7 @@ def test_nothing_is_asked_before_a_revision_is_agreed_on() -> None:
     with pytest.raises(MethodNotFound, match="no revision yet"):
         speaking(None).request(PING, Params())
     with pytest.raises(MethodNotFound):
-        speaking(None).announce(INITIALIZED)
+        speaking(None).notify(INITIALIZED)
 
 
 @pytest.mark.parametrize("revision", ALL)
@@ -413,9 +413,9 @@ def test_a_notification_is_written_where_its_revision_has_it(
     connection = speaking(revision)
     if revision not in revisions:
         with pytest.raises(MethodNotFound):
-            connection.announce(notice_of(operation))
+            connection.notify(notice_of(operation))
         return
-    outgoing = connection.announce(notice_of(operation))
+    outgoing = connection.notify(notice_of(operation))
     assert sent(outgoing) == {"jsonrpc": "2.0", "method": method}
     assert (outgoing.id, outgoing.method) == (None, method)
 
@@ -424,7 +424,7 @@ def test_a_notification_is_written_where_its_revision_has_it(
 @pytest.mark.parametrize("operation", ["ping", "call_tool", "message", "tools_list_changed", "", "nothing"])
 def test_what_is_no_notification_of_a_client_is_not_announced(revision: str, operation: str) -> None:
     with pytest.raises(MethodNotFound):
-        speaking(revision).announce(notice_of(operation))
+        speaking(revision).notify(notice_of(operation))
 
 
 @pytest.mark.parametrize("revision", ALL)
@@ -986,12 +986,12 @@ def test_the_answer_to_a_question_of_a_task_says_so_too() -> None:
 def test_a_refusal_says_what_may_be_said(error: Exception, code: int, message: str) -> None:
     connection = speaking(JUNE)
     asked = question(connection, request("roots/list", id=7))
-    assert sent(connection.refuse(asked, error)) == {
+    assert sent(connection.reject(asked, error)) == {
         "jsonrpc": "2.0",
         "id": 7,
         "error": {"code": code, "message": message},
     }
-    told = sent(connection.refuse(asked, PeerError(-1, "no", {"a": 1})))
+    told = sent(connection.reject(asked, PeerError(-1, "no", {"a": 1})))
     assert told["error"]["data"] == {"a": 1}
 
 
@@ -1020,7 +1020,7 @@ def test_a_batch_is_read_message_by_message() -> None:
         )
     )
     assert isinstance(batch, Batch)
-    kinds = [Response, ErrorResponse, Notification, Question, *[Ignored] * 7]
+    kinds = [Response, FailedRequest, Notification, IncomingRequest, *[Ignored] * 7]
     assert [type(event) for event in batch.events] == kinds
 
 
@@ -1122,7 +1122,7 @@ def test_a_result_that_attacks_the_decoder_ends_its_request_and_no_other(revisio
     if isinstance(event, Ignored):  # the whole message could not be read
         assert set(connection.waiting) == {1, 2}
     else:
-        assert isinstance(event, ErrorResponse | Response)
+        assert isinstance(event, FailedRequest | Response)
         assert set(connection.waiting) == {2}
     assert isinstance(answer(connection, 2, {"tools": []}), Response)
 
@@ -1130,8 +1130,8 @@ def test_a_result_that_attacks_the_decoder_ends_its_request_and_no_other(revisio
 @pytest.mark.parametrize(
     ("message", "kind"),
     [
-        (b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"\xff"}}', ErrorResponse),
-        (b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x","data":%b}}' % DEEP, (ErrorResponse, Ignored)),
+        (b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"\xff"}}', FailedRequest),
+        (b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x","data":%b}}' % DEEP, (FailedRequest, Ignored)),
         (b'{"jsonrpc":"2.0","id":"\xff","error":{"code":1,"message":"x"}}', Ignored),
         (b'{"jsonrpc":"2.0","method":"\xff"}', Ignored),
         (b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"\xff"}}', Ignored),
@@ -1144,7 +1144,7 @@ def test_text_that_is_not_utf_8_and_nesting_without_end_do_no_harm(message: byte
     connection = speaking(JUNE)
     connection.request(PING, Params())
     assert isinstance(connection.receive(message), kind)
-    assert isinstance(question(connection, request("ping", id="p")), Question)
+    assert isinstance(question(connection, request("ping", id="p")), IncomingRequest)
 
 
 def test_of_duplicate_keys_the_last_one_counts() -> None:
@@ -1189,7 +1189,7 @@ def test_an_extension_adds_its_operations_and_notifications_to_stateless_revisio
 
 
 def test_an_extension_with_a_handshake_is_for_sessions_too() -> None:
-    search = Request("com.example/search", "search", Params, Result)
+    search = OutgoingRequest("com.example/search", "search", Params, Result)
     extension = Extension(
         name="com.example/search",
         requests={search.method: search},
@@ -1246,7 +1246,7 @@ def test_null_where_there_has_to_be_something_is_wrong() -> None:
     connection.speak(REVISIONS[LATEST])
     id = connection.request(LIST_TOOLS, PageParams()).id
     event = connection.receive(msgspec.json.encode({"jsonrpc": "2.0", "id": id, "result": {"tools": None}}))
-    assert isinstance(event, ErrorResponse)
+    assert isinstance(event, FailedRequest)
 
 
 def test_what_is_described_is_cancelled_once_something_is_agreed_on() -> None:

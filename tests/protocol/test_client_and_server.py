@@ -11,11 +11,11 @@ from msgspec import UNSET, Raw
 
 from carrel.errors import InvalidParams, MethodNotFound, MissingCapability, PeerError, ResourceNotFound
 from carrel.protocol import client, server
-from carrel.protocol.connection import ErrorResponse, Ignored, Response
+from carrel.protocol.connection import FailedRequest, Ignored, Response
 from carrel.protocol.encoding import encode, encode_event
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.methods import CALL_TOOL, COMPLETE, DISCOVER, INITIALIZED, PING, PROGRESS
-from carrel.protocol.revisions import QUESTIONS, REVISIONS
+from carrel.protocol.revisions import REVISIONS, SERVER_REQUESTS
 from carrel.wire.base import ClientCapabilities, Implementation, Params, Result
 from carrel.wire.client_features import (
     CreateMessageResult,
@@ -115,7 +115,7 @@ class Pair:
         assert isinstance(event.result, InitializeResult)
         assert event.result.protocol_version == revision
         self.client.speak(self.revision)
-        self.signals(self.client.announce(INITIALIZED), "initialized")
+        self.signals(self.client.notify(INITIALIZED), "initialized")
 
     def calls(self, outgoing: client.OutgoingMessage) -> server.Call:
         event = self.server.receive(outgoing.data)
@@ -195,8 +195,8 @@ def test_the_log_level_arrives() -> None:
 )
 def test_an_error_arrives(revision: str, error: Exception, code: Any) -> None:
     pair = Pair(revision)
-    event = pair.hears(pair.server.refuse(pair.asks("call_tool"), error).reply)
-    assert isinstance(event, client.ErrorResponse)
+    event = pair.hears(pair.server.reject(pair.asks("call_tool"), error).reply)
+    assert isinstance(event, client.FailedRequest)
     assert isinstance(event.error, PeerError)
     if code is UNSET:
         code = -32021 if revision == LATEST else -32600
@@ -234,9 +234,9 @@ def test_every_announcement_of_a_server_arrives(revision: str) -> None:
 @pytest.mark.parametrize("revision", ALL)
 def test_every_announcement_of_a_client_arrives(revision: str) -> None:
     pair = Pair(revision)
-    for row in pair.revision.announcements.values():
+    for row in pair.revision.client_notifications.values():
         params = ProgressParams(progress_token=1, progress=0.5) if row is PROGRESS else UNSET
-        pair.signals(pair.client.announce(row, params), row.operation)
+        pair.signals(pair.client.notify(row, params), row.operation)
     call = pair.asks("call_tool")
     cancelled = pair.signals(pair.client.give_up(call.id, "bored"), "cancelled")
     assert (cancelled.request_id, cancelled.reason) == (call.id, "bored")
@@ -262,18 +262,18 @@ def test_every_announcement_of_a_client_arrives(revision: str) -> None:
 )
 def test_questions_and_answers_arrive(revision: str, method: str, params: Any, result: Any) -> None:
     pair = Pair(revision)
-    row = PING if method == "ping" else QUESTIONS[method]
+    row = PING if method == "ping" else SERVER_REQUESTS[method]
     asked = pair.server.ask(row, params, "me")
     event = pair.client.receive(asked)
     assert json.loads(asked)["id"] == pair.server.last_id == 1
-    if method not in {"ping", *(row.method for row in pair.revision.questions.values())}:
+    if method not in {"ping", *(row.method for row in pair.revision.server_requests.values())}:
         assert isinstance(event, client.Ignored)
         assert event.reply is not None
         refused = pair.server.receive(event.reply)
-        assert isinstance(refused, ErrorResponse)
+        assert isinstance(refused, FailedRequest)
         assert refused.waiting.owner == "me"
         return
-    assert isinstance(event, client.Question)
+    assert isinstance(event, client.IncomingRequest)
     answered = pair.server.receive(pair.client.answer(event, result).data)
     assert isinstance(answered, Response)
     assert (answered.id, answered.waiting.owner, answered.waiting.request) == (1, "me", row)
@@ -281,9 +281,9 @@ def test_questions_and_answers_arrive(revision: str, method: str, params: Any, r
     assert pair.server.waiting == {}
     assert isinstance(pair.server.receive(pair.client.answer(event, result).data), Ignored), "there is one answer"
     event = pair.client.receive(pair.server.ask(row, params, "again"))
-    assert isinstance(event, client.Question)
-    refused = pair.server.receive(pair.client.refuse(event, PeerError(-1, "no")).data)
-    assert isinstance(refused, ErrorResponse)
+    assert isinstance(event, client.IncomingRequest)
+    refused = pair.server.receive(pair.client.reject(event, PeerError(-1, "no")).data)
+    assert isinstance(refused, FailedRequest)
     assert (refused.waiting.owner, str(refused.error)) == ("again", str(PeerError(-1, "no")))
 
 
@@ -375,9 +375,9 @@ def test_a_stateless_request_to_a_server_of_sessions_is_told_what_is_spoken() ->
     there, here = server.Connection(only), client.Connection(Implementation("c", "1"), EVERYTHING)
     here.speak(REVISIONS[LATEST])
     refusal = there.receive(here.request(DISCOVER, Params()).data)
-    assert isinstance(refusal, server.Refusal)
+    assert isinstance(refusal, server.ErrorResponse)
     event = here.receive(refusal.reply)
-    assert isinstance(event, client.ErrorResponse)
+    assert isinstance(event, client.FailedRequest)
     assert isinstance(event.error, PeerError)
     assert (event.error.code, event.error.data["supported"]) == (-32022, [NOVEMBER])
 

@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carrel.errors import PeerError, ProtocolError
-from carrel.protocol.client import Batch, Connection, ErrorResponse, Event, Ignored, Notification, Question, Response
+from carrel.protocol.client import (
+    Batch,
+    Connection,
+    Event,
+    FailedRequest,
+    Ignored,
+    IncomingRequest,
+    Notification,
+    Response,
+)
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.wire.client_features import ElicitResult
 from protocol.test_client import DETAILED, NOTICES, OPERATIONS, QUESTIONS, TASK
@@ -77,17 +86,17 @@ def check_event(connection: Connection, event: Event, *, outside: bool = True) -
         assert connection.revision.batches
         for part in event.events:
             check_event(connection, part, outside=False)
-    elif isinstance(event, Response | ErrorResponse):
+    elif isinstance(event, Response | FailedRequest):
         assert type(event.id) is int
         assert event.waiting.request.operation == event.waiting.owner
         assert event.id not in connection.waiting, "it is over"
-        if isinstance(event, ErrorResponse):
+        if isinstance(event, FailedRequest):
             assert isinstance(event.error, PeerError | ProtocolError)
             assert str(event.error)
-    elif isinstance(event, Question):
+    elif isinstance(event, IncomingRequest):
         assert connection.revision is None or not connection.revision.stateless
         check_reply(connection.answer(event, ElicitResult(action="cancel")).data)
-        check_reply(connection.refuse(event, ValueError()).data)
+        check_reply(connection.reject(event, ValueError()).data)
     elif isinstance(event, Notification):
         assert connection.revision is not None
         assert event.subscription is None or type(event.subscription) in (int, str)
@@ -105,7 +114,7 @@ def check(revision: str | None, *messages: bytes) -> None:
         event = connection.receive(message)
         check_event(connection, event)
         if not isinstance(event, Batch):
-            assert before - len(connection.waiting) == isinstance(event, Response | ErrorResponse)
+            assert before - len(connection.waiting) == isinstance(event, Response | FailedRequest)
 
 
 @pytest.mark.parametrize("revision", ALL)

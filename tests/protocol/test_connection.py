@@ -16,7 +16,7 @@ from carrel.protocol.connection import (
     MAX_SLOT,
     TRANSITIONS,
     Connection,
-    ErrorResponse,
+    FailedRequest,
     Ignored,
     Response,
     State,
@@ -42,9 +42,9 @@ STEPS = {
     (State.NEW, Step.CLOSE): State.CLOSED,
     (State.NEGOTIATING, Step.PROPOSE): State.NEGOTIATING,
     (State.NEGOTIATING, Step.AGREE): State.OPEN,
-    (State.NEGOTIATING, Step.REFUSE): State.NEW,
+    (State.NEGOTIATING, Step.REJECT): State.NEW,
     (State.NEGOTIATING, Step.CLOSE): State.CLOSED,
-    (State.OPEN, Step.REFUSE): State.NEW,
+    (State.OPEN, Step.REJECT): State.NEW,
     (State.OPEN, Step.CLOSE): State.CLOSED,
     (State.CLOSED, Step.CLOSE): State.CLOSED,
 }
@@ -95,8 +95,8 @@ def test_a_refused_session_can_be_asked_for_again() -> None:
         call = there.receive(here.initialize(REVISIONS[MARCH], "me").data)
         assert isinstance(call, server.Call)
         there.initialize(call)
-        there.refuse_session()
-        assert isinstance(here.receive(there.refuse(call, ValueError()).reply), ErrorResponse)
+        there.reject_session()
+        assert isinstance(here.receive(there.reject(call, ValueError()).reply), FailedRequest)
         assert (here.state, there.state, there.peer) == (State.NEW, State.NEW, None)
 
 
@@ -165,7 +165,7 @@ def test_a_response_is_delivered_to_the_sender_of_its_request() -> None:
         connection.ask(LIST_ROOTS, {}, desk)
     for message in ({"id": 2, "result": {"roots": []}}, {"id": 1, "error": {"code": 5, "message": "no"}}):
         event = connection.receive(encode({"jsonrpc": "2.0", **message}))
-        assert isinstance(event, Response | ErrorResponse)
+        assert isinstance(event, Response | FailedRequest)
         event.deliver()
     assert second.got == [{"roots": []}]
     (error,) = first.got
@@ -178,7 +178,7 @@ def test_an_error_that_cannot_be_read_is_an_error_all_the_same(error: str) -> No
     connection = connected(MARCH)
     connection.ask(LIST_ROOTS, {}, "me")
     event = connection.receive(b'{"jsonrpc":"2.0","id":1,"error":%b}' % error.encode())
-    assert isinstance(event, ErrorResponse)
+    assert isinstance(event, FailedRequest)
     assert isinstance(event.error, InvalidMessage)
 
 
@@ -228,7 +228,7 @@ class Conversation(RuleBasedStateMachine):
         self.client.speak(self.revision)
         self.client.settle()
         self.calls: dict[Any, server.Call] = {}
-        self.questions: dict[Any, client.Question] = {}
+        self.questions: dict[Any, client.IncomingRequest] = {}
         self.late: list[tuple[bool, bytes]] = []
         self.used: set[tuple[str, Any]] = set()
         self.number = 0
@@ -268,11 +268,11 @@ class Conversation(RuleBasedStateMachine):
         call = self.calls.pop(data.draw(st.sampled_from(sorted(self.calls))))
         owner = self.client.waiting[call.id].owner
         reply = (
-            self.server.refuse(call, ValueError()).reply if fails else self.server.reply(call, RESULTS[call.request])
+            self.server.reject(call, ValueError()).reply if fails else self.server.reply(call, RESULTS[call.request])
         )
         self.server.end(call.id)
         event = self.client.receive(reply)
-        assert isinstance(event, ErrorResponse if fails else Response)
+        assert isinstance(event, FailedRequest if fails else Response)
         assert (event.id, event.waiting.owner) == (call.id, owner)
         if twice:
             self.late.append((True, reply))
@@ -295,7 +295,7 @@ class Conversation(RuleBasedStateMachine):
     def ask(self, ping: bool) -> None:
         row, params = (PING, Params()) if ping else (LIST_ROOTS, ListRootsParams())
         event = self.client.receive(self.server.ask(row, params, self.owner()))  # type: ignore[arg-type]
-        assert isinstance(event, client.Question)
+        assert isinstance(event, client.IncomingRequest)
         assert (event.id, event.operation) == (self.server.last_id, row.operation)
         assert ("server", event.id) not in self.used
         self.used.add(("server", event.id))
@@ -307,12 +307,12 @@ class Conversation(RuleBasedStateMachine):
         question = self.questions.pop(data.draw(st.sampled_from(sorted(self.questions))))
         owner = self.server.waiting[question.id].owner
         answer = (
-            self.client.refuse(question, PeerError(-1, "no"))
+            self.client.reject(question, PeerError(-1, "no"))
             if fails
             else self.client.answer(question, ListRootsResult(roots=[]))
         )
         event = self.server.receive(answer.data)
-        assert isinstance(event, ErrorResponse if fails else Response)
+        assert isinstance(event, FailedRequest if fails else Response)
         assert (event.id, event.waiting.owner) == (question.id, owner)
         if twice:
             self.late.append((False, answer.data))

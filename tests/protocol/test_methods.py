@@ -24,9 +24,9 @@ from carrel.protocol.methods import (
     READ_RESOURCE,
     SUBSCRIBE,
     NotificationType,
-    Request,
+    OutgoingRequest,
 )
-from carrel.protocol.revisions import QUESTIONS, REQUESTS, REVISIONS
+from carrel.protocol.revisions import REQUESTS, REVISIONS, SERVER_REQUESTS
 from carrel.wire.base import CacheableResult, ClientCapabilities, Params, Result
 from carrel.wire.completion import CompleteParams, CompletionArgument, ResourceTemplateReference
 from carrel.wire.lifecycle import ServerCapabilities
@@ -34,27 +34,29 @@ from carrel.wire.resources import ListenParams, ReadResourceParams, Subscription
 from carrel.wire.tools import CallToolParams
 
 SOURCE = Path(carrel.__file__).parent
-ROWS = [row for row in vars(methods).values() if isinstance(row, Request)]
+ROWS = [row for row in vars(methods).values() if isinstance(row, OutgoingRequest)]
 ADDED = [row for extension in (SKILLS, TASKS) for row in extension.requests.values()]
 EVENTS = {name for revision in REVISIONS.values() for name in revision.events}
 
 
 def test_every_row_belongs_to_a_revision_and_every_request_of_a_revision_is_a_row() -> None:
-    assert {*REQUESTS.values(), *QUESTIONS.values()} == set(ROWS)
+    assert {*REQUESTS.values(), *SERVER_REQUESTS.values()} == set(ROWS)
     notifications = {row for row in vars(methods).values() if isinstance(row, NotificationType)}
-    spoken = {row for each in REVISIONS.values() for row in (*each.announcements.values(), *each.events.values())}
+    spoken = {
+        row for each in REVISIONS.values() for row in (*each.client_notifications.values(), *each.events.values())
+    }
     assert spoken == notifications
 
 
 def test_a_constant_has_the_name_of_its_operation() -> None:
     for name, row in vars(methods).items():
-        if isinstance(row, Request | NotificationType):
+        if isinstance(row, OutgoingRequest | NotificationType):
             assert name == row.operation.upper()
 
 
 @pytest.mark.parametrize("row", [*ROWS, *ADDED], ids=lambda row: row.method)
-def test_a_row_names_things_that_exist(row: Request[Any, Any]) -> None:
-    capabilities = ClientCapabilities if row in QUESTIONS.values() else ServerCapabilities
+def test_a_row_names_things_that_exist(row: OutgoingRequest[Any, Any]) -> None:
+    capabilities = ClientCapabilities if row in SERVER_REQUESTS.values() else ServerCapabilities
     assert row.capability is None or row.capability in capabilities.__struct_fields__
     assert set(row.stale_by) <= EVENTS
     assert not row.stale_by or row.cacheable, "only what is cached becomes stale"
@@ -70,7 +72,7 @@ def test_everything_about_a_resource_is_a_target_for_rules_even_in_extensions_th
         uri: str
         name: str
 
-    row = Request("com.example/open", "open", Place, Result, name_field="name")
+    row = OutgoingRequest("com.example/open", "open", Place, Result, name_field="name")
     assert (row.target, row.names_resources) == ("uri", True)
     assert row.find_target(Place(uri="a:b", name="n")) == "a:b"
     assert {row.operation for row in (*ROWS, *ADDED) if row.names_resources} == {

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carrel.protocol import client
-from carrel.protocol.client import Connection, ErrorResponse, Event, Ignored, Response
+from carrel.protocol.client import Connection, Event, FailedRequest, Ignored, Response
 from carrel.protocol.methods import CALL_TOOL, LIST_RESOURCES, READ_RESOURCE
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation, PageParams
@@ -45,7 +45,7 @@ def shown(event: Event) -> Any:
     match event:
         case Response():
             return "reply", event.id, type(event.id), type(event.result), msgspec.to_builtins(event.result)
-        case ErrorResponse():
+        case FailedRequest():
             return "failure", event.id, type(event.error), str(event.error)
         case Ignored():
             return "stray", event.reason, event.reply

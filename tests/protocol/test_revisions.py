@@ -14,9 +14,9 @@ import pytest
 import carrel
 import carrel.protocol.extensions
 from carrel.protocol.extension import Extension
-from carrel.protocol.methods import Request, Result
+from carrel.protocol.methods import OutgoingRequest, Result
 from carrel.protocol.revision import without
-from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
+from carrel.protocol.revisions import CLIENT_NOTIFICATIONS, LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
 from carrel.wire.base import CacheableResult, Params
 from carrel.wire.completion import CompleteResult
 from carrel.wire.content import AudioContent, TextContent
@@ -92,7 +92,7 @@ def test_a_client_may_send_what_the_specification_lists_and_nothing_else(name: s
     requests, announcements, events = METHODS[name]
     revision = REVISIONS[name]
     assert set(revision.requests) == requests
-    assert set(revision.announcements) == announcements
+    assert set(revision.client_notifications) == announcements
     assert {row.method for row in revision.events.values()} == events
 
 
@@ -107,7 +107,7 @@ def test_the_revisions_are_named_by_their_dates_newest_first() -> None:
 def test_rows_are_filed_under_their_own_method(name: str) -> None:
     revision = REVISIONS[name]
     assert all(row.method == method for method, row in revision.requests.items())
-    assert all(row.method == method for method, row in revision.announcements.items())
+    assert all(row.method == method for method, row in revision.client_notifications.items())
     assert all(issubclass(row.params, Params) for row in revision.requests.values())
 
 
@@ -116,7 +116,7 @@ def test_operations_have_one_name_in_all_revisions() -> None:
         same = {revision.requests[method].operation for revision in REVISIONS.values() if method in revision.requests}
         assert same == {row.operation}
     assert len({row.operation for row in REQUESTS.values()}) == len(REQUESTS)
-    assert len({row.operation for row in ANNOUNCEMENTS.values()}) == len(ANNOUNCEMENTS)
+    assert len({row.operation for row in CLIENT_NOTIFICATIONS.values()}) == len(CLIENT_NOTIFICATIONS)
 
 
 def test_the_operations_that_the_schema_calls_cacheable_are_cacheable() -> None:
@@ -213,7 +213,7 @@ def test_projecting_leaves_the_original_alone() -> None:
 
 
 def test_the_next_revision_keeps_what_its_delta_does_not_name() -> None:
-    row = Request("x/y", "y", Params, Result)
+    row = OutgoingRequest("x/y", "y", Params, Result)
     following = LATEST.followed_by("later", requests={"x/y": row})
     assert (following.name, following.requests, following.before) == ("later", {"x/y": row}, {})
     assert (following.stateless, following.events) == (True, LATEST.events)
@@ -281,7 +281,7 @@ def test_no_date_of_a_revision_is_written_anywhere_else() -> None:
 def test_no_method_is_written_anywhere_else() -> None:
     methods = {
         *REQUESTS,
-        *ANNOUNCEMENTS,
+        *CLIENT_NOTIFICATIONS,
         *(row.method for revision in REVISIONS.values() for row in revision.events.values()),
         *(method for extension in extensions() for method in extension.requests),
     }

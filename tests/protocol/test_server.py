@@ -24,13 +24,13 @@ from carrel.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
-from carrel.protocol.connection import MAX_BATCH, ErrorResponse, Ignored, Peer, Response
+from carrel.protocol.connection import MAX_BATCH, FailedRequest, Ignored, Peer, Response
 from carrel.protocol.description import Description
 from carrel.protocol.encoding import encode, encode_error, encode_event
 from carrel.protocol.methods import LIST_ROOTS
 from carrel.protocol.revisions import LATEST as NEWEST
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import Batch, Call, Connection, Notification, Refusal
+from carrel.protocol.server import Batch, Call, Connection, ErrorResponse, Notification
 from carrel.wire.base import Implementation, Result
 from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.resources import ReadResourceResult, TextResourceContents
@@ -97,7 +97,7 @@ def test_a_request_is_a_call_where_its_revision_has_the_method(revision: str, me
     connection = connected(revision)
     event = connection.receive(pack(request(method, params, "id-1", revision)))
     if revision in NOT_IN.get(method, ()):
-        assert isinstance(event, Refusal)
+        assert isinstance(event, ErrorResponse)
         assert json.loads(event.reply)["error"]["code"] == -32601
         return
     assert isinstance(event, Call)
@@ -129,7 +129,7 @@ def test_an_id_comes_back_as_it_came(revision: str, id: Any) -> None:
     reply = json.loads(connection.reply(call, ListToolsResult(tools=[])))
     assert reply["id"] == id
     assert type(reply["id"]) is type(id)
-    assert json.loads(connection.refuse(call, ValueError()).reply)["id"] == id
+    assert json.loads(connection.reject(call, ValueError()).reply)["id"] == id
 
 
 @pytest.mark.parametrize("id", [10**30, -(10**30), 10**300])
@@ -139,7 +139,7 @@ def test_an_id_beyond_64_bits_comes_back_or_is_refused(id: int) -> None:
     if isinstance(event, Call):
         assert json.loads(connection.reply(event, Result()))["id"] == id
     else:
-        assert isinstance(event, Refusal)
+        assert isinstance(event, ErrorResponse)
 
 
 @pytest.mark.parametrize("digits", [4_301, 1_000_000])
@@ -151,7 +151,7 @@ def test_an_integer_of_a_million_digits_does_no_harm(digits: int) -> None:
         b'{"jsonrpc":"2.0","method":"ping","id":1,"params":{"_meta":{"progressToken":%b}}}',
         b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%b}}',
     ):
-        assert isinstance(connection.receive(message % number), Refusal | Notification)
+        assert isinstance(connection.receive(message % number), ErrorResponse | Notification)
 
 
 @pytest.mark.parametrize("revision", [*HANDSHAKES, None])
@@ -233,7 +233,7 @@ def test_a_member_that_is_there_twice_is_refused(
     valid = "{" + comma.join(pairs[1:] if first else pairs[:-1]) + "}"
     assert isinstance(Connection(DESCRIPTION).receive(valid.encode()), Call)
     refusal = Connection(DESCRIPTION).receive(("{" + comma.join(pairs) + "}").encode())
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, ErrorResponse)
     reply = json.loads(refusal.reply)
     if plain in ("jsonrpc", "method") and not first:
         assert reply["error"]["code"] in (-32600, -32601)  # the second value is none that is accepted
@@ -267,7 +267,7 @@ def test_a_parameter_that_is_there_twice_is_refused(padding: str, method: str, n
     doubled = text.replace('"params": {', f'"params": {{{members}, ')
     for data in (doubled.encode(), memoryview(doubled.encode())):
         refusal = Connection(DESCRIPTION).receive(data)
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, ErrorResponse)
         reply = json.loads(refusal.reply)
         assert reply["error"] == {"code": -32600, "message": f"Invalid request: params: {name!r} is duplicated"}
         assert reply["id"] == 1
@@ -290,7 +290,7 @@ def test_a_short_request_of_a_session_has_each_member_once(text: str) -> None:
         for name, value in members.items():
             for other in (value, 1, "", {}, "{'x':'y'}", 'a"b'):
                 doubled = text.replace(place, f'{place}"{name}":{json.dumps(other)},', 1)
-                assert isinstance(connected(JUNE).receive(doubled.encode()), Refusal), doubled
+                assert isinstance(connected(JUNE).receive(doubled.encode()), ErrorResponse), doubled
 
 
 def test_names_that_come_back_further_inside_are_not_there_twice() -> None:
@@ -510,7 +510,9 @@ def test_any_buffer_of_bytes_is_read() -> None:
     data = pack(request("ping", {"a": "糖"}))
     for kind in (bytes, bytearray, memoryview):
         assert isinstance(connected(JUNE).receive(kind(data)), Call)
-        assert isinstance(connected(JUNE).receive(kind(b'{"jsonrpc":"2.0","id":"\xff","method":"ping"}')), Refusal)
+        assert isinstance(
+            connected(JUNE).receive(kind(b'{"jsonrpc":"2.0","id":"\xff","method":"ping"}')), ErrorResponse
+        )
 
 
 # Notifications and responses
@@ -561,7 +563,7 @@ def test_an_error_response_is_matched_to_its_request() -> None:
     connection = connected(JUNE)
     id = json.loads(connection.ask(LIST_ROOTS, {}, "owner"))["id"]
     event = connection.receive(pack({"jsonrpc": "2.0", "id": id, "error": {"code": 1, "message": "no", "data": [1]}}))
-    assert isinstance(event, ErrorResponse)
+    assert isinstance(event, FailedRequest)
     assert isinstance(event.error, PeerError)
     assert (event.id, event.error.code, event.error.message, event.error.data) == (id, 1, "no", [1])
 
@@ -612,16 +614,16 @@ def test_a_batch_is_read_message_by_message() -> None:
     ]
     batch = connection.receive(pack(messages))
     assert isinstance(batch, Batch)
-    kinds = [Call, Notification, Refusal, Ignored, Refusal, Refusal, Refusal, Refusal]
+    kinds = [Call, Notification, ErrorResponse, Ignored, ErrorResponse, ErrorResponse, ErrorResponse, ErrorResponse]
     assert [type(event) for event in batch.events] == kinds
-    codes = [json.loads(event.reply)["error"]["code"] for event in batch.events if isinstance(event, Refusal)]
+    codes = [json.loads(event.reply)["error"]["code"] for event in batch.events if isinstance(event, ErrorResponse)]
     assert codes == [-32601, -32600, -32600, -32600, -32600]
 
 
 def test_white_space_in_a_batch_changes_nothing() -> None:
     batch = connected(MARCH).receive(b' \n[ \t[ ] ,\n {"jsonrpc":"2.0","id":1,"method":"ping"} ]\n')
     assert isinstance(batch, Batch)
-    assert [type(event) for event in batch.events] == [Refusal, Call]
+    assert [type(event) for event in batch.events] == [ErrorResponse, Call]
 
 
 @pytest.mark.parametrize("count", [0, MAX_BATCH + 1])
@@ -652,13 +654,13 @@ def test_of_two_requests_with_one_id_in_a_batch_the_second_is_refused() -> None:
         pack([request("ping", id=1), request("tools/list", {}, 1), request("ping", id="1")])
     )
     assert isinstance(batch, Batch)
-    assert [type(event) for event in batch.events] == [Call, Refusal, Call]
+    assert [type(event) for event in batch.events] == [Call, ErrorResponse, Call]
 
 
 def test_a_stateless_request_is_not_part_of_a_batch() -> None:
     batch = connected(MARCH).receive(pack([request("tools/list", {}, 1, LATEST), request("ping", id=2)]))
     assert isinstance(batch, Batch)
-    assert [type(event) for event in batch.events] == [Refusal, Call]
+    assert [type(event) for event in batch.events] == [ErrorResponse, Call]
 
 
 @pytest.mark.parametrize("revision", [MARCH, JUNE, None])
@@ -748,7 +750,7 @@ def test_a_second_handshake_is_refused_and_changes_nothing(revision: str) -> Non
     call = called(connection, initialize(MARCH, id=2))
     with pytest.raises(Exception, match="initialized already") as caught:
         connection.initialize(call)
-    refusal = connection.refuse(call, caught.value)
+    refusal = connection.reject(call, caught.value)
     assert json.loads(refusal.reply)["error"]["code"] == -32600
     assert connection.peer is peer
 
@@ -805,7 +807,7 @@ def test_who_the_client_is_may_stay_unsaid_and_silence_is_the_default() -> None:
 @pytest.mark.parametrize("version", ["1900-01-01", "2027-01-01", "", "x" * 5_000])
 def test_a_version_that_is_not_spoken_statelessly_is_unsupported(version: str) -> None:
     event = connected().receive(pack(stateless(protocolVersion=version)))
-    assert isinstance(event, Refusal)
+    assert isinstance(event, ErrorResponse)
     error = json.loads(event.reply)["error"]
     assert error["code"] == -32022
     assert error["data"] == {"supported": list(reversed(ALL)), "requested": version[:100]}
@@ -815,7 +817,7 @@ def test_a_version_that_is_not_spoken_statelessly_is_unsupported(version: str) -
 @pytest.mark.parametrize("version", HANDSHAKES)
 def test_a_version_that_wants_a_handshake_is_not_among_those_to_try_instead(version: str) -> None:
     event = connected().receive(pack(stateless(protocolVersion=version)))
-    assert isinstance(event, Refusal)
+    assert isinstance(event, ErrorResponse)
     error = json.loads(event.reply)["error"]
     assert (error["code"], event.status) == (-32022, 400)
     assert error["data"] == {"supported": [LATEST], "requested": version}
@@ -864,7 +866,7 @@ def test_null_for_a_required_parameter_is_wrong() -> None:
 )
 def test_meta_that_lacks_or_garbles_what_is_required_is_refused(meta: dict[str, Any], named: str) -> None:
     event = connected().receive(pack(stateless(**meta)))
-    assert isinstance(event, Refusal)
+    assert isinstance(event, ErrorResponse)
     error = json.loads(event.reply)["error"]
     assert error["code"] == -32602
     assert named in error["message"]
@@ -873,7 +875,7 @@ def test_meta_that_lacks_or_garbles_what_is_required_is_refused(meta: dict[str, 
 
 def test_a_request_without_any_meta_is_told_what_is_missing() -> None:
     event = connected().receive(pack(request("tools/list", {})))
-    assert isinstance(event, Refusal)
+    assert isinstance(event, ErrorResponse)
     error = json.loads(event.reply)["error"]
     assert error["code"] == -32602
     assert "io.modelcontextprotocol/protocolVersion" in error["message"]
@@ -919,7 +921,7 @@ def test_the_version_in_the_headers_has_to_be_the_one_in_the_body() -> None:
     connection = connected()
     connection.version_header = NOVEMBER
     event = connection.receive(pack(stateless()))
-    assert isinstance(event, Refusal)
+    assert isinstance(event, ErrorResponse)
     assert json.loads(event.reply)["error"]["code"] == -32020
     assert event.status == 400
 
@@ -939,7 +941,7 @@ def test_a_server_may_speak_fewer_revisions() -> None:
 
 def refuse(revision: str, error: BaseException) -> tuple[dict[str, Any], int]:
     connection = connected(revision)
-    refusal = connection.refuse(called(connection, request("tools/list", {}, 1, revision)), error)
+    refusal = connection.reject(called(connection, request("tools/list", {}, 1, revision)), error)
     reply = json.loads(refusal.reply)
     assert (reply["jsonrpc"], reply["id"]) == ("2.0", 1)
     return reply["error"], refusal.status
@@ -995,7 +997,7 @@ def test_errors_within_a_session_are_carried_by_status_200(revision: str, error:
 def test_a_method_not_found_is_status_404_for_stateless_requests_only() -> None:
     for revision, status in ((LATEST, 404), (JUNE, 200)):
         event = connected(revision).receive(pack(request("no/such", {}, 1, revision)))
-        assert isinstance(event, Refusal)
+        assert isinstance(event, ErrorResponse)
         assert event.status == status
 
 
@@ -1003,7 +1005,7 @@ def test_a_method_not_found_is_status_404_for_stateless_requests_only() -> None:
 @pytest.mark.parametrize("data", [b"{", b"null", b'{"jsonrpc":"1.0","id":1,"method":"ping"}'])
 def test_what_is_no_message_is_status_400_everywhere(revision: str | None, data: bytes) -> None:
     event = connected(revision).receive(data)
-    assert isinstance(event, Refusal)
+    assert isinstance(event, ErrorResponse)
     assert event.status == 400
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from carrel.errors import ResourceNotFound
 from carrel.protocol.connection import Ignored
-from carrel.protocol.server import Batch, Call, Connection, Event, Notification, Refusal
+from carrel.protocol.server import Batch, Call, Connection, ErrorResponse, Event, Notification
 from support.damaged_messages import DAMAGE, damaged
 from support.server_connection import ALL, CLIENT, LATEST, MARCH, META, connected, initialize, pack, request
 
@@ -83,7 +83,7 @@ def check_reply(data: bytes) -> None:
 
 
 def check_event(connection: Connection, event: Event) -> None:
-    if isinstance(event, Refusal):
+    if isinstance(event, ErrorResponse):
         check_reply(event.reply)
         assert event.status in (200, 400, 404)
     elif isinstance(event, Batch):
@@ -97,7 +97,7 @@ def check_event(connection: Connection, event: Event) -> None:
         assert event.progress_token is None or type(event.progress_token) in (int, str)
         check_reply(connection.reply(event, b"{}"))
         for error in (ValueError("x"), ResourceNotFound("a:b")):
-            check_reply(connection.refuse(event, error).reply)
+            check_reply(connection.reject(event, error).reply)
         if event.request.operation == "initialize" and connection.peer is None:
             check_reply(connection.reply(event, connection.initialize(event)))
     else:

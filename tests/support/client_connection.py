@@ -8,17 +8,17 @@ from typing import Any
 
 from carrel.protocol.client import (
     Connection,
-    ErrorResponse,
     Event,
+    FailedRequest,
     Ignored,
+    IncomingRequest,
     Notification,
     OutgoingMessage,
-    Question,
     Response,
 )
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.extensions.tasks import TASKS
-from carrel.protocol.methods import NotificationType, Request
+from carrel.protocol.methods import NotificationType, OutgoingRequest
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation, Params, Result
 from support.server_connection import pack
@@ -62,15 +62,17 @@ def sent(outgoing: OutgoingMessage | None) -> dict[str, Any]:
     return message
 
 
-def row_of(operation: str) -> Request[Any, Any]:
+def row_of(operation: str) -> OutgoingRequest[Any, Any]:
     """Return the row of a request; one of a method that does not exist, if there is no such operation."""
-    return ROWS.get(operation) or Request(operation, operation, Params, Result)
+    return ROWS.get(operation) or OutgoingRequest(operation, operation, Params, Result)
 
 
 def notice_of(operation: str) -> NotificationType:
     """Return the row of a notification; one of a method that does not exist, if there is no such notification."""
     rows = [
-        row for revision in REVISIONS.values() for row in (*revision.announcements.values(), *revision.events.values())
+        row
+        for revision in REVISIONS.values()
+        for row in (*revision.client_notifications.values(), *revision.events.values())
     ]
     return next((row for row in rows if row.operation == operation), NotificationType(operation, operation))
 
@@ -91,7 +93,7 @@ def failed(connection: Connection, operation: str, params: Params, **members: An
     """Ask, answer with these members, and return the error that comes of it."""
     outgoing = connection.request(row_of(operation), params)
     event = connection.receive(pack({"jsonrpc": "2.0", "id": outgoing.id, **members}))
-    assert isinstance(event, ErrorResponse), event
+    assert isinstance(event, FailedRequest), event
     return event.error
 
 
@@ -102,10 +104,10 @@ def heard(connection: Connection, message: Any) -> Notification:
     return event
 
 
-def question(connection: Connection, message: Any) -> Question:
+def question(connection: Connection, message: Any) -> IncomingRequest:
     """Receive what must be a request that is known."""
     event = connection.receive(pack(message))
-    assert isinstance(event, Question), event
+    assert isinstance(event, IncomingRequest), event
     return event
 
 

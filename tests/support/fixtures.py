@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from carrel.client import connect
+from carrel.client.connect import ConnectOptions
 from support.token_issuer import Issuer
 
 __all__ = ["issuer", "unknown_servers"]
 
 
 @pytest.fixture(autouse=True)
-def unknown_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+def unknown_servers() -> None:
     """Clients remember nothing of the servers of other tests."""
-    monkeypatch.setattr(connect, "ERAS", {})
+    ConnectOptions().eras.clear()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import msgspec
 
 from carrel import Context, Server
 from carrel.protocol.principal import Caller, Challenge, Principal
-from carrel.protocol.server import Call, Refusal
+from carrel.protocol.server import Call, ErrorResponse
 from carrel.security.server.bearer import BearerAuthorization
 from carrel.sources.files.source import FilesSource
 
@@ -128,7 +128,7 @@ class Guarded:
         else:
             body["params"] = {**params, "_meta": META}
         call = connection.receive(msgspec.json.encode(body))
-        if isinstance(call, Refusal):
+        if isinstance(call, ErrorResponse):
             return json.loads(call.reply)
         assert isinstance(call, Call)
         lack = self.guard.permit(Caller(who), call)
@@ -136,12 +136,12 @@ class Guarded:
             return lack
         call.principal = who
         answer = self.app.endpoint.answer(call, channel)
-        if method == "subscriptions/listen" and not isinstance(answer, Refusal):
+        if method == "subscriptions/listen" and not isinstance(answer, ErrorResponse):
             return await first_message(answer, channel)
         if hasattr(answer, "__await__"):
             answer = await answer
         self.app.endpoint.disconnect(connection)
-        return json.loads(answer.reply if isinstance(answer, Refusal) else answer)
+        return json.loads(answer.reply if isinstance(answer, ErrorResponse) else answer)
 
     def listens_as_if_absent(self, who: Principal, verb: str, uri: str) -> bool:
         """Return whether the answer to a subscription is the answer for an absent name."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from carrel.protocol.description import Description
-from carrel.protocol.server import Call, Connection, Refusal
+from carrel.protocol.server import Call, Connection, ErrorResponse
 from carrel.wire.base import Implementation
 from carrel.wire.lifecycle import ServerCapabilities
 
@@ -58,7 +58,7 @@ def called(connection: Connection, message: Any) -> Call:
 def refused(connection: Connection, message: Any) -> dict[str, Any]:
     """Send what must be refused, and return the reply."""
     event = connection.receive(pack(message))
-    assert isinstance(event, Refusal), event
+    assert isinstance(event, ErrorResponse), event
     return json.loads(event.reply)
 
 

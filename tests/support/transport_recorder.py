@@ -155,7 +155,7 @@ class Asker:
         return await self.recorder.result(self.start_tool(tool, **arguments))
 
     def tell(self, operation: str, *params: Any) -> Any:
-        return self.transport.send(self.connection.announce(notice_of(operation), *params))
+        return self.transport.send(self.connection.notify(notice_of(operation), *params))
 
     def answer(self, id: Any, result: Any) -> Any:
         """Answer a question of the server."""

@@ -12,7 +12,7 @@ from carrel.agents import VendorTools, tools_of
 from carrel.client import options
 from carrel.client.handlers import Handlers
 from carrel.client.server_skills import ServerSkills
-from carrel.client.skills import Skill
+from carrel.client.skills import SkillSnapshot
 from carrel.client.state import ClientState
 from carrel.client.tasks import Tasks, ToolTask
 from carrel.client.watch import Watch
@@ -24,7 +24,7 @@ PAIRS = [
     (Client, client.Client),
     (Host, host.Host),
     (ServerSkills, skills.ServerSkills),
-    (Skill, skills.Skill),
+    (SkillSnapshot, skills.SkillSnapshot),
     (ClientState, state.ClientState),
     (Tasks, tasks.Tasks),
     (ToolTask, tasks.ToolTask),

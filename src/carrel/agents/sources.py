@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from carrel.client.client import Client
 from carrel.client.options import CallOptions
-from carrel.client.session import Session
+from carrel.client.session import ClientSession
 from carrel.protocol.client import Notification
 from carrel.wire.tools import CallToolResult, Tool
 
@@ -52,7 +52,7 @@ class ListVersion:
 
 
 #: One observer per session, however often its tools are listed.
-VERSIONS: WeakKeyDictionary[Session, ListVersion] = WeakKeyDictionary()
+VERSIONS: WeakKeyDictionary[ClientSession, ListVersion] = WeakKeyDictionary()
 
 
 class ClientTools:

@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from carrel.wire.base import LoggingLevel, Result
     from carrel.wire.client_features import (
         CreateMessageResult,
-        QuestionParams,
         Root,
         SamplingDetails,
         SamplingMessage,
+        ServerRequestParams,
     )
     from carrel.wire.skills import Skill
 
@@ -154,7 +154,7 @@ class RequestContext(Protocol):
     async def list_roots(self, *, key: str | None = None) -> list[Root]:
         """Ask for the client's roots."""
 
-    async def pass_on(self, params: QuestionParams, *, key: str | None = None) -> Any:
+    async def pass_on(self, params: ServerRequestParams, *, key: str | None = None) -> Any:
         """Put a question of another server to the client as it came, and return its whole result.
 
         Members that are not known here are passed on both ways, see ``carrel.protocol.unknown``.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["parser", "run"]
 
-SUMMARY = "Examine a server: its answers, lists, errors and response times. Prints errors, advice and a score."
+SUMMARY = "Examine a server: its responses, lists, errors and response times. Prints errors, advice and a score."
 EXAMPLES = """\
 examples:
   carrel doctor server.py
@@ -50,13 +50,13 @@ def run(arguments: list[str]) -> int:
 
     async def show() -> int:
         from carrel.doctor.examination import examine
+        from carrel.doctor.recorder import Recording
         from carrel.doctor.report import Report
-        from carrel.doctor.tap import Tape
 
-        tape, report = Tape(), Report(target=whom.name)
+        recording, report = Recording(), Report(target=whom.name)
 
         bar = Bar.of(options)
-        client = open_client(whom, options, revision=options.revision, stderr=tape.errors.append)
+        client = open_client(whom, options, revision=options.revision, stderr=recording.errors.append)
         client.state.observe(lambda _: remember_transport())
 
         def remember_transport() -> None:
@@ -67,7 +67,7 @@ def run(arguments: list[str]) -> int:
             await examine(
                 client,
                 report,
-                tape,
+                recording,
                 hostile=options.hostile,
                 call=options.call,
                 timeout=min(options.timeout, 10.0),
@@ -111,8 +111,8 @@ def written(report: Report) -> str:
     ]
     for finding in report.findings:
         lines += ["", f"{coloured(finding.severity)}  {finding.title}"]
-        lines += [f"    {shown(place)}" for place in finding.places]
-        more = finding.count - len(finding.places)
+        lines += [f"    {shown(location)}" for location in finding.locations]
+        more = finding.count - len(finding.locations)
         lines += [f"    and {more} more"] if more > 0 else []
         lines += [*wrapped(finding.advice, "  "), f"  {finding.specification}"]
     if not report.findings:

@@ -10,10 +10,10 @@ from carrel.errors import AuthorizationError, ConfigError, LoginRequired
 
 if TYPE_CHECKING:
     from carrel.gateway.browser_login import IssuerLogin
+    from carrel.gateway.browser_pages import BrowserPages
     from carrel.gateway.grants import Grants
     from carrel.gateway.providers import GivenGrants
     from carrel.gateway.sessions import SessionLimits
-    from carrel.gateway.visits import Visits
     from carrel.host.config.server_config import ServerConfig
     from carrel.transports.client.transport import Credentials
     from carrel.transports.server.options import ServeOptions
@@ -76,9 +76,9 @@ def _stored_login(config: ServerConfig) -> Credentials:
         to log in.
         """
 
-        async def refused(self, *refusal: Any, **details: Any) -> bool:
+        async def rejected(self, *refusal: Any, **details: Any) -> bool:
             try:
-                return await super().refused(*refusal, **details)
+                return await super().rejected(*refusal, **details)
             except AuthorizationError as error:
                 raise LoginRequired(f"{config.name}: {error}") from error
 
@@ -99,9 +99,9 @@ def _grants(configuration: Configuration, http: ServeOptions | None) -> GivenGra
             return None
         host = f"[{http['host']}]" if ":" in http["host"] else http["host"]
         url = f"http://{host}:{http['port']}"
-    from carrel.gateway.visits import Visits
+    from carrel.gateway.browser_pages import BrowserPages
 
-    return _make(_keys(settings.keys), Visits(url, login=_login(configuration, url)))
+    return _make(_keys(settings.keys), BrowserPages(url, login=_login(configuration, url)))
 
 
 def _keys(text: str | None) -> Sequence[bytes]:
@@ -112,10 +112,10 @@ def _keys(text: str | None) -> Sequence[bytes]:
     return parse_keys(text)
 
 
-def _make(keys: Sequence[bytes], visits: Visits | None) -> Grants:
+def _make(keys: Sequence[bytes], pages: BrowserPages | None) -> Grants:
     from carrel.gateway.grants import Grants  # imports the OAuth packages
 
-    return Grants(visits, keys=keys)
+    return Grants(pages, keys=keys)
 
 
 def _login(configuration: Configuration, url: str) -> IssuerLogin | None:

@@ -17,8 +17,8 @@ import msgspec
 
 from carrel.cli.output import duration
 from carrel.printable import printable, printable_json
-from carrel.protocol.connection import ErrorResponse, Response
-from carrel.protocol.server import Batch, Call, Connection, Event, Notification, Refusal
+from carrel.protocol.connection import FailedRequest, Response
+from carrel.protocol.server import Batch, Call, Connection, ErrorResponse, Event, Notification
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
@@ -55,18 +55,18 @@ class MessageLog:
             self._line("in", "->", f"{event.method} {target_of(event)}", event.id, len(data))
         elif type(event) is Notification:
             self._line("note", "->", f"{event.operation}", None, len(data))
-        elif type(event) is Response or type(event) is ErrorResponse:
+        elif type(event) is Response or type(event) is FailedRequest:
             self._line("in", "->", "response", None, len(data))
         elif type(event) is Batch:
             self._line("in", "->", f"batch of {len(event.events)}", None, len(data))
         else:
             self._line("error", "->", "message that is not valid", None, len(data))
-        if type(event) is Refusal:
+        if type(event) is ErrorResponse:
             self.sent(event.reply)
 
     def answered(self, call: Call, reply: object, started: float) -> None:
         """Log the response to a call. ``reply`` is None if the call was cancelled."""
-        data = reply.reply if isinstance(reply, Refusal) else reply
+        data = reply.reply if isinstance(reply, ErrorResponse) else reply
         if isinstance(data, bytes):
             self.sent(data, f"{call.method} {target_of(call)}", time.perf_counter() - started)
         elif not self._raw:
@@ -108,7 +108,7 @@ class MessageLog:
 
     def watch(
         self, answer: Callable[[Call, Channel], Any]
-    ) -> Callable[[Call, Channel], bytes | Refusal | Awaitable[Any]]:
+    ) -> Callable[[Call, Channel], bytes | ErrorResponse | Awaitable[Any]]:
         """Wrap the function ``answer`` of a server, logging its responses and the messages sent during the call."""
 
         def logged(call: Call, channel: Channel) -> Any:

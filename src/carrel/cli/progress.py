@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from carrel.columns import cut
+from carrel.columns import truncate
 from carrel.printable import printable
 
 if TYPE_CHECKING:
-    from carrel.client.results import Listing
+    from carrel.client.results import PagedList
 
 __all__ = ["Bar", "State", "counted", "is_wanted"]
 
@@ -196,7 +196,7 @@ class PlainDrawer:
         bar = "" if share is None else f"[{'#' * round(share * PLAIN):-<{PLAIN}}] {percentage(share)} "
         line = f"{bar}{state.text()}"
         seconds = f" {time.monotonic() - self._began:.0f} s"
-        line = cut(line, room() - len(seconds))
+        line = truncate(line, room() - len(seconds))
         encoding = self._out.encoding or "ascii"
         self._out.write(f"\r\x1b[K{line}{seconds}".encode(encoding, "replace").decode(encoding))
         self._out.flush()
@@ -226,7 +226,7 @@ def percentage(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-async def counted(listing: Listing[T], bar: Bar, about: str, *, before: int = 0) -> list[T]:
+async def counted(listing: PagedList[T], bar: Bar, about: str, *, before: int = 0) -> list[T]:
     """Collect a complete list, and show the number of entries received."""
     found: list[T] = []
     bar.update(about, before)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from carrel.cli.messages import ask, show
 from carrel.cli.target import shown
-from carrel.client.handlers import Form, Handlers, Page
+from carrel.client.handlers import Form, Handlers, URLElicitation
 from carrel.protocol.json_schema import Validator
 from carrel.typed import discard_typed
 
@@ -54,7 +54,7 @@ def on_the_terminal(terminal: Terminal | None = None, lock: asyncio.Lock | None 
                 return content if await on.confirm("Send this?") else None
             return None
 
-    async def visit(page: Page) -> bool:
+    async def visit(page: URLElicitation) -> bool:
         async with lock:
             with on.hold(), contextlib.suppress(EOFError):
                 host, why = shown(page.host), shown(page.message, 2000)

@@ -14,7 +14,7 @@ from carrel.protocol.extensions.skills import SKILLS
 
 if TYPE_CHECKING:
     from carrel.client.client import Client
-    from carrel.client.skills import Skill
+    from carrel.client.skills import SkillSnapshot
 
 __all__ = ["parser", "run"]
 
@@ -57,7 +57,7 @@ def run(arguments: list[str]) -> int:
     return ask(whom, options, show)
 
 
-async def choose(client: Client, name: str) -> Skill:
+async def choose(client: Client, name: str) -> SkillSnapshot:
     """Return the skill with a URI, or with a name if the name is unique.
 
     Raises:
@@ -74,17 +74,17 @@ async def choose(client: Client, name: str) -> Skill:
     return found[0]
 
 
-def as_json(skill: Skill) -> dict[str, object]:
+def as_json(skill: SkillSnapshot) -> dict[str, object]:
     files = "dynamic" if skill.files is None else skill.files
     return {"uri": skill.uri, "frontmatter": skill.frontmatter, "resources": files, "problem": skill.problem}
 
 
-def files_of(skill: Skill) -> str:
+def files_of(skill: SkillSnapshot) -> str:
     if skill.files is None:
         return "dynamic"
     return f"{len(skill.files)} file{'' if len(skill.files) == 1 else 's'}"
 
 
-def about(skill: Skill) -> str:
+def about(skill: SkillSnapshot) -> str:
     text = first_line(skill.description)
     return shown(text if skill.problem is None else f"cannot be used: {skill.problem}")

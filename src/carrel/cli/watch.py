@@ -23,7 +23,7 @@ from carrel.wire.resources import BlobResourceContents
 
 if TYPE_CHECKING:
     from carrel.client.client import Client
-    from carrel.client.watch import Change, Watch
+    from carrel.client.watch import Watch, WatchEvent
 
 __all__ = ["parser", "run"]
 
@@ -110,7 +110,7 @@ class Watching:
         self._client = client
         facts, offered = client.session.server, client.session.capabilities.resources
         self.uris = tuple(dict.fromkeys(uris))
-        self.lists = [kind for kind in KINDS if facts.announces(kind)] if lists_only or not uris else []
+        self.lists = [kind for kind in KINDS if facts.reports_changes(kind)] if lists_only or not uris else []
         self.follows = not uris and not lists_only and offered is not None and offered.subscribe is True
         """Whether all listed resources are watched."""
         self._told = False
@@ -157,7 +157,7 @@ def tell_refused(refused: Sequence[str], watching: Watching) -> None:
         tell(f"carrel: {count} resources are not watched: the server refuses")
 
 
-async def drained(watch: Watch) -> list[Change]:
+async def drained(watch: Watch) -> list[WatchEvent]:
     """Close a watch, and return its pending changes."""
     await watch.close()
     return [change async for change in watch]
@@ -172,7 +172,7 @@ async def read_texts(client: Client, uris: Sequence[str]) -> dict[str, str | Non
     return found
 
 
-async def show(client: Client, change: Change, before: dict[str, str | None] | None, *, as_json: bool) -> None:
+async def show(client: Client, change: WatchEvent, before: dict[str, str | None] | None, *, as_json: bool) -> None:
     """Print a change and the diff to the previous text, and store the new text."""
     now = time.strftime("%H:%M:%S")
     difference = ""

@@ -25,12 +25,12 @@ from carrel.client.handlers import (
     Handlers,
     LogHandler,
     Origin,
-    Page,
     PageHandler,
     Roots,
     RootsRequest,
     RootsSource,
     Sampling,
+    URLElicitation,
     ascii_host,
 )
 from carrel.errors import ConfigError, InvalidParams, MethodNotFound
@@ -161,7 +161,7 @@ class ClientHandlers:
             self._pages[params.elicitation_id] = completed
             if len(self._pages) > MAX_PAGES:
                 self._pages.pop(next(iter(self._pages)))
-        answer = await ask("elicit_url", handler, Page(origin, params.message, params.url, completed))
+        answer = await ask("elicit_url", handler, URLElicitation(origin, params.message, params.url, completed))
         if isinstance(answer, ElicitResult):
             return checked("elicit_url", answer)
         if not isinstance(answer, bool):
@@ -233,13 +233,13 @@ class ClientHandlers:
         self._handlers = msgspec.structs.replace(self._handlers, log=handler)
 
 
-async def ask(name: str, handler: Callable[[Q], Awaitable[T]], question: Q) -> T:
+async def ask(name: str, handler: Callable[[Q], Awaitable[T]], request: Q) -> T:
     """Call a handler and await its result.
 
     Raises:
         ConfigError: the handler is not async, so it would block the event loop.
     """
-    answer = handler(question)
+    answer = handler(request)
     if not inspect.isawaitable(answer):
         raise ConfigError(
             f"{name} has to be an async function (async def): nothing else can go on while a plain one runs"

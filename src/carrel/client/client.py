@@ -15,9 +15,9 @@ from carrel.client.endpoints import Target, find_endpoint
 from carrel.client.extensions import ClientExtension
 from carrel.client.handlers import ClientCall, Handlers, Progress, RootsSource
 from carrel.client.not_found import is_not_found
-from carrel.client.results import Listing, Results
+from carrel.client.results import PagedList, Results
 from carrel.client.retry import Retries
-from carrel.client.session import LogReceiver, Session, SessionOptions
+from carrel.client.session import ClientSession, LogReceiver, SessionOptions
 from carrel.client.state import ClientState
 from carrel.client.tool_calls import ToolCalls
 from carrel.errors import ConfigError, PeerError, RequestTimeout, ResourceError, ResourceNotFound
@@ -138,7 +138,7 @@ class Client:
             log=log,
             log_level=log_level,
         )
-        self.session = Session(endpoint, options)
+        self.session = ClientSession(endpoint, options)
         """The session with the server: for extensions, and for requests that the client has no method for."""
         self._results = Results(self.session, cache)
         self._tools = ToolCalls(self.session, self._results)
@@ -192,25 +192,25 @@ class Client:
 
     # Resources
 
-    def list_resources(self) -> Listing[Resource]:
+    def list_resources(self) -> PagedList[Resource]:
         """List the resources: await all of them, or iterate over pages that are fetched on demand."""
 
         async def pages() -> AsyncIterator[list[Resource]]:
             async for page in self._results.pages(LIST_RESOURCES, PageParams()):
                 yield page.resources
 
-        return Listing(pages)
+        return PagedList(pages)
 
-    def list_resource_templates(self) -> Listing[ResourceTemplate]:
+    def list_resource_templates(self) -> PagedList[ResourceTemplate]:
         """List the resource templates."""
 
         async def pages() -> AsyncIterator[list[ResourceTemplate]]:
             async for page in self._results.pages(LIST_RESOURCE_TEMPLATES, PageParams()):
                 yield page.resource_templates
 
-        return Listing(pages)
+        return PagedList(pages)
 
-    def list_directory(self, uri: str) -> Listing[Resource]:
+    def list_directory(self, uri: str) -> PagedList[Resource]:
         """List the direct children of a directory resource.
 
         https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
@@ -291,9 +291,9 @@ class Client:
 
     # Tools
 
-    def list_tools(self) -> Listing[Tool]:
+    def list_tools(self) -> PagedList[Tool]:
         """List the tools. Their annotations are untrusted hints, not permissions."""
-        return Listing(self._tools.pages)
+        return PagedList(self._tools.pages)
 
     async def call_tool(
         self,
@@ -368,14 +368,14 @@ class Client:
 
     # Prompts
 
-    def list_prompts(self) -> Listing[Prompt]:
+    def list_prompts(self) -> PagedList[Prompt]:
         """List the prompts."""
 
         async def pages() -> AsyncIterator[list[Prompt]]:
             async for page in self._results.pages(LIST_PROMPTS, PageParams()):
                 yield page.prompts
 
-        return Listing(pages)
+        return PagedList(pages)
 
     async def get_prompt(
         self,
@@ -446,7 +446,7 @@ class Client:
         self.session.handlers.change_roots(roots)
         connection = await self.session.connect()
         if not self.session.stateless:
-            connection.announce(ROOTS_LIST_CHANGED)
+            connection.notify(ROOTS_LIST_CHANGED)
 
 
 def check_level(level: LoggingLevel | None) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from carrel.client.connection import ClientConnection, Owner
 from carrel.client.endpoints import ClientEndpoint
 from carrel.client.negotiation import STATELESS_ERRORS, ServerFacts, negotiate, shake_hands
@@ -19,12 +21,11 @@ from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import LATEST_HANDSHAKE
 from carrel.transports.client.transport import STDERR_FOLLOWS, Transport
 
-__all__ = ["open_connection"]
+__all__ = ["ConnectOptions", "KnownEras", "open_connection"]
 
 Era: TypeAlias = Literal["stateless", "handshake", "older transport"]
 
-#: Era by server name, remembered for the life of this process; the oldest entries are evicted first.
-ERAS: dict[str, Era] = {}
+#: Maximum number of servers whose eras are remembered.
 MAX_ERAS = 1000
 #: HTTP statuses with which an HTTP+SSE server (2024-11-05) may reject Streamable HTTP.
 NOT_HERE = frozenset((400, 404, 405))
@@ -32,14 +33,32 @@ NOT_HERE = frozenset((400, 404, 405))
 SHOWN = 2000
 
 
+class KnownEras(dict[str, Era]):
+    """Eras of servers by name, so that later connections need no fallback. The oldest entries are evicted first."""
+
+    def remember(self, name: str, era: Era) -> None:
+        """Remember the era of a server."""
+        self.pop(name, None)
+        self[name] = era
+        if len(self) > MAX_ERAS:
+            del self[next(iter(self))]
+
+
+class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the opening of connections; see ``Client``."""
+
+    revision: Revision | None = None
+    timeout: float | None = 60.0
+    patience: float = 5.0
+    eras: KnownEras = KnownEras()
+    """Eras of servers; by default, all clients of this process share them."""
+
+
 async def open_connection(
     endpoint: ClientEndpoint,
     new_connection: Callable[[], Connection[Waiter]],
     owner: Owner,
-    wanted: Revision | None,
-    *,
-    timeout: float | None,
-    patience: float,
+    options: ConnectOptions,
 ) -> tuple[ClientConnection, ServerFacts]:
     """Open a connection and negotiate a revision.
 
@@ -51,9 +70,11 @@ async def open_connection(
         AuthorizationError: the server requires authorization.
     """
 
+    wanted = options.revision
+
     async def attempt(open: Callable[[], Transport], *, greet: bool) -> tuple[ClientConnection, ServerFacts]:
         connection = ClientConnection(open(), new_connection(), owner)
-        limit = 3600.0 if timeout is None else timeout
+        limit = 3600.0 if options.timeout is None else options.timeout
         try:
             await connection.open()
             if greet:
@@ -61,7 +82,7 @@ async def open_connection(
                     connection, wanted or LATEST_HANDSHAKE, timeout=limit, insist=wanted is not None
                 )
             else:
-                found = await negotiate(connection, wanted, timeout=limit, patience=min(patience, limit))
+                found = await negotiate(connection, wanted, timeout=limit, patience=min(options.patience, limit))
             connection.connection.settle()
             return connection, found
         except (ProtocolError, TransportError) as error:
@@ -76,14 +97,15 @@ async def open_connection(
             await connection.close()
             raise
 
-    era = ERAS.get(endpoint.name) if endpoint.remembered and wanted is None else None
+    eras = options.eras if endpoint.remembered else KnownEras()
+    era = eras.get(endpoint.name) if wanted is None else None
     if era is not None and era != "stateless":
         try:
             if era == "older transport" and endpoint.open_older is not None:
                 return await attempt(endpoint.open_older, greet=True)
             return await attempt(endpoint.open, greet=True)
         except (PeerError, HTTPStatusError):
-            del ERAS[endpoint.name]  # the server has changed
+            eras.pop(endpoint.name, None)  # the server has changed
     try:
         connection, found = await attempt(endpoint.open, greet=False)
     except (HTTPStatusError, PeerError) as error:
@@ -97,7 +119,7 @@ async def open_connection(
             if isinstance(error, PeerError):
                 raise error from None
             raise HTTPStatusError(error.status, f"{error}. Is it the URL of an MCP server?") from None
-        remember(endpoint, "older transport")
+        eras.remember(endpoint.name, "older transport")
         return connection, found
     except TransportError as error:
         if wanted is not None or not error.delivered or isinstance(error, RequestTimeout):
@@ -107,7 +129,7 @@ async def open_connection(
             connection, found = await attempt(endpoint.open, greet=True)
         except MCPError:
             raise error from None
-    remember(endpoint, "stateless" if found.revision.stateless else "handshake")
+    eras.remember(endpoint.name, "stateless" if found.revision.stateless else "handshake")
     return connection, found
 
 
@@ -125,11 +147,3 @@ def explained(endpoint: ClientEndpoint, error: MCPError, connection: ClientConne
     if line is not None:
         text = f'{text.removesuffix(".")}. It sent a line that is no message of MCP: "{line}".'
     return type(error)(f"{text}{follows}{errors}", delivered=error.delivered)
-
-
-def remember(endpoint: ClientEndpoint, era: Era) -> None:
-    if endpoint.remembered:
-        ERAS.pop(endpoint.name, None)
-        ERAS[endpoint.name] = era
-        if len(ERAS) > MAX_ERAS:
-            del ERAS[next(iter(ERAS))]

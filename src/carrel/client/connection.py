@@ -15,8 +15,8 @@ from msgspec import UNSET
 
 from carrel.client.causes import Causes
 from carrel.client.handlers import ClientCall, Progress
+from carrel.client.incoming_requests import IncomingRequests, Responder
 from carrel.client.pending_request import NEVER, Subscriber, Waiter
-from carrel.client.questions import Answerer, Questions
 from carrel.client.throttle import Throttle
 from carrel.errors import (
     InvalidMessage,
@@ -31,15 +31,15 @@ from carrel.printable import printable
 from carrel.protocol.client import (
     Batch,
     Connection,
-    ErrorResponse,
     Event,
+    FailedRequest,
     Ignored,
+    IncomingRequest,
     Notification,
     OutgoingMessage,
-    Question,
     Response,
 )
-from carrel.protocol.methods import NotificationType, Request
+from carrel.protocol.methods import NotificationType, OutgoingRequest
 from carrel.protocol.results import guess_id
 from carrel.protocol.revision import Revision
 from carrel.transports.client.transport import Transport
@@ -69,7 +69,7 @@ HEAD = 1024
 CLEANUP = 1.0
 
 
-class Owner(Answerer, Protocol):
+class Owner(Responder, Protocol):
     """Interface of the client that a connection calls."""
 
     def take_log(
@@ -105,7 +105,7 @@ class ClientConnection:
         """The last data that was not a message, truncated; None without such data."""
         self.owner = owner
         self._loop = asyncio.get_running_loop()
-        self._questions = Questions(self)
+        self._incoming = IncomingRequests(self)
         self._tasks: set[asyncio.Task[Any]] = set()
         self.causes = Causes(connection, streams=transport.streams)
         """Finds the calls that caused the server's messages."""
@@ -127,7 +127,7 @@ class ClientConnection:
             each.owner.fail(TransportError("the client was closed"))
             self._give_up(id, "the client is being closed")
         self._end(TransportError("the client was closed"))
-        tasks = {*self._questions.tasks.values(), *self._tasks}
+        tasks = {*self._incoming.tasks.values(), *self._tasks}
         for task in tasks:
             task.cancel()
         try:
@@ -140,7 +140,7 @@ class ClientConnection:
 
     def call(
         self,
-        request: Request[P, R],
+        request: OutgoingRequest[P, R],
         params: P,
         *,
         timeout: float | None,
@@ -216,13 +216,13 @@ class ClientConnection:
         finally:
             room.cancel()
 
-    def announce(self, notification: NotificationType, params: Any = UNSET) -> None:
+    def notify(self, notification: NotificationType, params: Any = UNSET) -> None:
         """Send a notification.
 
         Raises:
             MethodNotFound: the revision has no such notification.
         """
-        self._send(self.connection.announce(notification, params))
+        self._send(self.connection.notify(notification, params))
 
     def _send(self, message: OutgoingMessage) -> None:
         if self.error is None:
@@ -246,7 +246,7 @@ class ClientConnection:
         """Fail requests past their deadline, and set the timer to the earliest remaining deadline."""
         self._alarm, self._alarm_time = None, NEVER
         now, earliest = self._loop.time(), NEVER
-        held = self.transport.held or bool(self._questions.tasks)  # a login or a server request is in progress
+        held = self.transport.held or bool(self._incoming.tasks)  # a login or a server request is in progress
         for waiting in self.connection.waiting.values():
             waiter = waiting.owner
             if waiter.deadline > now:
@@ -276,7 +276,7 @@ class ClientConnection:
                 self.causes.note(event)
             return None
         self._take(event, about)
-        if type(event) is ErrorResponse:
+        if type(event) is FailedRequest:
             return None
         if type(event) is Ignored and event.malformed:
             self.malformed = printable(bytes(data[:SHOWN]).decode(errors="replace").strip())
@@ -338,18 +338,18 @@ class ClientConnection:
             each.owner.fail(error)
 
     def _take(self, event: Event[Waiter], about: Id | None) -> None:
-        if type(event) is Response or type(event) is ErrorResponse:
+        if type(event) is Response or type(event) is FailedRequest:
             event.deliver()
             if type(event) is Response:
                 self.causes.note(event)
         elif type(event) is Notification:
             self._take_notice(event, about)
-        elif type(event) is Question:
-            self._questions.take(event, *(() if event.operation == "ping" else self.causes.of(about, event.params)))
+        elif type(event) is IncomingRequest:
+            self._incoming.take(event, *(() if event.operation == "ping" else self.causes.of(about, event.params)))
         elif type(event) is Ignored:
             log.debug("ignored: %s", event.reason)
             if event.reply is not None:
-                self._questions.send(OutgoingMessage(event.reply, revision=self.connection.revision))
+                self._incoming.send(OutgoingMessage(event.reply, revision=self.connection.revision))
         elif type(event) is Batch:
             for each in event.events:
                 self._take(each, about)
@@ -391,7 +391,7 @@ class ClientConnection:
 
     def _take_cancellation(self, id: Id) -> None:
         """Handle ``notifications/cancelled``: cancel the server's request, or end a subscription."""
-        if self._questions.cancel(id):
+        if self._incoming.cancel(id):
             return
         waiting = self.connection.waiting.get(id)
         if waiting is not None and waiting.owner.subscriber is not None:

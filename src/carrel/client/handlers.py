@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from carrel.protocol.methods import Request
+from carrel.protocol.methods import OutgoingRequest
 from carrel.wire.base import ClientCapabilities, Id, LoggingLevel, Params, Result
 from carrel.wire.client_features import (
     CreateMessageResult,
@@ -38,7 +38,6 @@ __all__ = [
     "Handlers",
     "HeaderSource",
     "Origin",
-    "Page",
     "PageHandler",
     "Progress",
     "Roots",
@@ -47,6 +46,7 @@ __all__ = [
     "SampleHandler",
     "Sampling",
     "ServerRequest",
+    "URLElicitation",
     "ascii_host",
 ]
 
@@ -76,7 +76,7 @@ class ClientCall(msgspec.Struct, Generic[R], eq=False):
     result, None for the method's default.
     """
 
-    request: Request[Any, R]
+    request: OutgoingRequest[Any, R]
     params: Params
     timeout: float | None = None
     """Seconds until the request times out; None for the timeout of the client, ``math.inf`` for no limit."""
@@ -166,7 +166,7 @@ class Form(ServerRequest, frozen=True):
         return {name: field["default"] for name, field in self.fields.items() if "default" in field}
 
 
-class Page(ServerRequest, frozen=True):
+class URLElicitation(ServerRequest, frozen=True):
     """URL-mode elicitation: a page that a server asks the user to visit.
 
     Show the whole ``url`` and let the user decide; never open it without consent, and never fetch it.
@@ -237,7 +237,7 @@ LogHandler: TypeAlias = Callable[[LogMessage], object]
 #: Handler of form elicitation: returns the content, None to decline, or a whole result.
 FormHandler: TypeAlias = Callable[[Form], Awaitable[Mapping[str, Any] | ElicitResult | None]]
 #: Handler of URL elicitation: returns whether the user agreed to visit the page, or a whole result.
-PageHandler: TypeAlias = Callable[[Page], Awaitable[bool | ElicitResult]]
+PageHandler: TypeAlias = Callable[[URLElicitation], Awaitable[bool | ElicitResult]]
 #: Handler of sampling: returns a whole result, or only the text of the model's answer.
 SampleHandler: TypeAlias = Callable[[Sampling], Awaitable[CreateMessageResult | str]]
 Roots: TypeAlias = Iterable[str | os.PathLike[str] | Root]

@@ -19,7 +19,7 @@ from carrel.errors import InvalidMessage, InvalidParams, MethodNotFound, PeerErr
 from carrel.printable import printable
 from carrel.protocol import unknown
 from carrel.protocol.encoding import encode
-from carrel.protocol.revisions import QUESTIONS
+from carrel.protocol.revisions import SERVER_REQUESTS
 from carrel.wire.base import Params, prepared
 from carrel.wire.client_features import ElicitParams, InputRequest, InputRequiredResult
 
@@ -86,7 +86,7 @@ async def answer_one(key: str, request: InputRequest, handlers: ClientHandlers, 
     Raises:
         ProtocolError: the input request is invalid, or there is no handler for it.
     """
-    row = QUESTIONS.get(request.method)
+    row = SERVER_REQUESTS.get(request.method)
     if row is None:
         raise ProtocolError(f"The server asks {printable(request.method, 100)}, which is not known here")
     try:
@@ -96,7 +96,7 @@ async def answer_one(key: str, request: InputRequest, handlers: ClientHandlers, 
             params = unknown.kept(params, given)
         return await handlers.answer(row.operation, params, msgspec.structs.replace(origin, key=key))
     except msgspec.ValidationError as error:
-        raise InvalidMessage(f"The server's question {printable(request.method)} is wrong: {error}") from None
+        raise InvalidMessage(f"The server's input request {printable(request.method)} is wrong: {error}") from None
     except (MethodNotFound, InvalidParams) as error:
         raise ProtocolError(f"The server asks {request.method}, which this client did not offer: {error}") from None
 

@@ -25,7 +25,7 @@ from carrel.errors import (
     ProtocolError,
     RequestTimeout,
 )
-from carrel.protocol.methods import DISCOVER, INITIALIZED, Request
+from carrel.protocol.methods import DISCOVER, INITIALIZED, OutgoingRequest
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
 from carrel.wire.base import Implementation, Params, prepared
@@ -50,11 +50,11 @@ class ServerFacts(msgspec.Struct, frozen=True):
     instructions: str | None
 
     @property
-    def missing(self) -> frozenset[Request[Any, Any]]:
+    def missing(self) -> frozenset[OutgoingRequest[Any, Any]]:
         """The requests whose capability the server has not declared."""
         return frozenset(row for row in REQUESTS.values() if not self.offers(row))
 
-    def offers(self, request: Request[Any, Any]) -> bool:
+    def offers(self, request: OutgoingRequest[Any, Any]) -> bool:
         """Return whether the server has declared the capability that a request requires."""
         need = request.capability
         if need is None or getattr(self.capabilities, need) is not None:
@@ -62,7 +62,7 @@ class ServerFacts(msgspec.Struct, frozen=True):
         # The oldest revision had completion without a capability for it.
         return need == "completions" and self.revision.project(COMPLETING).completions is None
 
-    def announces(self, kind: str) -> bool:
+    def reports_changes(self, kind: str) -> bool:
         """Return whether the server declares ``listChanged`` for a list: "resources", "tools" or "prompts"."""
         offered = getattr(self.capabilities, kind)
         return offered is not None and offered.list_changed is True
@@ -176,6 +176,6 @@ async def shake_hands(
     if agreed is None or agreed.stateless or (insist and agreed is not revision):
         raise unspoken([result.protocol_version[:100]], revision if insist else None)
     connection.speak(agreed)
-    link.announce(INITIALIZED)
+    link.notify(INITIALIZED)
     link.transport.settle(agreed)
     return ServerFacts(agreed, result.server_info, result.capabilities, result.instructions)

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from carrel.client.handlers import ClientCall
-from carrel.client.session import Session
+from carrel.client.session import ClientSession
 from carrel.errors import InvalidMessage
 from carrel.protocol.client import Notification
-from carrel.protocol.methods import Request
+from carrel.protocol.methods import OutgoingRequest
 from carrel.wire.base import CacheableResult, Params, Result
 
 if TYPE_CHECKING:
     from carrel.client.cache import Cache
 
-__all__ = ["Listing", "Results"]
+__all__ = ["PagedList", "Results"]
 
 R = TypeVar("R", bound=Result)
 T = TypeVar("T")
@@ -33,7 +33,7 @@ MAX_ENTRIES = 1_000_000
 MAX_LIST_BYTES = 512 * 1024 * 1024
 
 
-class Listing(Generic[T]):
+class PagedList(Generic[T]):
     """List of a server. Nothing is requested before it is awaited or iterated over.
 
     resources = await client.list_resources()               # all of them
@@ -63,12 +63,12 @@ class Listing(Generic[T]):
 class Results:
     """Results of one session's server, with an optional response ``cache``. Observes the session."""
 
-    def __init__(self, session: Session, cache: Cache | None) -> None:
+    def __init__(self, session: ClientSession, cache: Cache | None) -> None:
         self.cache = cache
         self._session = session
         session.observers.append(self)
 
-    async def pages(self, request: Request[P, R], params: P) -> AsyncIterator[R]:
+    async def pages(self, request: OutgoingRequest[P, R], params: P) -> AsyncIterator[R]:
         """Iterate over the pages of a list; no pages if the server lacks the capability.
 
         Raises:

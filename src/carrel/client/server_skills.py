@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, TypeVar
 
 from carrel.client.handlers import ClientCall
-from carrel.client.results import Listing, Results
-from carrel.client.session import Session
-from carrel.client.skills import Skill, get_skill, list_directory, list_skills
-from carrel.protocol.methods import Request
+from carrel.client.results import PagedList, Results
+from carrel.client.session import ClientSession
+from carrel.client.skills import SkillSnapshot, get_skill, list_directory, list_skills
+from carrel.protocol.methods import OutgoingRequest
 from carrel.wire.base import Params, Result
 from carrel.wire.resources import Resource
 
@@ -25,11 +25,11 @@ P = TypeVar("P", bound=Params)
 class ServerSkills:
     """Skills of one server. Implements ``carrel.client.skills.SkillServer``."""
 
-    def __init__(self, session: Session, results: Results) -> None:
+    def __init__(self, session: ClientSession, results: Results) -> None:
         self._session = session
         self._results = results
 
-    def list_skills(self) -> Listing[Skill]:
+    def list_skills(self) -> PagedList[SkillSnapshot]:
         """List the skills that the server lists, without reading their files.
 
         Raises:
@@ -37,7 +37,7 @@ class ServerSkills:
         """
         return list_skills(self)
 
-    async def get_skill(self, uri: str) -> Skill:
+    async def get_skill(self, uri: str) -> SkillSnapshot:
         """Return the skill whose SKILL.md has this URI. Its files are read on demand and verified.
 
         Raises:
@@ -46,7 +46,7 @@ class ServerSkills:
         """
         return await get_skill(self, uri)
 
-    def list_directory(self, uri: str) -> Listing[Resource]:
+    def list_directory(self, uri: str) -> PagedList[Resource]:
         """List the direct children of a directory. See ``Client.list_directory``."""
         return list_directory(self, uri)
 
@@ -66,6 +66,6 @@ class ServerSkills:
         """Send a request to the server, bypassing the cache, and return its result."""
         return await self._session.request(call)
 
-    def pages(self, request: Request[P, R], params: P) -> AsyncIterator[R]:
+    def pages(self, request: OutgoingRequest[P, R], params: P) -> AsyncIterator[R]:
         """Iterate over the pages of a list, possibly from the cache."""
         return self._results.pages(request, params)

@@ -11,9 +11,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-import msgspec
-
-from carrel.client.connect import open_connection
+from carrel.client.connect import ConnectOptions, open_connection
 from carrel.client.connection import ClientConnection
 from carrel.client.endpoints import ClientEndpoint
 from carrel.client.extensions import ClientExtension
@@ -36,8 +34,8 @@ from carrel.errors import (
 )
 from carrel.log import Log
 from carrel.printable import printable
-from carrel.protocol.client import Connection, Notification, Question
-from carrel.protocol.methods import SET_LEVEL, Request
+from carrel.protocol.client import Connection, IncomingRequest, Notification
+from carrel.protocol.methods import SET_LEVEL, OutgoingRequest
 from carrel.protocol.revision import Revision
 from carrel.wire.base import ClientCapabilities, Implementation, LoggingLevel, Result
 from carrel.wire.client_features import InputRequest, InputRequiredResult
@@ -47,7 +45,7 @@ from carrel.wire.utilities import LoggingMessageParams, SetLevelParams
 if TYPE_CHECKING:
     from carrel.client.answers import ClientHandlers
 
-__all__ = ["LogReceiver", "Session", "SessionObserver", "SessionOptions", "Watcher"]
+__all__ = ["ClientSession", "LogReceiver", "SessionObserver", "SessionOptions", "Watcher"]
 
 logger = Log("carrel.client")
 
@@ -82,7 +80,7 @@ class Watcher(Protocol):
         """Stop listening."""
 
 
-class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
+class SessionOptions(ConnectOptions, frozen=True, kw_only=True):
     """Options of a session; see ``Client``."""
 
     info: Implementation
@@ -90,15 +88,12 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     extensions: Sequence[ClientExtension] = ()
     settings: Mapping[str, Mapping[str, Any]] = {}
     """Settings of further extensions to declare, by identifier."""
-    revision: Revision | None = None
-    timeout: float | None = 60.0
-    patience: float = 5.0
     retries: Retries = Retries()
     log: LogReceiver | None = None
     log_level: LoggingLevel | None = None
 
 
-class Session:
+class ClientSession:
     """Session with one server, over one connection after another.
 
     ``observers`` are notified of connections and notifications, ``watches`` only of change notifications.
@@ -118,7 +113,7 @@ class Session:
         self._answers: ClientHandlers | None = None
         self._log_level = options.log_level
         self._facts: ServerFacts | None = None
-        self._missing: frozenset[Request[Any, Any]] = frozenset()
+        self._missing: frozenset[OutgoingRequest[Any, Any]] = frozenset()
         self._open = False
         self._connecting = asyncio.Lock()
         self._lost: dict[ClientConnection, asyncio.Event] = {}
@@ -195,9 +190,7 @@ class Session:
             self.endpoint,
             self._new_connection,
             self,
-            options.revision,
-            timeout=self.timeout,
-            patience=options.patience,
+            options,
         )
         self.connection = connection
         self._missing = self._facts.missing
@@ -289,7 +282,7 @@ class Session:
         shown = printable(self.endpoint.shown)
         return shown if server is None else f"{printable(server.name, 100)} ({shown})"
 
-    def knows(self, request: Request[Any, Any]) -> bool:
+    def knows(self, request: OutgoingRequest[Any, Any]) -> bool:
         """Return whether the negotiated revision, or an extension, has a request."""
         return self.connection is not None and self.connection.connection.knows(request)
 
@@ -440,12 +433,14 @@ class Session:
             return None
         return done if inspect.isawaitable(done) else None
 
-    async def answer(self, question: Question, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]) -> Any:
+    async def answer(
+        self, request: IncomingRequest, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]
+    ) -> Any:
         """Return the result of a server request (elicitation, sampling, roots).
 
         ``call`` is the call that caused the request, or None if unknown; ``calls`` are the possible calls.
         """
-        return await self.handlers.answer(question.operation, question.params, Origin(self._display_name, call, calls))
+        return await self.handlers.answer(request.operation, request.params, Origin(self._display_name, call, calls))
 
     def _origin(self, call: ClientCall[Any]) -> Origin:
         return Origin(self._display_name, call, (call,))

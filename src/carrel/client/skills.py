@@ -17,7 +17,7 @@ import msgspec
 
 from carrel.client.handlers import ClientCall
 from carrel.client.not_found import is_not_found
-from carrel.client.results import Listing
+from carrel.client.results import PagedList
 from carrel.errors import (
     INVALID_PARAMS,
     ConfigError,
@@ -39,7 +39,7 @@ from carrel.protocol.extensions.skills import (
     SKILL_FILE,
     SKILLS,
 )
-from carrel.protocol.methods import READ_RESOURCE, Request
+from carrel.protocol.methods import READ_RESOURCE, OutgoingRequest
 from carrel.uri.parse import UriError, encode_path, normalize, parse, percent_decode
 from carrel.wire.base import PageParams, Params, Result
 from carrel.wire.resources import (
@@ -55,7 +55,7 @@ from carrel.wire.skills import (
 )
 from carrel.wire.skills import Skill as SkillEntry
 
-__all__ = ["Skill", "SkillServer", "get_skill", "list_directory", "list_skills"]
+__all__ = ["SkillServer", "SkillSnapshot", "get_skill", "list_directory", "list_skills"]
 
 R = TypeVar("R", bound=Result)
 P = TypeVar("P", bound=Params)
@@ -77,26 +77,26 @@ class SkillServer(Protocol):
     async def request(self, call: ClientCall[R]) -> R:
         """Send a request to the server, bypassing the cache, and return its result."""
 
-    def pages(self, request: Request[P, R], params: P) -> AsyncIterator[R]:
+    def pages(self, request: OutgoingRequest[P, R], params: P) -> AsyncIterator[R]:
         """Iterate over the pages of a list, possibly from the cache."""
 
 
-def list_skills(server: SkillServer) -> Listing[Skill]:
+def list_skills(server: SkillServer) -> PagedList[SkillSnapshot]:
     """List the skills that a server lists, which may be fewer than it has, without reading their files.
 
     Raises:
         MethodNotFound: the server does not support skills.
     """
 
-    async def pages() -> AsyncIterator[list[Skill]]:
+    async def pages() -> AsyncIterator[list[SkillSnapshot]]:
         await _require(server)
         async for page in server.pages(LIST_SKILLS, PageParams()):
-            yield [Skill(server, entry) for entry in page.skills]
+            yield [SkillSnapshot(server, entry) for entry in page.skills]
 
-    return Listing(pages)
+    return PagedList(pages)
 
 
-async def get_skill(server: SkillServer, uri: str) -> Skill:
+async def get_skill(server: SkillServer, uri: str) -> SkillSnapshot:
     """Return the current skill whose SKILL.md has this URI, whether or not it is listed, without reading its files.
 
     Raises:
@@ -113,10 +113,10 @@ async def get_skill(server: SkillServer, uri: str) -> Skill:
         raise
     if not is_same(entry.uri, uri):
         raise ResourceMismatch(uri, f"The server answered with {entry.uri[:1000]}", "entry")
-    return Skill(server, entry)
+    return SkillSnapshot(server, entry)
 
 
-def list_directory(server: SkillServer, uri: str) -> Listing[Resource]:
+def list_directory(server: SkillServer, uri: str) -> PagedList[Resource]:
     """List the direct children of a directory of a server, in a skill or not.
 
     Raises:
@@ -130,7 +130,7 @@ def list_directory(server: SkillServer, uri: str) -> Listing[Resource]:
         async for page in server.pages(READ_DIRECTORY, ReadDirectoryParams(uri=uri)):
             yield page.resources
 
-    return Listing(pages)
+    return PagedList(pages)
 
 
 async def _require(server: SkillServer) -> Mapping[str, Any]:
@@ -145,7 +145,7 @@ async def _require(server: SkillServer) -> Mapping[str, Any]:
     return settings
 
 
-class Skill:
+class SkillSnapshot:
     """Snapshot of a skill, as the server described it when it was listed.
 
     Keep this object for as long as a model acts on the skill: only the files that it lists can be read. When the skill
@@ -380,7 +380,7 @@ class Skill:
             raise
         return [resource for resource in found if len(path_of(resource.uri, uri)) == 1]
 
-    async def refresh(self) -> Skill:
+    async def refresh(self) -> SkillSnapshot:
         """Return the current version of the skill. If its ``fingerprint`` differs, it needs a new approval.
 
         Raises:

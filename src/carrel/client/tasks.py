@@ -19,14 +19,14 @@ from msgspec import UNSET, Raw
 from carrel.client.handlers import ClientCall, Handlers
 from carrel.client.options import CallOptions
 from carrel.client.requests import Requests
-from carrel.client.results import Listing, Results
+from carrel.client.results import PagedList, Results
 from carrel.client.tool_calls import ToolCalls
 from carrel.errors import InvalidMessage, MCPError, PeerError, TaskCancelled
 from carrel.printable import printable
 from carrel.protocol.client import Notification
 from carrel.protocol.encoding import encode
 from carrel.protocol.extensions.tasks import CANCEL_TASK, GET_TASK, UPDATE_TASK
-from carrel.protocol.methods import CALL_TOOL, FETCH_TASK_RESULT, LIST_TASKS, LISTEN, Request
+from carrel.protocol.methods import CALL_TOOL, FETCH_TASK_RESULT, LIST_TASKS, LISTEN, OutgoingRequest
 from carrel.wire.base import prepared
 from carrel.wire.client_features import InputRequest
 from carrel.wire.jsonrpc import ErrorObject
@@ -52,7 +52,7 @@ INTERVAL = 1.0
 SHORTEST, LONGEST = 0.05, 60.0
 TERMINAL = frozenset(("completed", "failed", "cancelled"))
 #: Maximum number of input requests per task, and maximum number of tasks whose input responses are remembered.
-MAX_QUESTIONS = 1000
+MAX_INPUT_REQUESTS = 1000
 MAX_TASKS = 10_000
 
 
@@ -66,7 +66,7 @@ class TaskAnswers:
         self.lock = asyncio.Lock()
         self.unsent: dict[str, Any] = {}
         """Input responses that the server has not acknowledged yet."""
-        self._questions: dict[str, bytes] = {}
+        self._requests: dict[str, bytes] = {}
 
     def new(self, requests: Mapping[str, InputRequest]) -> dict[str, InputRequest]:
         """Return the input requests that have not been answered yet.
@@ -76,24 +76,24 @@ class TaskAnswers:
         """
         found: dict[str, InputRequest] = {}
         for key, request in requests.items():
-            known = self._questions.get(key)
+            known = self._requests.get(key)
             if known is None:
                 found[key] = request
             elif known != digest_of(request):
-                raise InvalidMessage(f"The server uses the key {printable(key, 100)} of a task for another question")
-        if len(self._questions) + len(found) > MAX_QUESTIONS:
-            raise InvalidMessage(f"The server asks more than {MAX_QUESTIONS} questions for one task")
+                raise InvalidMessage(f"The server uses the key {printable(key, 100)} of a task for another request")
+        if len(self._requests) + len(found) > MAX_INPUT_REQUESTS:
+            raise InvalidMessage(f"The server asks more than {MAX_INPUT_REQUESTS} requests for one task")
         return found
 
     def add(self, key: str, request: InputRequest, answer: Any) -> None:
         """Store an input response until it is acknowledged, and the digest of its request for longer."""
-        self._questions[key] = digest_of(request)
+        self._requests[key] = digest_of(request)
         self.unsent[key] = answer
 
     def refused(self) -> None:
         """Drop the responses that the server rejected, so that their requests can be answered again."""
         for key in self.unsent:
-            del self._questions[key]
+            del self._requests[key]
         self.unsent.clear()
 
 
@@ -162,13 +162,13 @@ class Tasks:
         call: ClientCall[Any] = ClientCall(GET_TASK, TaskParams(task_id=id), handlers=handlers, user_data=user_data)
         return ToolTask(self, await self._session.request(call), call)
 
-    def list_tasks(self) -> Listing[ToolTask]:
+    def list_tasks(self) -> PagedList[ToolTask]:
         """List this client's tasks on the server (2025-11-25).
 
         Raises:
             MethodNotFound: the server's revision has no ``tasks/list``.
         """
-        return Listing(self._pages)
+        return PagedList(self._pages)
 
     async def _pages(self) -> AsyncIterator[list[ToolTask]]:
         async for page in self._results.pages(LIST_TASKS, ListTasksParams()):
@@ -274,7 +274,7 @@ class ToolTask:
             if (status, self.message) != before:
                 yield status
 
-    def _about(self, request: Request[Any, Any], id: str, timeout: float | None = None) -> ClientCall[Any]:
+    def _about(self, request: OutgoingRequest[Any, Any], id: str, timeout: float | None = None) -> ClientCall[Any]:
         """Return a request about the task, with the handlers and the user data of its call."""
         call = self._call
         params = TaskParams(task_id=id)

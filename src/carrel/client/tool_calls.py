@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from carrel.client.handlers import ClientCall, HeaderSource
 from carrel.client.results import Results
-from carrel.client.session import Session
+from carrel.client.session import ClientSession
 from carrel.errors import ConfigError, InvalidMessage, MCPError, MissingCapability, PeerError
 from carrel.log import Log
 from carrel.protocol.client import Notification
@@ -135,7 +135,7 @@ class KnownTools:
 class ToolCalls:
     """Tools of one session's server. Observes the session."""
 
-    def __init__(self, session: Session, results: Results) -> None:
+    def __init__(self, session: ClientSession, results: Results) -> None:
         self.known = KnownTools()
         self._session = session
         self._results = results

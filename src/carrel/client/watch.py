@@ -15,7 +15,7 @@ import msgspec
 
 from carrel.client.connection import ClientConnection
 from carrel.client.retry import Retries
-from carrel.client.session import Session
+from carrel.client.session import ClientSession
 from carrel.errors import (
     AuthorizationError,
     ConfigError,
@@ -30,7 +30,7 @@ from carrel.protocol.client import Notification
 from carrel.protocol.methods import LISTEN, SUBSCRIBE, UNSUBSCRIBE
 from carrel.wire.resources import ListenParams, SubscribeParams, SubscriptionFilter
 
-__all__ = ["Change", "ChangeKind", "Watch"]
+__all__ = ["ChangeKind", "Watch", "WatchEvent"]
 
 ChangeKind: TypeAlias = Literal["resource", "resources", "tools", "prompts", "missed"]
 
@@ -50,7 +50,7 @@ HELD: WeakKeyDictionary[ClientConnection, dict[str, int]] = WeakKeyDictionary()
 LONGEST_PAUSE = 30.0
 
 
-class Change(msgspec.Struct, frozen=True):
+class WatchEvent(msgspec.Struct, frozen=True):
     """Change of a resource or a list.
 
     "resource": the resource at ``uri`` changed (which may be within a watched resource); "resources", "tools",
@@ -62,13 +62,13 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Watch:
-    """Subscription to changes of resources and lists: an async iterator of ``Change``, and an async context manager.
+    """Subscription to changes of resources and lists: an async iterator of ``WatchEvent``, and a context manager.
 
     Changes that were not consumed yet are deduplicated. After a lost connection, the watch reconnects and first yields
     a "missed".
     """
 
-    def __init__(self, session: Session, uris: Sequence[str], lists: Sequence[str]) -> None:
+    def __init__(self, session: ClientSession, uris: Sequence[str], lists: Sequence[str]) -> None:
         check(uris, lists)
         self.session = session
         self.uris = tuple(dict.fromkeys(uris))
@@ -77,7 +77,7 @@ class Watch:
         """URIs and names of lists whose subscription the server rejected."""
         self._inside = tuple(uri.rstrip("/") + "/" for uri in self.uris)
         self._known = frozenset(self.uris)
-        self._changes: dict[Change, None] = {}
+        self._changes: dict[WatchEvent, None] = {}
         self._news = asyncio.Event()
         self._error: BaseException | None = None
         self._ready: asyncio.Future[None] | None = None
@@ -91,10 +91,10 @@ class Watch:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def __aiter__(self) -> AsyncIterator[Change]:
+    def __aiter__(self) -> AsyncIterator[WatchEvent]:
         return self
 
-    async def __anext__(self) -> Change:
+    async def __anext__(self) -> WatchEvent:
         if self._ready is None and not self._changes:
             raise ConfigError("The watch is not open yet: iterate within `async with client.watch(…) as changes:`")
         while not self._changes:
@@ -146,11 +146,11 @@ class Watch:
 
     # Notifications
 
-    def put(self, change: Change) -> None:
+    def put(self, change: WatchEvent) -> None:
         """Queue a change."""
         if change.kind == "missed" or len(self._changes) >= MAX_WAITING:
             self._changes.clear()
-            change = Change("missed")
+            change = WatchEvent("missed")
         self._changes[change] = None
         self._news.set()
 
@@ -159,18 +159,18 @@ class Watch:
         kind = LISTS.get(notice.event)
         if kind is not None:
             if kind in self.lists:
-                self.put(Change(kind))
+                self.put(WatchEvent(kind))
         elif notice.event == "resource_updated":
             uri: str = notice.params.uri
             if uri in self._known or uri.startswith(self._inside):
-                self.put(Change("resource", uri))
+                self.put(WatchEvent("resource", uri))
         elif notice.event == "subscription_acknowledged":
             self._acknowledge(notice.params.notifications)
 
     def miss(self) -> None:
         """Record that notifications may have been missed."""
         if self._ready is not None and self._ready.done():
-            self.put(Change("missed"))
+            self.put(WatchEvent("missed"))
 
     def _acknowledge(self, agreed: SubscriptionFilter) -> None:
         told = set(agreed.resource_subscriptions or ())
@@ -181,7 +181,7 @@ class Watch:
         self.refused = tuple(refused)
         if self._ready is not None:
             if self._ready.done():
-                self.put(Change("missed"))
+                self.put(WatchEvent("missed"))
             else:
                 self._ready.set_result(None)
 
@@ -238,7 +238,7 @@ class Watch:
         offered = self.session.capabilities.resources
         if self.uris and (offered is None or offered.subscribe is not True):
             raise MethodNotFound("The server does not offer subscriptions to resources")
-        refused = [name for name in self.lists if not self.session.server.announces(name)]
+        refused = [name for name in self.lists if not self.session.server.reports_changes(name)]
         uris = iter(self.uris)
 
         async def subscribe() -> None:

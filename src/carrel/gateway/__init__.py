@@ -6,21 +6,21 @@ from carrel.late import late
 
 if TYPE_CHECKING:
     from carrel.gateway.browser_login import IssuerLogin
+    from carrel.gateway.browser_pages import BrowserPages
     from carrel.gateway.gateway import Gateway
     from carrel.gateway.grants import Grants
     from carrel.gateway.isolation import IsolatedProvider
     from carrel.gateway.sessions import SessionLimits
     from carrel.gateway.tool_search import ToolSearch
-    from carrel.gateway.visits import Visits
 
 __all__ = [
+    "BrowserPages",
     "Gateway",
     "Grants",
     "IsolatedProvider",
     "IssuerLogin",
     "SessionLimits",
     "ToolSearch",
-    "Visits",
 ]
 
 #: Modules that are imported when their names are first used.
@@ -31,7 +31,7 @@ MODULES = {
     "carrel.gateway.isolation": ("IsolatedProvider",),
     "carrel.gateway.sessions": ("SessionLimits",),
     "carrel.gateway.tool_search": ("ToolSearch",),
-    "carrel.gateway.visits": ("Visits",),
+    "carrel.gateway.browser_pages": ("BrowserPages",),
 }
 
 if not TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from carrel.errors import AuthorizationError
-from carrel.gateway.visits import digest, failed, one_of
+from carrel.gateway.browser_pages import digest, failed, one_of
 from carrel.log import Log
 from carrel.security.client import MemoryStore, OAuth
 from carrel.security.client.authorization_server import find_server

@@ -122,7 +122,7 @@ class Gateway:
             [*configs],
             files=self._files,
             catalog=self.catalog,
-            face=self._upstream,
+            expose=self._upstream,
             enter_timeout=enter_timeout,
             **options,
         )
@@ -142,8 +142,8 @@ class Gateway:
         self.face: Provider = self.catalog if face is None else face(self.catalog)
         """Provider that clients see: the catalog, or the result of ``face``."""
         self.app.add_provider(self.face)
-        if grants is not None and not callable(grants) and grants.visits is not None:
-            grants.visits.add_routes(self.app)
+        if grants is not None and not callable(grants) and grants.pages is not None:
+            grants.pages.add_routes(self.app)
         if status:
             self._add_status()
 

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from carrel.errors import AuthorizationError, LoginRequired, MissingCapability, URLElicitationRequired
+from carrel.gateway.browser_pages import BrowserPages, PendingAuthorization
 from carrel.gateway.no_grant import FOR_CLIENT
 from carrel.gateway.vault import Vault, VaultKeys
-from carrel.gateway.visits import Visit, Visits
 from carrel.host.relay import RELAY
 from carrel.log import Log
 from carrel.security.client import OAuth
@@ -40,7 +40,7 @@ class Grants:
     """Grants of all principals.
 
     Args:
-        visits: pages for users on the gateway's HTTP server; None for a gateway on stdio, whose single user has a
+        pages: pages for users on the gateway's HTTP server; None for a gateway on stdio, whose single user has a
             browser on this machine.
         store: store for the encrypted grants; by default the same as for clients (keyring, or files).
         keys: keys of 32 bytes; the first key encrypts, every key decrypts. By default the keys in the environment
@@ -51,14 +51,14 @@ class Grants:
 
     def __init__(
         self,
-        visits: Visits | None = None,
+        pages: BrowserPages | None = None,
         *,
         store: TokenStore | None = None,
         keys: Sequence[bytes] = (),
         patience: float = 600.0,
         oauth: Callable[[str], Mapping[str, Any]] | None = None,
     ) -> None:
-        self.visits = visits
+        self.pages = pages
         self._store: TokenStore = UserStore() if store is None else store
         self._keys = VaultKeys(keys, self._store)
         self._patience = patience
@@ -127,17 +127,17 @@ class Grant:
         self.upstream = upstream
         self._url = url
         self._principal = principal
-        self._visits = grants.visits
+        self._pages = grants.pages
         account = "" if principal is None else principal.id
-        if self._visits is None:
+        if self._pages is None:
             options = {"open_url": self._open, **options}
         else:
-            options = {"authorize": self._authorize, "redirect_uri": self._visits.redirect_uri, **options}
+            options = {"authorize": self._authorize, "redirect_uri": self._pages.redirect_uri, **options}
         named = {"client_name": "Carrel gateway", "store": vault, "account": account, "patience": patience}
         self._auth = OAuth(**{**named, **options})
         self._auth.registering = registering
         self._page: str | None = None
-        self._visit: Visit | None = None
+        self._pending: PendingAuthorization | None = None
         self._waiting = asyncio.Event()
         self._refusal: tuple[str, int, Sequence[str], str | None] | None = None
         self._told: list[tuple[RequestContext, str]] = []
@@ -165,7 +165,7 @@ class Grant:
         """Return the authorization headers for one request, or no headers before the user has logged in."""
         return await self._auth.headers(url, method)
 
-    async def refused(
+    async def rejected(
         self,
         url: str,
         status: int,
@@ -182,7 +182,7 @@ class Grant:
             URLElicitationRequired: the user has to log in, after which the client has to retry its request.
         """
         self._refusal = (url, status, challenges, revision)
-        return await self._with_user(self._auth.refused(url, status, challenges, revision, sent=sent, nonce=nonce))
+        return await self._with_user(self._auth.rejected(url, status, challenges, revision, sent=sent, nonce=nonce))
 
     async def close(self) -> None:
         """No-op: all sessions of the principal share this grant. ``shut`` closes it."""
@@ -201,7 +201,7 @@ class Grant:
         """
         url, status, challenges, revision = self._refusal or (self._url, 401, (), None)
         if not await self._auth.headers(url):
-            await self._with_user(self._auth.refused(url, status, challenges, revision))
+            await self._with_user(self._auth.rejected(url, status, challenges, revision))
 
     async def forget(self) -> bool:
         """Revoke and delete the grant, and return whether it existed. Log a warning if it cannot be revoked."""
@@ -238,8 +238,8 @@ class Grant:
         """
         page, relay = self._page, RELAY.get()
         assert page is not None
-        if self._visit is not None:
-            self._visit.extend()
+        if self._pending is not None:
+            self._pending.extend()
         words = f"{self.upstream} needs you to log in, so that it can be used for you."
         if relay is None:
             told = f" Open this page in your browser, then try again: {page}" if FOR_CLIENT.get() else ""
@@ -266,13 +266,13 @@ class Grant:
 
     async def _authorize(self, url: str) -> str:
         """Let the user log in through the gateway's pages, and return the URL to which the browser was redirected."""
-        assert self._visits is not None
-        visit = self._visits.begin(self.upstream, self._principal, url)
-        self._begin(self._visits.start_url(visit), visit)
+        assert self._pages is not None
+        pending = self._pages.begin(self.upstream, self._principal, url)
+        self._begin(self._pages.start_url(pending), pending)
         try:
-            return await visit.wait()
+            return await pending.wait()
         finally:
-            self._end(visit)
+            self._end(pending)
 
     async def _open(self, url: str) -> None:
         """Have the user open the authorization page directly; a local HTTP server waits for the redirect."""
@@ -282,23 +282,23 @@ class Grant:
         finally:
             self._end(None)
 
-    def _begin(self, page: str, visit: Visit | None) -> None:
-        self._page, self._visit = page, visit
+    def _begin(self, page: str, pending: PendingAuthorization | None) -> None:
+        self._page, self._pending = page, pending
         self._waiting.set()
 
-    def _end(self, visit: Visit | None) -> None:
-        self._page = self._visit = None
+    def _end(self, pending: PendingAuthorization | None) -> None:
+        self._page = self._pending = None
         self._waiting.clear()
         work = self._auth.work
         if work is None:
-            self._finish(visit, "The login was given up.")
+            self._finish(pending, "The login was given up.")
         else:
-            work.add_done_callback(lambda task: self._finish(visit, outcome_of(task)))
+            work.add_done_callback(lambda task: self._finish(pending, outcome_of(task)))
 
-    def _finish(self, visit: Visit | None, outcome: str | None) -> None:
+    def _finish(self, pending: PendingAuthorization | None, outcome: str | None) -> None:
         """Notify the browser, and the clients that were asked, that the login has ended."""
-        if visit is not None and self._visits is not None:
-            self._visits.end(visit, outcome)
+        if pending is not None and self._pages is not None:
+            self._pages.end(pending, outcome)
         told, self._told = self._told, []
         for context, id in told:
             context.elicitation_completed(id)

@@ -30,7 +30,7 @@ KEY_SIZE = 32
 KEY_NAME = "carrel gateway key"
 
 
-class Entry(msgspec.Struct):
+class VaultEntry(msgspec.Struct):
     text: str
 
 
@@ -102,7 +102,7 @@ class Vault:
         sealed = await self._store.get(key)
         if sealed is None:
             return None
-        entry = (await self._keys.sealer()).open(purpose, sealed, Entry)
+        entry = (await self._keys.sealer()).open(purpose, sealed, VaultEntry)
         if entry is None:
             log.warning(
                 "a grant that is kept cannot be opened, such as after a change of keys: the user is asked again"
@@ -112,7 +112,7 @@ class Vault:
     async def put(self, name: str, text: str) -> None:
         """Store a text under a name."""
         key, purpose = self._entry(name)
-        await self._store.put(key, (await self._keys.sealer()).seal(purpose, Entry(text)))
+        await self._store.put(key, (await self._keys.sealer()).seal(purpose, VaultEntry(text)))
 
     async def delete(self, name: str) -> None:
         """Delete the text stored under a name, if any."""

@@ -30,7 +30,7 @@ from carrel.protocol.connection import (
     MAX_BATCH,
     OPENING,
     UNREADABLE,
-    ErrorResponse,
+    FailedRequest,
     Ignored,
     Requester,
     Response,
@@ -42,10 +42,10 @@ from carrel.protocol.connection import (
 )
 from carrel.protocol.encoding import RESTORING, encode, encode_error
 from carrel.protocol.extension import Extension
-from carrel.protocol.methods import CANCELLED, GET_TASK, INITIALIZE, PING, NotificationType, Request
-from carrel.protocol.results import LARGE, guess_id, read_answer, read_result, reader
+from carrel.protocol.methods import CANCELLED, GET_TASK, INITIALIZE, PING, NotificationType, OutgoingRequest
+from carrel.protocol.results import LARGE, guess_id, read_response, read_result, reader
 from carrel.protocol.revision import Revision
-from carrel.protocol.revisions import QUESTIONS
+from carrel.protocol.revisions import SERVER_REQUESTS
 from carrel.wire.base import ClientCapabilities, Id, Implementation, Params, Result, Wire
 from carrel.wire.jsonrpc import Message, NotificationMessage, RequestMessage, ResponseMessage
 from carrel.wire.lifecycle import InitializeParams
@@ -53,12 +53,12 @@ from carrel.wire.lifecycle import InitializeParams
 __all__ = [
     "Batch",
     "Connection",
-    "ErrorResponse",
     "Event",
+    "FailedRequest",
     "Ignored",
+    "IncomingRequest",
     "Notification",
     "OutgoingMessage",
-    "Question",
     "Response",
     "Waiting",
 ]
@@ -95,7 +95,7 @@ class OutgoingMessage(msgspec.Struct, gc=False):
     endless: bool = False
 
 
-class Question(msgspec.Struct, gc=False):
+class IncomingRequest(msgspec.Struct, gc=False):
     """A server request: "elicit", "sample", "list_roots" or "ping"."""
 
     id: Id
@@ -117,7 +117,7 @@ class Batch(msgspec.Struct, Generic[W], gc=False):
     events: list[Event[W]]
 
 
-Event: TypeAlias = "Response[W] | ErrorResponse[W] | Question | Notification | Ignored | Batch[W]"
+Event: TypeAlias = "Response[W] | FailedRequest[W] | IncomingRequest | Notification | Ignored | Batch[W]"
 
 
 class Connection(connection.Connection[W]):
@@ -142,7 +142,7 @@ class Connection(connection.Connection[W]):
         self.log_level: str | None = None
         self.keeps: Callable[[Callable[[Raw], Any], Raw], Any] | None = None
         """Decodes a result, or parameters, with the function that is given: to keep what its type does not know."""
-        self._rows: dict[str, Request[Any, Any]] = {}
+        self._rows: dict[str, OutgoingRequest[Any, Any]] = {}
         self._extended: dict[str, Extension] = {}
         self._notices: dict[str, NotificationType] = {}
         self._members: dict[str, Any] = {}
@@ -197,13 +197,13 @@ class Connection(connection.Connection[W]):
 
     # Calls in, bytes out
 
-    def knows(self, request: Request[Any, Any]) -> bool:
+    def knows(self, request: OutgoingRequest[Any, Any]) -> bool:
         """Return whether the revision, or an extension, has the operation of a request."""
         return request.operation in self._rows
 
     def request(
         self,
-        request: Request[P, Any],
+        request: OutgoingRequest[P, Any],
         params: P,
         owner: W = None,  # type: ignore[assignment]  # its response is then an event, and nothing else
         *,
@@ -271,7 +271,7 @@ class Connection(connection.Connection[W]):
         )
         return OutgoingMessage(self.ask(INITIALIZE, params, owner), INITIALIZE.method, self.last_id)
 
-    def announce(self, notification: NotificationType, params: Any = UNSET) -> OutgoingMessage:
+    def notify(self, notification: NotificationType, params: Any = UNSET) -> OutgoingMessage:
         """Encode a notification.
 
         Raises:
@@ -279,7 +279,7 @@ class Connection(connection.Connection[W]):
         """
         revision = self.revision
         method = notification.method
-        if revision is None or method not in revision.announcements:
+        if revision is None or method not in revision.client_notifications:
             name = notification.operation.replace("_", " ")
             raise MethodNotFound(f"There is no notification {name} in what the server speaks")
         return OutgoingMessage(encode(NotificationMessage("2.0", method, params)), method, revision=revision)
@@ -297,29 +297,29 @@ class Connection(connection.Connection[W]):
             return None
         return OutgoingMessage(data, CANCELLED.method, revision=self.revision)
 
-    def answer(self, question: Question, result: Any) -> OutgoingMessage:
+    def answer(self, request: IncomingRequest, result: Any) -> OutgoingMessage:
         """Encode the response to a server request; one that belongs to a task carries the related-task metadata.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
         """
         if self.revision is not None and isinstance(result, msgspec.Struct):
-            meta = getattr(question.params, "meta", None)
+            meta = getattr(request.params, "meta", None)
             if isinstance(meta, dict) and RELATED_TASK in meta:
                 own = getattr(result, "meta", None)
                 related = {**(own or {}), RELATED_TASK: meta[RELATED_TASK]}
                 result = msgspec.structs.replace(result, meta=related)
             result = self.revision.project(result)
-        data = encode(ResponseMessage("2.0", question.id, result))
+        data = encode(ResponseMessage("2.0", request.id, result))
         return OutgoingMessage(RESTORING.restore(data) if RESTORING.mark in data else data, revision=self.revision)
 
-    def refuse(self, question: Question, error: BaseException) -> OutgoingMessage:
+    def reject(self, request: IncomingRequest, error: BaseException) -> OutgoingMessage:
         """Encode the error response to a server request. Exceptions not of Carrel become -32603 without details."""
         if isinstance(error, ProtocolError | PeerError):
             data = UNSET if error.data is None else error.data
-            refusal = encode_error(question.id, error.code, error.message, data)
+            response = encode_error(request.id, error.code, error.message, data)
         else:
-            refusal = encode_error(question.id, INTERNAL_ERROR, "Internal error")
-        return OutgoingMessage(refusal, revision=self.revision)
+            response = encode_error(request.id, INTERNAL_ERROR, "Internal error")
+        return OutgoingMessage(response, revision=self.revision)
 
     # Bytes in, events out
 
@@ -343,7 +343,7 @@ class Connection(connection.Connection[W]):
         params: Raw = Raw(b"{}") if message.params is UNSET else message.params
         if id is UNSET:
             return self._receive_notice(method, params)
-        return self._receive_question(id, method, params)
+        return self._receive_request(id, method, params)
 
     def _receive_large(self, data: bytes | memoryview) -> Response[W] | None:
         """Decode a large response in one pass, by a guess of its id; None if it may be anything else."""
@@ -351,7 +351,7 @@ class Connection(connection.Connection[W]):
         waiting = None if guess is None else self.waiting.get(guess)
         if waiting is None:
             return None
-        answer = read_answer(waiting.result, data)
+        answer = read_response(waiting.result, data)
         if answer is None or self.waiting.get(answer.id if type(answer.id) is int else None) is not waiting:  # type: ignore[arg-type]
             return None
         del self.waiting[answer.id]
@@ -386,7 +386,7 @@ class Connection(connection.Connection[W]):
         subscription = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
         return Notification(row.operation, read, subscription if is_id(subscription) else None)
 
-    def _receive_question(self, id: Any, method: str, params: Raw) -> Event[W]:
+    def _receive_request(self, id: Any, method: str, params: Raw) -> Event[W]:
         """Decode a server request. Stateless revisions have none, and they must not be answered."""
         revision = self.revision
         if not is_id(id):
@@ -394,18 +394,18 @@ class Connection(connection.Connection[W]):
         if revision is not None and revision.stateless:
             return Ignored(f"the request {printable(method, 100)}, which servers of this revision must not send")
         if method == PING.method:
-            return Question(id, PING.operation, None)
-        row = QUESTIONS.get(method)
-        if row is None or revision is None or row not in revision.questions.values():
-            refusal = encode_error(id, METHOD_NOT_FOUND, f"Method not found: {printable(method, 200)}")
-            return Ignored(f"the request {printable(method, 100)}, not known here", refusal)
+            return IncomingRequest(id, PING.operation, None)
+        row = SERVER_REQUESTS.get(method)
+        if row is None or revision is None or row not in revision.server_requests.values():
+            response = encode_error(id, METHOD_NOT_FOUND, f"Method not found: {printable(method, 200)}")
+            return Ignored(f"the request {printable(method, 100)}, not known here", response)
         kind: type[Wire] = row.params
         read: Callable[[Raw], Any] = reader(kind)
         try:
-            return Question(id, row.operation, read(params) if self.keeps is None else self.keeps(read, params))
+            return IncomingRequest(id, row.operation, read(params) if self.keeps is None else self.keeps(read, params))
         except UNREADABLE as error:
-            refusal = encode_error(id, INVALID_PARAMS, f"Invalid params: {printable(error)}")
-            return Ignored(f"the request {method} is wrong: {printable(error)}", refusal)
+            response = encode_error(id, INVALID_PARAMS, f"Invalid params: {printable(error)}")
+            return Ignored(f"the request {method} is wrong: {printable(error)}", response)
 
     def _receive_batch(self, data: bytes | memoryview) -> Event[W]:
         try:

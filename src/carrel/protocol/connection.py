@@ -22,7 +22,7 @@ from msgspec import UNSET, Raw, UnsetType
 from carrel.errors import InvalidMessage, PeerError, ProtocolError
 from carrel.printable import printable
 from carrel.protocol.encoding import RESTORING, encode
-from carrel.protocol.methods import CANCELLED, DISCOVER, INITIALIZE, Request
+from carrel.protocol.methods import CANCELLED, DISCOVER, INITIALIZE, OutgoingRequest
 from carrel.protocol.revision import Revision
 from carrel.wire.base import ClientCapabilities, Id, Implementation, Wire
 from carrel.wire.jsonrpc import ErrorObject, Message, NotificationMessage, RequestMessage
@@ -36,7 +36,7 @@ __all__ = [
         "TRANSITIONS",
         "UNREADABLE",
         "Connection",
-        "ErrorResponse",
+        "FailedRequest",
         "Ignored",
         "Peer",
         "Requester",
@@ -85,7 +85,7 @@ class Step(Enum):
     """The client proposes a revision: with ``initialize`` or, to find out whether it is spoken, ``server/discover``."""
     AGREE = "agree"
     """The server has accepted the proposal, or made one that the client accepts."""
-    REFUSE = "refuse"
+    REJECT = "reject"
     """The proposal was answered with an error. A server may refuse a session that it cannot keep after all."""
     CLOSE = "close"
 
@@ -96,10 +96,10 @@ TRANSITIONS: Mapping[State, Mapping[Step, State]] = {
     State.NEGOTIATING: {
         Step.PROPOSE: State.NEGOTIATING,
         Step.AGREE: State.OPEN,
-        Step.REFUSE: State.NEW,
+        Step.REJECT: State.NEW,
         Step.CLOSE: State.CLOSED,
     },
-    State.OPEN: {Step.REFUSE: State.NEW, Step.CLOSE: State.CLOSED},
+    State.OPEN: {Step.REJECT: State.NEW, Step.CLOSE: State.CLOSED},
     State.CLOSED: {Step.CLOSE: State.CLOSED},
 }
 
@@ -142,7 +142,7 @@ W = TypeVar("W", bound=Requester)
 class Waiting(msgspec.Struct, Generic[W], gc=False):
     """Pending request, the type of its result, and its sender."""
 
-    request: Request[Any, Any]
+    request: OutgoingRequest[Any, Any]
     result: type[Wire]
     owner: W
 
@@ -159,7 +159,7 @@ class Response(msgspec.Struct, Generic[W], gc=False):
         self.waiting.owner.resolve(self.result)
 
 
-class ErrorResponse(msgspec.Struct, Generic[W], gc=False):
+class FailedRequest(msgspec.Struct, Generic[W], gc=False):
     """An error response to a request, or a result that cannot be decoded."""
 
     waiting: Waiting[W]
@@ -184,7 +184,7 @@ class Ignored(msgspec.Struct, gc=False):
     malformed: bool = False
 
 
-Answered: TypeAlias = Response[W] | ErrorResponse[W] | Ignored
+Answered: TypeAlias = Response[W] | FailedRequest[W] | Ignored
 
 
 class Connection(Generic[W]):
@@ -231,7 +231,7 @@ class Connection(Generic[W]):
 
     # Requests to the peer
 
-    def ask(self, request: Request[Any, Any], params: Any, owner: W, result: type[Wire] | None = None) -> bytes:
+    def ask(self, request: OutgoingRequest[Any, Any], params: Any, owner: W, result: type[Wire] | None = None) -> bytes:
         """Encode a request with the next id, which is then ``last_id``, and register it as pending."""
         self.last_id = id = self.last_id + 1
         data = encode(RequestMessage("2.0", id, request.method, params))
@@ -260,10 +260,10 @@ class Connection(Generic[W]):
             return Ignored(f"a response to {known}, which is not pending{told}", response=message)
         if message.error is not UNSET:
             if self.state is State.NEGOTIATING and waiting.request in OPENING:
-                self.step(Step.REFUSE)
-            return ErrorResponse(waiting, id, read_error(message.error))
+                self.step(Step.REJECT)
+            return FailedRequest(waiting, id, read_error(message.error))
         if message.result is UNSET:
-            return ErrorResponse(
+            return FailedRequest(
                 waiting,
                 id,
                 InvalidMessage(f"The response to {waiting.request.method} has neither a result nor an error"),
@@ -271,7 +271,7 @@ class Connection(Generic[W]):
         try:
             return Response(waiting, id, self.read(waiting, message.result))
         except ProtocolError as error:
-            return ErrorResponse(waiting, id, error)
+            return FailedRequest(waiting, id, error)
 
     def read(self, waiting: Waiting[W], raw: Raw) -> Any:
         """Decode the result of a request, as plain values.

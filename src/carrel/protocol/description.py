@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from carrel.errors import ConfigError
+from carrel.protocol.members import Duplicates
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import LATEST, REVISIONS
 from carrel.wire.base import Implementation
@@ -35,6 +36,8 @@ class Description(msgspec.Struct):
     """The server's identity in the ``_meta`` of results."""
     extended: dict[str, Extension] = {}
     """Extensions of the server, by the methods that they add."""
+    duplicates: Duplicates = msgspec.field(default_factory=Duplicates)
+    """Check of the messages of all clients for duplicate members."""
 
     def __post_init__(self) -> None:
         self.identity = {"io.modelcontextprotocol/serverInfo": self.info}

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from carrel.protocol.revision import Revision
 from carrel.wire.base import Id
-from carrel.wire.jsonrpc import ErrorObject, ErrorResponse, NotificationMessage
+from carrel.wire.jsonrpc import ErrorMessage, ErrorObject, NotificationMessage
 
 if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
@@ -54,4 +54,4 @@ def encode_event(revision: Revision, event: str, params: Any = UNSET, extension:
 
 def encode_error(id: Id | UnsetType | None, code: int, message: str, data: Any = UNSET) -> bytes:
     """Encode an error response. ``id`` is None (null) or UNSET (omitted) if the request's id could not be read."""
-    return encode(ErrorResponse("2.0", id, ErrorObject(code, message, data)))
+    return encode(ErrorMessage("2.0", id, ErrorObject(code, message, data)))

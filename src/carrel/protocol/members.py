@@ -24,9 +24,9 @@ __all__ = [
     "QUOTES",
     "SMALL",
     "DuplicateId",
+    "Duplicates",
     "names_of",
     "quotes_of",
-    "refuse_duplicates",
 ]
 
 #: Maximum size, in bytes, of requests for which the quick check is faster than counting.
@@ -110,26 +110,31 @@ class Counter:
         return kind(name)
 
 
-#: Pool of unused counters, because a decoder takes longer to create than to run. Each thread takes its own.
-_free: list[Counter] = []
+class Duplicates:
+    """Check of messages for duplicate members. Thread-safe."""
 
+    __slots__ = ("_unused",)
 
-def refuse_duplicates(message: Any, params: Any = None) -> None:
-    """Raise if a message, or its parameters, has duplicate members.
+    def __init__(self) -> None:
+        self._unused: list[Counter] = []
+        """Pool of counters, because a decoder takes longer to create than to run. Each thread takes its own."""
 
-    Raises:
-        InvalidMessage: there is a duplicate, or there are too many members to count.
-    """
-    try:
-        counter = _free.pop()
-    except IndexError:
-        counter = Counter()
-    try:
-        counter.count(message, "")
-        if params is not None:
-            counter.count(params, "params: ")
-    finally:
-        _free.append(counter)
+    def reject(self, message: Any, params: Any = None) -> None:
+        """Raise if a message, or its parameters, has duplicate members.
+
+        Raises:
+            InvalidMessage: there is a duplicate, or there are too many members to count.
+        """
+        try:
+            counter = self._unused.pop()
+        except IndexError:
+            counter = Counter()
+        try:
+            counter.count(message, "")
+            if params is not None:
+                counter.count(params, "params: ")
+        finally:
+            self._unused.append(counter)
 
 
 class _Names(dict[type[Params], tuple[tuple[bytes, ...], bool]]):

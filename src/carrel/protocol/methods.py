@@ -58,7 +58,7 @@ class AnyParams(Wire, kw_only=True):
     meta: dict[str, Any] | None = field(default=None, name="_meta")
 
 
-class Request(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
+class OutgoingRequest(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
     """Row of a request method: its name on the wire, its operation name in Carrel, and all that depends on the method.
 
     ``target`` is the path of the parameter with the name or URI that a request is about. By default it is the parameter
@@ -142,16 +142,16 @@ SUBSCRIPTION_ACKNOWLEDGED = NotificationType(
 
 # Requests of both sides
 
-PING = Request("ping", "ping", Params, Result, idempotent=True)
+PING = OutgoingRequest("ping", "ping", Params, Result, idempotent=True)
 
 # Requests of clients: opening
 
-INITIALIZE = Request("initialize", "initialize", InitializeParams, InitializeResult)
-DISCOVER = Request("server/discover", "discover", Params, DiscoverResult, idempotent=True, cacheable=True)
+INITIALIZE = OutgoingRequest("initialize", "initialize", InitializeParams, InitializeResult)
+DISCOVER = OutgoingRequest("server/discover", "discover", Params, DiscoverResult, idempotent=True, cacheable=True)
 
 # Resources
 
-LIST_RESOURCES = Request(
+LIST_RESOURCES = OutgoingRequest(
     "resources/list",
     "list_resources",
     PageParams,
@@ -162,7 +162,7 @@ LIST_RESOURCES = Request(
     stale_by=(RESOURCES_LIST_CHANGED.operation,),
     verb="list",
 )
-LIST_RESOURCE_TEMPLATES = Request(
+LIST_RESOURCE_TEMPLATES = OutgoingRequest(
     "resources/templates/list",
     "list_resource_templates",
     PageParams,
@@ -173,7 +173,7 @@ LIST_RESOURCE_TEMPLATES = Request(
     stale_by=(RESOURCES_LIST_CHANGED.operation,),
     verb="list",
 )
-READ_RESOURCE = Request(
+READ_RESOURCE = OutgoingRequest(
     "resources/read",
     "read_resource",
     ReadResourceParams,
@@ -187,7 +187,7 @@ READ_RESOURCE = Request(
     verb="read",
     target="uri",
 )
-SUBSCRIBE = Request(
+SUBSCRIBE = OutgoingRequest(
     "resources/subscribe",
     "subscribe",
     SubscribeParams,
@@ -197,7 +197,7 @@ SUBSCRIBE = Request(
     verb="subscribe",
     target="uri",
 )
-UNSUBSCRIBE = Request(
+UNSUBSCRIBE = OutgoingRequest(
     "resources/unsubscribe",
     "unsubscribe",
     SubscribeParams,
@@ -207,7 +207,7 @@ UNSUBSCRIBE = Request(
     verb="subscribe",
     target="uri",
 )
-LISTEN = Request(
+LISTEN = OutgoingRequest(
     "subscriptions/listen",
     "listen",
     ListenParams,
@@ -219,7 +219,7 @@ LISTEN = Request(
 
 # Tools and prompts
 
-LIST_TOOLS = Request(
+LIST_TOOLS = OutgoingRequest(
     "tools/list",
     "list_tools",
     PageParams,
@@ -230,7 +230,7 @@ LIST_TOOLS = Request(
     stale_by=(TOOLS_LIST_CHANGED.operation,),
     verb="list",
 )
-CALL_TOOL = Request(
+CALL_TOOL = OutgoingRequest(
     "tools/call",
     "call_tool",
     CallToolParams,
@@ -242,7 +242,7 @@ CALL_TOOL = Request(
     verb="call",
     target="name",
 )
-LIST_PROMPTS = Request(
+LIST_PROMPTS = OutgoingRequest(
     "prompts/list",
     "list_prompts",
     PageParams,
@@ -253,7 +253,7 @@ LIST_PROMPTS = Request(
     stale_by=(PROMPTS_LIST_CHANGED.operation,),
     verb="list",
 )
-GET_PROMPT = Request(
+GET_PROMPT = OutgoingRequest(
     "prompts/get",
     "get_prompt",
     GetPromptParams,
@@ -268,7 +268,7 @@ GET_PROMPT = Request(
 
 # Completion and logging
 
-COMPLETE = Request(
+COMPLETE = OutgoingRequest(
     "completion/complete",
     "complete",
     CompleteParams,
@@ -278,19 +278,25 @@ COMPLETE = Request(
     verb="complete",
     target="ref",
 )
-SET_LEVEL = Request("logging/setLevel", "set_level", SetLevelParams, Result, capability="logging", idempotent=True)
+SET_LEVEL = OutgoingRequest(
+    "logging/setLevel", "set_level", SetLevelParams, Result, capability="logging", idempotent=True
+)
 
 # Tasks of 2025-11-25; the extension has separate rows. Whether tasks are offered also depends on the tool.
 
-GET_TASK = Request("tasks/get", "get_task", TaskParams, Task, idempotent=True, target="task_id")
-FETCH_TASK_RESULT = Request(
+GET_TASK = OutgoingRequest("tasks/get", "get_task", TaskParams, Task, idempotent=True, target="task_id")
+FETCH_TASK_RESULT = OutgoingRequest(
     "tasks/result", "fetch_task_result", TaskParams, CallToolResult, idempotent=True, target="task_id"
 )
-LIST_TASKS = Request("tasks/list", "list_tasks", ListTasksParams, ListTasksResult, idempotent=True)
-CANCEL_TASK = Request("tasks/cancel", "cancel_task", TaskParams, Task, idempotent=True, target="task_id")
+LIST_TASKS = OutgoingRequest("tasks/list", "list_tasks", ListTasksParams, ListTasksResult, idempotent=True)
+CANCEL_TASK = OutgoingRequest("tasks/cancel", "cancel_task", TaskParams, Task, idempotent=True, target="task_id")
 
 # Requests of servers
 
-ELICIT = Request("elicitation/create", "elicit", ElicitParams, ElicitResult, capability="elicitation")
-SAMPLE = Request("sampling/createMessage", "sample", CreateMessageParams, CreateMessageResult, capability="sampling")
-LIST_ROOTS = Request("roots/list", "list_roots", ListRootsParams, ListRootsResult, capability="roots", idempotent=True)
+ELICIT = OutgoingRequest("elicitation/create", "elicit", ElicitParams, ElicitResult, capability="elicitation")
+SAMPLE = OutgoingRequest(
+    "sampling/createMessage", "sample", CreateMessageParams, CreateMessageResult, capability="sampling"
+)
+LIST_ROOTS = OutgoingRequest(
+    "roots/list", "list_roots", ListRootsParams, ListRootsResult, capability="roots", idempotent=True
+)

@@ -22,7 +22,7 @@ from carrel.wire.client_features import InputRequiredResult
 from carrel.wire.resources import read_contents
 from carrel.wire.tasks import DetailedTask
 
-__all__ = ["LARGE", "Answer", "guess_id", "read_answer", "read_result", "reader"]
+__all__ = ["LARGE", "TypedResponse", "guess_id", "read_response", "read_result", "reader"]
 
 R = TypeVar("R")
 
@@ -43,7 +43,7 @@ def reader(kind: type[Any]) -> Callable[[Any], Any]:
     return make_decoder(kind, dec_hook=read_contents)
 
 
-class Answer(msgspec.Struct, Generic[R], gc=False):
+class TypedResponse(msgspec.Struct, Generic[R], gc=False):
     """Incoming response with a result of a known type. All other messages are decoded as ``Message``."""
 
     result: R
@@ -54,8 +54,8 @@ class Answer(msgspec.Struct, Generic[R], gc=False):
 
 
 @cache
-def _answer_reader(kind: type[Any]) -> Callable[[Any], Answer[Any]]:
-    return make_decoder(Answer[kind], dec_hook=read_contents)  # type: ignore[valid-type]
+def _response_reader(kind: type[Any]) -> Callable[[Any], TypedResponse[Any]]:
+    return make_decoder(TypedResponse[kind], dec_hook=read_contents)  # type: ignore[valid-type]
 
 
 def guess_id(data: bytes | memoryview) -> int | None:
@@ -64,14 +64,14 @@ def guess_id(data: bytes | memoryview) -> int | None:
     return None if found is None else int(found[1])
 
 
-def read_answer(kind: type[Wire], data: bytes | memoryview) -> Answer[Any] | None:
+def read_response(kind: type[Wire], data: bytes | memoryview) -> TypedResponse[Any] | None:
     """Decode a response with a complete result of a type; None if it is anything else."""
     try:
-        answer = _answer_reader(kind)(data)
+        response = _response_reader(kind)(data)
     except UNREADABLE:
         return None
-    unusual = answer.jsonrpc != "2.0" or answer.method is not UNSET or answer.error is not UNSET
-    return None if unusual or answer.result.result_type not in (UNSET, "complete") else answer
+    unusual = response.jsonrpc != "2.0" or response.method is not UNSET or response.error is not UNSET
+    return None if unusual or response.result.result_type not in (UNSET, "complete") else response
 
 
 def read_result(waiting: Waiting[Any], raw: Raw, *, typed: bool, tasks: bool) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from carrel.protocol.methods import NotificationType, Request
+from carrel.protocol.methods import NotificationType, OutgoingRequest
 from carrel.wire.base import CacheableResult, Result
 
 __all__ = ["Downgrade", "Revision", "Without", "absent_fields", "without"]
@@ -27,15 +27,16 @@ Downgrade: TypeAlias = Callable[[Any], Any]
 class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One revision of the protocol.
 
-    ``requests`` and ``announcements`` are the requests and notifications that a client may send, by wire name; a method
-    that is not in the table is "method not found". ``events`` are the notifications of a server, by operation name.
+    ``requests`` and ``client_notifications`` are the requests and notifications that a client may send, by wire name;
+    a method that is not in the table is "method not found". ``events`` are the notifications of a server, by operation
+    name.
     """
 
     name: str
-    requests: Mapping[str, Request[Any, Any]]
-    announcements: Mapping[str, NotificationType]
+    requests: Mapping[str, OutgoingRequest[Any, Any]]
+    client_notifications: Mapping[str, NotificationType]
     events: Mapping[str, NotificationType]
-    questions: Mapping[str, Request[Any, Any]] = {}
+    server_requests: Mapping[str, OutgoingRequest[Any, Any]] = {}
     """Requests that a server may send to a client, by operation name. Variants with more features have separate names.
     """
     stateless: bool = False
@@ -75,7 +76,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return value if projection is None else projection(value)
 
     def complete(
-        self, result: Result, request: Request[Any, Any], server_meta: dict[str, Any], ttl_ms: int, scope: str
+        self, result: Result, request: OutgoingRequest[Any, Any], server_meta: dict[str, Any], ttl_ms: int, scope: str
     ) -> Result:
         """Return ``result`` projected, with the fields that every result of this revision has.
 

@@ -20,7 +20,7 @@ from carrel.protocol import connection
 from carrel.protocol.connection import (
     MAX_BATCH,
     UNREADABLE,
-    ErrorResponse,
+    FailedRequest,
     Ignored,
     Peer,
     Requester,
@@ -32,11 +32,11 @@ from carrel.protocol.connection import (
 )
 from carrel.protocol.description import Description
 from carrel.protocol.encoding import RESTORING, encode, encode_error
-from carrel.protocol.members import FRAME, NAMES, NO_PARAMS, QUOTES, SMALL, DuplicateId, refuse_duplicates
-from carrel.protocol.methods import Request
+from carrel.protocol.members import FRAME, NAMES, NO_PARAMS, QUOTES, SMALL, DuplicateId
+from carrel.protocol.methods import OutgoingRequest
 from carrel.protocol.peers import new_peer, stateless_peer
 from carrel.protocol.revision import Revision
-from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, LATEST_HANDSHAKE, REQUESTS
+from carrel.protocol.revisions import CLIENT_NOTIFICATIONS, LATEST, LATEST_HANDSHAKE, REQUESTS
 from carrel.protocol.server_errors import error_object, invalid_params, unreadable
 from carrel.wire.base import Id, Params, RequestMeta, Result, Wire, make_decoder
 from carrel.wire.jsonrpc import Identified, Message, ResponseMessage
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from carrel.protocol.headers import RequestHeaders
     from carrel.protocol.principal import Principal, View
 
-__all__ = ["Batch", "Call", "Connection", "Event", "Notification", "Refusal"]
+__all__ = ["Batch", "Call", "Connection", "ErrorResponse", "Event", "Notification"]
 
 _read_message = msgspec.json.Decoder(Message).decode
 _read_id = msgspec.json.Decoder(Identified).decode
@@ -77,7 +77,7 @@ class Call(msgspec.Struct):
     connection: Connection
     peer: Peer
     id: Id
-    request: Request[Any, Any]
+    request: OutgoingRequest[Any, Any]
     params: Any
     raw: Raw
     raw_headers: Mapping[bytes, bytes] | None = None
@@ -127,8 +127,8 @@ class Notification(msgspec.Struct, gc=False):
     params: Any
 
 
-class Refusal(msgspec.Struct, gc=False):
-    """Error response to a refused message: ``reply`` is its encoding, ``status`` the HTTP status."""
+class ErrorResponse(msgspec.Struct, gc=False):
+    """Error response to a rejected message: ``reply`` is its encoding, ``status`` the HTTP status."""
 
     reply: bytes
     status: int
@@ -140,7 +140,9 @@ class Batch(msgspec.Struct, gc=False):
     events: list[Event]
 
 
-Event: TypeAlias = "Call | Notification | Response[Requester] | ErrorResponse[Requester] | Ignored | Refusal | Batch"
+Event: TypeAlias = (
+    "Call | Notification | Response[Requester] | FailedRequest[Requester] | Ignored | ErrorResponse | Batch"
+)
 
 
 class Connection(connection.Connection[Requester]):
@@ -193,7 +195,7 @@ class Connection(connection.Connection[Requester]):
     # Bytes in, events out
 
     def receive(self, data: bytes | memoryview) -> Event:
-        """Decode one message or batch. Invalid input returns a ``Refusal``; nothing is raised."""
+        """Decode one message or batch. Invalid input returns a ``ErrorResponse``; nothing is raised."""
         try:
             message = _read_message(data)
             if type(data) is not bytes or not data.isascii():
@@ -226,7 +228,7 @@ class Connection(connection.Connection[Requester]):
                     quotes += 2 + bytes(arguments).count(b'"')
                 once = text.count(b'"') == quotes and b"\\" not in text
             if len(text) > SMALL and not once:
-                refuse_duplicates(text, raw)
+                self.description.duplicates.reject(text, raw)
             elif not once:
                 frame = len(text) - len(memoryview(raw)) - len(method) - (len(id) if type(id) is str else 0)
                 once = frame <= (FRAME if raw is not _NO_PARAMS else FRAME - NO_PARAMS)
@@ -237,7 +239,7 @@ class Connection(connection.Connection[Requester]):
                 if named and text.count(b'"name"') > (1 if meta is None or meta.client_info is None else 2):
                     once = False
                 if not once or (b"\\" in text and b"\\u00" in text):  # a member name may contain an escaped letter
-                    refuse_duplicates(text, raw)
+                    self.description.duplicates.reject(text, raw)
             if meta is not None and meta.protocol_version is not None:
                 peer = stateless_peer(meta, self.version_header, self.description.revisions)
             elif self.peer is not None:
@@ -249,17 +251,17 @@ class Connection(connection.Connection[Requester]):
                 raise InvalidMessage(_IN_USE)
             return Call(self, peer, id, request, params, raw)
         except DuplicateId as error:
-            return self._refuse(UNSET, error)
+            return self._reject(UNSET, error)
         except ProtocolError as error:
-            return self._refuse(id, error, stateless=_is_stateless(message))
+            return self._reject(id, error, stateless=_is_stateless(message))
         except (msgspec.DecodeError, RecursionError) as error:
-            return self._refuse(id, unreadable(error))
+            return self._reject(id, unreadable(error))
 
-    def _added(self, method: str) -> Request[Any, Any] | None:
+    def _added(self, method: str) -> OutgoingRequest[Any, Any] | None:
         extension = self.description.extended.get(method)
         return None if extension is None else extension.requests[method]
 
-    def _extended(self, method: str, peer: Peer) -> Request[Any, Any]:
+    def _extended(self, method: str, peer: Peer) -> OutgoingRequest[Any, Any]:
         """Return the request type of a method that an extension adds.
 
         Raises:
@@ -276,13 +278,13 @@ class Connection(connection.Connection[Requester]):
     def _receive_other(self, message: Message, data: bytes | memoryview) -> Event:
         """Decode a message that is not a request: a notification, a response, or an invalid message."""
         id, method = message.id, message.method
-        refuse_duplicates(data)
+        self.description.duplicates.reject(data)
         if message.jsonrpc != "2.0":
             raise InvalidMessage('Invalid request: jsonrpc must be "2.0"')
         if id is not UNSET and type(id) is not int and type(id) is not str:
             raise InvalidMessage("Invalid request: id must be a string or an integer")
         if method is not UNSET:
-            row = ANNOUNCEMENTS.get(method)
+            row = CLIENT_NOTIFICATIONS.get(method)
             if row is None:
                 return Notification("unknown", None)
             try:
@@ -298,7 +300,7 @@ class Connection(connection.Connection[Requester]):
         """Decode data that is not a well-formed message object: a batch, or an invalid message."""
         text = bytes(data)
         if isinstance(error, RecursionError) or not isinstance(error, msgspec.ValidationError):
-            return self._refuse(UNSET, unreadable(error))
+            return self._reject(UNSET, unreadable(error))
         if text.lstrip()[:1] == b"[":
             return self._receive_batch(text)
         try:
@@ -306,8 +308,8 @@ class Connection(connection.Connection[Requester]):
         except msgspec.ValidationError:
             id = UNSET
         except UNREADABLE as worse:
-            return self._refuse(UNSET, unreadable(worse))
-        return self._refuse(id, InvalidMessage(f"Invalid request: {error}"))
+            return self._reject(UNSET, unreadable(worse))
+        return self._reject(id, InvalidMessage(f"Invalid request: {error}"))
 
     def _receive_batch(self, text: bytes) -> Event:
         allowed = self.peer is not None and self.peer.revision.batches
@@ -319,11 +321,11 @@ class Connection(connection.Connection[Requester]):
                 _check_json(text)
             text.decode()
         except UNREADABLE as error:
-            return self._refuse(UNSET, unreadable(error))
+            return self._reject(UNSET, unreadable(error))
         if not allowed:
-            return self._refuse(UNSET, InvalidMessage("Invalid request: batches are not part of this revision"))
+            return self._reject(UNSET, InvalidMessage("Invalid request: batches are not part of this revision"))
         if not 0 < len(raws) <= MAX_BATCH:
-            return self._refuse(UNSET, InvalidMessage(f"Invalid request: a batch holds 1 to {MAX_BATCH} messages"))
+            return self._reject(UNSET, InvalidMessage(f"Invalid request: a batch holds 1 to {MAX_BATCH} messages"))
         return Batch(self._receive_each(raws))
 
     def _receive_each(self, raws: list[Raw]) -> list[Event]:
@@ -331,14 +333,14 @@ class Connection(connection.Connection[Requester]):
         ids: set[Id] = set()
         for raw in raws:
             if bytes(raw)[:1] == b"[":
-                events.append(self._refuse(UNSET, InvalidMessage("Invalid request: a batch within a batch")))
+                events.append(self._reject(UNSET, InvalidMessage("Invalid request: a batch within a batch")))
                 continue
             event = self.receive(raw)
             if type(event) is Call:
                 if not event.peer.revision.batches:
-                    event = self._refuse(event.id, InvalidMessage("Invalid request: its revision has no batches"))
+                    event = self._reject(event.id, InvalidMessage("Invalid request: its revision has no batches"))
                 elif event.id in ids:
-                    event = self._refuse(event.id, InvalidMessage(_IN_USE))
+                    event = self._reject(event.id, InvalidMessage(_IN_USE))
                 else:
                     ids.add(event.id)
             events.append(event)
@@ -397,9 +399,9 @@ class Connection(connection.Connection[Requester]):
         self.step(Step.AGREE)
         self.peer = peer
 
-    def refuse_session(self) -> None:
+    def reject_session(self) -> None:
         """Undo ``initialize``: the server cannot keep the session."""
-        self.step(Step.REFUSE)
+        self.step(Step.REJECT)
         self.peer = None
 
     def finish(self, call: Call, result: Result) -> Result:
@@ -417,18 +419,18 @@ class Connection(connection.Connection[Requester]):
             data = encode(ResponseMessage("2.0", call.id, self.finish(call, result)))  # type: ignore[arg-type]
         return RESTORING.restore(data) if RESTORING.mark in data else data
 
-    def refuse(self, call: Call, error: BaseException) -> Refusal:
+    def reject(self, call: Call, error: BaseException) -> ErrorResponse:
         """Encode an error response. Exceptions that are not in ``carrel.errors`` become -32603 without details."""
-        return self._refuse(call.id, error, call.peer.revision, stateless=call.peer.revision.stateless)
+        return self._reject(call.id, error, call.peer.revision, stateless=call.peer.revision.stateless)
 
-    def _refuse(
+    def _reject(
         self,
         id: Any,
         error: BaseException,
         revision: Revision | None = None,
         *,
         stateless: bool = False,
-    ) -> Refusal:
+    ) -> ErrorResponse:
         if revision is None:
             revision = LATEST if stateless else LATEST_HANDSHAKE if self.peer is None else self.peer.revision
         if not (type(id) is int or type(id) is str):
@@ -437,9 +439,9 @@ class Connection(connection.Connection[Requester]):
         status = 200
         if isinstance(error, ProtocolError) and (stateless or self.peer is None or isinstance(error, InvalidMessage)):
             status = error.status
-        return Refusal(encode_error(id, told.code, told.message, told.data), status)
+        return ErrorResponse(encode_error(id, told.code, told.message, told.data), status)
 
 
 def _is_stateless(message: Message) -> bool:
-    """Return whether a refused request was a stateless one, whose errors have their own HTTP status."""
+    """Return whether a rejected request was a stateless one, whose errors have their own HTTP status."""
     return message.params is not UNSET and b"io.modelcontextprotocol/protocolVersion" in bytes(message.params)

@@ -23,9 +23,9 @@ from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound, ToolE
 from carrel.log import Log
 from carrel.protocol.methods import CALL_TOOL
 from carrel.protocol.revisions import REQUESTS
-from carrel.protocol.server import Refusal
+from carrel.protocol.server import ErrorResponse
 from carrel.server.elicitation.input_required import InputRequired, required_by, withdraw
-from carrel.server.failures import is_interrupt, told, words_of
+from carrel.server.failures import is_interrupt, message_of, public_error
 from carrel.wire.base import Result, prepared
 from carrel.wire.content import TextContent
 from carrel.wire.jsonrpc import Message
@@ -48,7 +48,7 @@ Next: TypeAlias = "Callable[[Call], Awaitable[Result]]"
 Middleware: TypeAlias = "Callable[[Call, Next], Awaitable[Result]]"
 
 
-class Need:
+class Requirement:
     """Condition of an operation: that there is anything of a kind, such as tools. Once it is met, it stays met."""
 
     __slots__ = ("_check", "kind", "met")
@@ -72,14 +72,16 @@ class Need:
 class Dispatch:
     """Dispatcher of the requests of one server to their handlers.
 
-    ``handlers`` are the handlers by operation name, which may change; ``needs`` are conditions of some of them. With
-    ``gate``, calls get the view of their caller, which the catalog cuts everything to.
+    ``handlers`` are the handlers by operation name, which may change; ``requirements`` are conditions of some of them.
+    With ``gate``, calls get the view of their caller, and the catalog leaves out everything that the view hides.
     """
 
-    def __init__(self, handlers: Mapping[str, Operation], needs: Mapping[str, Need], gate: Gate | None = None) -> None:
+    def __init__(
+        self, handlers: Mapping[str, Operation], requirements: Mapping[str, Requirement], gate: Gate | None = None
+    ) -> None:
         self._handlers = handlers
         self._gate = gate
-        self._needs = needs
+        self._requirements = requirements
         self._middleware: list[tuple[Middleware, frozenset[str]]] = []
         self._wrapped: dict[str, tuple[Operation, Operation]] = {}
 
@@ -93,15 +95,15 @@ class Dispatch:
         return [each for each, methods in self._middleware if not methods or method in methods]
 
     def answer(self, call: Call, channel: Channel) -> Any:
-        """Handle a request: return bytes or a ``Refusal`` at once, or an awaitable of one of them.
+        """Handle a request: return bytes or a ``ErrorResponse`` at once, or an awaitable of one of them.
 
         Messages of the call other than its response are sent to ``channel``.
         """
         try:
             operation = call.request.operation
-            need = self._needs.get(operation)
-            if need is not None and not need.met:
-                need.check(call.request.method)
+            requirement = self._requirements.get(operation)
+            if requirement is not None and not requirement.met:
+                requirement.check(call.request.method)
             handler = self._handlers.get(operation)
             if handler is None:
                 raise MethodNotFound(f"Method not found: {call.request.method}")
@@ -119,25 +121,27 @@ class Dispatch:
                 return self._answer_later(call, result)
             return call.connection.reply(call, result)
         except BaseException as error:  # not a cancellation: nothing has been awaited yet
-            return self.refuse(call, error)
+            return self.reject(call, error)
 
-    async def _answer_later(self, call: Call, pending: Awaitable[Result | bytes | Refusal]) -> bytes | Refusal:
+    async def _answer_later(
+        self, call: Call, pending: Awaitable[Result | bytes | ErrorResponse]
+    ) -> bytes | ErrorResponse:
         try:
             try:
                 result = await pending
             except (InputRequired, BaseExceptionGroup) as more:
                 result = await required_by(more)
-            return result if isinstance(result, Refusal) else call.connection.reply(call, result)
+            return result if isinstance(result, ErrorResponse) else call.connection.reply(call, result)
         except (asyncio.CancelledError, GeneratorExit):
             raise  # from the function, or from the task that awaits this
         except BaseException as error:
-            return self.refuse(call, error)
+            return self.reject(call, error)
         finally:
             if call.connection.waiting:
                 withdraw(call)
 
     @staticmethod
-    def refuse(call: Call, error: BaseException) -> Refusal:
+    def reject(call: Call, error: BaseException) -> ErrorResponse:
         """Return the error response of a call, and log the error if the response hides it.
 
         Raises:
@@ -146,9 +150,9 @@ class Dispatch:
         if is_interrupt(error):
             raise error
         try:
-            return call.connection.refuse(call, told(call.request.method, error))
+            return call.connection.reject(call, public_error(call.request.method, error))
         except Exception as worse:  # the data of the error cannot be turned into JSON
-            return call.connection.refuse(call, told(call.request.method, worse))
+            return call.connection.reject(call, public_error(call.request.method, worse))
 
     def _wrap(self, method: str, handler: Operation) -> Operation:
         """Return a handler in the middleware of its method."""
@@ -198,7 +202,7 @@ async def _run(around: list[Middleware], handler: Operation, call: Call, channel
     except ToolError as error:
         if call.request is not CALL_TOOL:
             raise
-        log.info("tool %s was refused by middleware: %s", call.params.name, words := words_of(error))
+        log.info("tool %s was rejected by middleware: %s", call.params.name, words := message_of(error))
         return CallToolResult(content=[TextContent(words)], is_error=True)
 
 

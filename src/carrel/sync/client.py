@@ -13,8 +13,8 @@ from carrel.client.handlers import Progress, RootsSource
 from carrel.client.retry import Retries
 from carrel.client.session import LogReceiver
 from carrel.sync.handlers import AnyHandlers, async_handlers
-from carrel.sync.listing import Listing
 from carrel.sync.loop import background, run
+from carrel.sync.paged_list import PagedList
 from carrel.sync.state import ClientState
 from carrel.sync.watch import Watch
 from carrel.wire.base import ClientCapabilities, Implementation, LoggingLevel
@@ -138,17 +138,17 @@ class Client:
 
     # Resources
 
-    def list_resources(self) -> Listing[Resource]:
+    def list_resources(self) -> PagedList[Resource]:
         """List the resources: a sequence whose pages are fetched on demand."""
-        return Listing(lambda: aiter(self.client.list_resources()))
+        return PagedList(lambda: aiter(self.client.list_resources()))
 
-    def list_resource_templates(self) -> Listing[ResourceTemplate]:
+    def list_resource_templates(self) -> PagedList[ResourceTemplate]:
         """List the resource templates."""
-        return Listing(lambda: aiter(self.client.list_resource_templates()))
+        return PagedList(lambda: aiter(self.client.list_resource_templates()))
 
-    def list_directory(self, uri: str) -> Listing[Resource]:
+    def list_directory(self, uri: str) -> PagedList[Resource]:
         """List the direct children of a directory resource. See ``Client.list_directory``."""
-        return Listing(lambda: aiter(self.client.list_directory(uri)))
+        return PagedList(lambda: aiter(self.client.list_directory(uri)))
 
     def read_resource(
         self,
@@ -184,9 +184,9 @@ class Client:
 
     # Tools
 
-    def list_tools(self) -> Listing[Tool]:
+    def list_tools(self) -> PagedList[Tool]:
         """List the tools. Their annotations are untrusted hints, not permissions."""
-        return Listing(lambda: aiter(self.client.list_tools()))
+        return PagedList(lambda: aiter(self.client.list_tools()))
 
     def call_tool(
         self,
@@ -234,9 +234,9 @@ class Client:
 
     # Prompts
 
-    def list_prompts(self) -> Listing[Prompt]:
+    def list_prompts(self) -> PagedList[Prompt]:
         """List the prompts."""
-        return Listing(lambda: aiter(self.client.list_prompts()))
+        return PagedList(lambda: aiter(self.client.list_prompts()))
 
     def get_prompt(
         self,

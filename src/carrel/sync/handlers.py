@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from carrel.client.handlers import Form, LogHandler, Page, Roots, RootsRequest, Sampling
+from carrel.client.handlers import Form, LogHandler, Roots, RootsRequest, Sampling, URLElicitation
 from carrel.client.handlers import Handlers as AsyncHandlers
 from carrel.sync.loop import awaited, call_in_thread
 from carrel.wire.client_features import CreateMessageResult, ElicitResult
@@ -28,7 +28,7 @@ class Handlers(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     elicit_form: Callable[[Form], FormAnswer | Awaitable[FormAnswer]] | None = None
-    elicit_url: Callable[[Page], PageAnswer | Awaitable[PageAnswer]] | None = None
+    elicit_url: Callable[[URLElicitation], PageAnswer | Awaitable[PageAnswer]] | None = None
     sample: Callable[[Sampling], SampleAnswer | Awaitable[SampleAnswer]] | None = None
     sample_tools: bool = False
     roots: Roots | Callable[[RootsRequest], Roots | Awaitable[Roots]] | None = None

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from carrel.client import server_skills, skills
-from carrel.sync.listing import Listing
 from carrel.sync.loop import run
+from carrel.sync.paged_list import PagedList
 from carrel.wire.resources import Resource, ResourceContents
 
-__all__ = ["ServerSkills", "Skill"]
+__all__ = ["ServerSkills", "SkillSnapshot"]
 
 
-class Skill:
-    """Snapshot of a skill: ``carrel.client.skills.Skill`` without ``await``, which is its ``snapshot``."""
+class SkillSnapshot:
+    """Snapshot of a skill: ``carrel.client.skills.SkillSnapshot`` without ``await``, which is its ``snapshot``."""
 
-    def __init__(self, snapshot: skills.Skill) -> None:
+    def __init__(self, snapshot: skills.SkillSnapshot) -> None:
         self.snapshot = snapshot
         """The skill with its metadata: ``uri``, ``frontmatter``, ``files``, ``problem``, ``fingerprint``."""
 
@@ -38,20 +38,20 @@ class Skill:
         return self.snapshot.description
 
     def instructions(self) -> str:
-        """Return the text of SKILL.md, verified. See ``Skill.instructions``."""
+        """Return the text of SKILL.md, verified. See ``SkillSnapshot.instructions``."""
         return run(self.snapshot.instructions())
 
     def read(self, path: str) -> ResourceContents:
-        """Read a file of the skill and verify it. See ``Skill.read``."""
+        """Read a file of the skill and verify it. See ``SkillSnapshot.read``."""
         return run(self.snapshot.read(path))
 
     def directory(self, path: str = "") -> list[Resource]:
-        """List a directory of the skill. See ``Skill.directory``."""
+        """List a directory of the skill. See ``SkillSnapshot.directory``."""
         return run(self.snapshot.directory(path))
 
-    def refresh(self) -> Skill:
-        """Return the skill as it is now. See ``Skill.refresh``."""
-        return Skill(run(self.snapshot.refresh()))
+    def refresh(self) -> SkillSnapshot:
+        """Return the skill as it is now. See ``SkillSnapshot.refresh``."""
+        return SkillSnapshot(run(self.snapshot.refresh()))
 
 
 class ServerSkills:
@@ -60,19 +60,19 @@ class ServerSkills:
     def __init__(self, skills: server_skills.ServerSkills) -> None:
         self._skills = skills
 
-    def list_skills(self) -> Listing[Skill]:
+    def list_skills(self) -> PagedList[SkillSnapshot]:
         """List the skills that the server lists. See ``ServerSkills.list_skills``."""
 
-        async def items() -> AsyncIterator[Skill]:
+        async def items() -> AsyncIterator[SkillSnapshot]:
             async for skill in self._skills.list_skills():
-                yield Skill(skill)
+                yield SkillSnapshot(skill)
 
-        return Listing(items)
+        return PagedList(items)
 
-    def get_skill(self, uri: str) -> Skill:
+    def get_skill(self, uri: str) -> SkillSnapshot:
         """Return the skill whose SKILL.md has this URI. See ``ServerSkills.get_skill``."""
-        return Skill(run(self._skills.get_skill(uri)))
+        return SkillSnapshot(run(self._skills.get_skill(uri)))
 
-    def list_directory(self, uri: str) -> Listing[Resource]:
+    def list_directory(self, uri: str) -> PagedList[Resource]:
         """List the direct children of a directory. See ``Client.list_directory``."""
-        return Listing(lambda: aiter(self._skills.list_directory(uri)))
+        return PagedList(lambda: aiter(self._skills.list_directory(uri)))

@@ -7,9 +7,9 @@ from typing import Any, Unpack
 
 from carrel.client import tasks as asynchronous
 from carrel.sync.handlers import AnyHandlers, async_handlers
-from carrel.sync.listing import Listing
 from carrel.sync.loop import iterate, run
 from carrel.sync.options import CallOptions, async_call_options
+from carrel.sync.paged_list import PagedList
 from carrel.wire.tasks import TaskStatus
 from carrel.wire.tools import CallToolResult
 
@@ -76,11 +76,11 @@ class Tasks:
         """Return the handle of a task of this server. See ``Tasks.get_task``."""
         return ToolTask(run(self._tasks.get_task(id, handlers=async_handlers(handlers), user_data=user_data)))
 
-    def list_tasks(self) -> Listing[ToolTask]:
+    def list_tasks(self) -> PagedList[ToolTask]:
         """List the tasks. See ``Tasks.list_tasks``."""
 
         async def items() -> AsyncIterator[ToolTask]:
             async for task in self._tasks.list_tasks():
                 yield ToolTask(task)
 
-        return Listing(items)
+        return PagedList(items)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from carrel.client import watch as asynchronous
-from carrel.client.watch import Change
+from carrel.client.watch import WatchEvent
 from carrel.sync.loop import run
 
 __all__ = ["Watch"]
 
 
 class Watch:
-    """Subscription to changes of resources and lists: an iterator of ``Change``, and a context manager.
+    """Subscription to changes of resources and lists: an iterator of ``WatchEvent``, and a context manager.
 
     ``close``, in another thread too, ends the iteration.
     """
@@ -32,11 +32,11 @@ class Watch:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __iter__(self) -> Iterator[Change]:
+    def __iter__(self) -> Iterator[WatchEvent]:
         return self
 
-    def __next__(self) -> Change:
-        async def step() -> Change | None:
+    def __next__(self) -> WatchEvent:
+        async def step() -> WatchEvent | None:
             return await anext(self._watch, None)
 
         change = run(step())

@@ -170,7 +170,7 @@ class ListRootsParams(Wire, kw_only=True):
     meta: Meta | None = field(default=None, name="_meta")
 
 
-QuestionParams: TypeAlias = ElicitParams | CreateMessageParams | ListRootsParams
+ServerRequestParams: TypeAlias = ElicitParams | CreateMessageParams | ListRootsParams
 """Parameters of a request of a server to its client."""
 
 

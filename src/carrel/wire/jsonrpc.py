@@ -66,7 +66,7 @@ class ErrorObject(msgspec.Struct, omit_defaults=True):
     data: Any = UNSET
 
 
-class ErrorResponse(msgspec.Struct, omit_defaults=True):
+class ErrorMessage(msgspec.Struct, omit_defaults=True):
     """An outgoing error response. ``id`` is None if it could not be read, UNSET where it must be absent."""
 
     jsonrpc: str

@@ -4,7 +4,7 @@ https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stabl
 """
 
 from carrel.protocol.extension import Extension
-from carrel.protocol.methods import RESOURCE_UPDATED, RESOURCES_LIST_CHANGED, Request
+from carrel.protocol.methods import RESOURCE_UPDATED, RESOURCES_LIST_CHANGED, OutgoingRequest
 from carrel.wire.base import PageParams
 from carrel.wire.skills import (
     GetSkillParams,
@@ -24,7 +24,7 @@ MAX_BYTES = 16 * 1024 * 1024
 #: Skills are made of resources.
 STALE_BY = (RESOURCE_UPDATED.operation, RESOURCES_LIST_CHANGED.operation)
 
-LIST_SKILLS = Request(
+LIST_SKILLS = OutgoingRequest(
     "skills/list",
     "list_skills",
     PageParams,
@@ -34,7 +34,7 @@ LIST_SKILLS = Request(
     stale_by=STALE_BY,
     verb="list",
 )
-GET_SKILL = Request(
+GET_SKILL = OutgoingRequest(
     "skills/get",
     "get_skill",
     GetSkillParams,
@@ -45,7 +45,7 @@ GET_SKILL = Request(
     verb="read",
     target="uri",
 )
-READ_DIRECTORY = Request(
+READ_DIRECTORY = OutgoingRequest(
     "resources/directory/read",
     "read_directory",
     ReadDirectoryParams,

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from carrel.protocol.methods import NotificationType, Request
+from carrel.protocol.methods import NotificationType, OutgoingRequest
 from carrel.protocol.projection import build
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25, v2026_07_28
 
-__all__ = ["ANNOUNCEMENTS", "LATEST", "LATEST_HANDSHAKE", "QUESTIONS", "REQUESTS", "REVISIONS"]
+__all__ = ["CLIENT_NOTIFICATIONS", "LATEST", "LATEST_HANDSHAKE", "REQUESTS", "REVISIONS", "SERVER_REQUESTS"]
 
 WRITTEN = [module.REVISION for module in (v2026_07_28, v2025_11_25, v2025_06_18, v2025_03_26, v2024_11_05)]
 
@@ -29,13 +29,15 @@ LATEST = next(iter(REVISIONS.values()))
 LATEST_HANDSHAKE = next(revision for revision in REVISIONS.values() if not revision.stateless)
 
 #: Requests of all revisions: a request has to be decoded before its revision is known.
-REQUESTS: Mapping[str, Request[Any, Any]] = {
+REQUESTS: Mapping[str, OutgoingRequest[Any, Any]] = {
     method: row for revision in reversed(list(REVISIONS.values())) for method, row in revision.requests.items()
 }
-ANNOUNCEMENTS: Mapping[str, NotificationType] = {
-    method: row for revision in reversed(list(REVISIONS.values())) for method, row in revision.announcements.items()
+CLIENT_NOTIFICATIONS: Mapping[str, NotificationType] = {
+    method: row
+    for revision in reversed(list(REVISIONS.values()))
+    for method, row in revision.client_notifications.items()
 }
 #: Requests that servers may send to clients.
-QUESTIONS: Mapping[str, Request[Any, Any]] = {
-    row.method: row for revision in REVISIONS.values() for row in revision.questions.values()
+SERVER_REQUESTS: Mapping[str, OutgoingRequest[Any, Any]] = {
+    row.method: row for revision in REVISIONS.values() for row in revision.server_requests.values()
 }

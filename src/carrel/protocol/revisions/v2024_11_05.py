@@ -32,7 +32,7 @@ REQUESTS = (
     *(INITIALIZE, PING, LIST_RESOURCES, LIST_RESOURCE_TEMPLATES, READ_RESOURCE, SUBSCRIBE, UNSUBSCRIBE),
     *(LIST_PROMPTS, GET_PROMPT, LIST_TOOLS, CALL_TOOL, SET_LEVEL, COMPLETE),
 )
-ANNOUNCEMENTS = (INITIALIZED, CANCELLED, PROGRESS, ROOTS_LIST_CHANGED)
+CLIENT_NOTIFICATIONS = (INITIALIZED, CANCELLED, PROGRESS, ROOTS_LIST_CHANGED)
 EVENTS = (
     *(CANCELLED, MESSAGE, PROGRESS, PROMPTS_LIST_CHANGED, RESOURCE_UPDATED, RESOURCES_LIST_CHANGED),
     TOOLS_LIST_CHANGED,
@@ -41,7 +41,7 @@ EVENTS = (
 REVISION = Revision(
     name="2024-11-05",
     requests={row.method: row for row in REQUESTS},
-    announcements={row.method: row for row in ANNOUNCEMENTS},
-    questions={row.operation: row for row in (LIST_ROOTS, SAMPLE)},
+    client_notifications={row.method: row for row in CLIENT_NOTIFICATIONS},
+    server_requests={row.operation: row for row in (LIST_ROOTS, SAMPLE)},
     events={row.operation: row for row in EVENTS},
 )

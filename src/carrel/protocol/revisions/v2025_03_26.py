@@ -35,7 +35,7 @@ REVISION = PREVIOUS.followed_by(
     "2025-03-26",
     batches=True,
     resumable=True,
-    questions={**PREVIOUS.questions, "sample_with_audio": SAMPLE},
+    server_requests={**PREVIOUS.server_requests, "sample_with_audio": SAMPLE},
     before={
         AudioContent: audio_as_resource,
         CreateMessageResult: audio_in_words,

@@ -38,7 +38,7 @@ REVISION = PREVIOUS.followed_by(
     batches=False,
     resource_metadata=True,
     version_header=True,
-    questions={**PREVIOUS.questions, ELICIT.operation: ELICIT},
+    server_requests={**PREVIOUS.server_requests, ELICIT.operation: ELICIT},
     before={
         ClientCapabilities: without("elicitation"),
         CompleteParams: without("context"),

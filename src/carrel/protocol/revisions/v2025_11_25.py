@@ -94,7 +94,12 @@ REVISION = PREVIOUS.followed_by(
     "2025-11-25",
     requests={**PREVIOUS.requests, **{row.method: row for row in TASKS}},
     events={**PREVIOUS.events, **{row.operation: row for row in EVENTS}},
-    questions={**PREVIOUS.questions, "elicit_page": ELICIT, "elicit_several": ELICIT, "sample_with_tools": SAMPLE},
+    server_requests={
+        **PREVIOUS.server_requests,
+        "elicit_page": ELICIT,
+        "elicit_several": ELICIT,
+        "sample_with_tools": SAMPLE,
+    },
     primed=True,
     pkce_advertised=True,
     anonymous_errors=True,

@@ -98,7 +98,7 @@ REVISION = PREVIOUS.followed_by(
     primed=False,
     not_found=INVALID_PARAMS,
     requests={row.method: row for row in (*PREVIOUS.requests.values(), *ADDED) if row not in REMOVED},
-    announcements={CANCELLED.method: CANCELLED},
+    client_notifications={CANCELLED.method: CANCELLED},
     events={
         **{name: row for name, row in PREVIOUS.events.items() if row not in REMOVED_EVENTS},
         SUBSCRIPTION_ACKNOWLEDGED.operation: SUBSCRIPTION_ACKNOWLEDGED,

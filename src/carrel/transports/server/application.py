@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from carrel.limits import Budget, Limits
 from carrel.protocol.channel import Channel
-from carrel.protocol.server import Call, Connection, Refusal
+from carrel.protocol.server import Call, Connection, ErrorResponse
 
 if TYPE_CHECKING:
     from carrel.state.records import Changed
@@ -65,13 +65,13 @@ class Application(Protocol):
         """Subscribe a session to a resource, or (None) unsubscribe it, as it has asked another replica to do."""
 
     def answer(self, call: Call, channel: Channel) -> Any:
-        """Answer a call: bytes or a ``Refusal`` at once, or a coroutine or future of one of them.
+        """Answer a call: bytes or a ``ErrorResponse`` at once, or a coroutine or future of one of them.
 
         Exceptions of handlers become error responses, except CancelledError and GeneratorExit: these are raised by the
         coroutine, as they may also come from outside, and the caller knows which it was.
         """
 
-    def refuse(self, call: Call, error: BaseException) -> Refusal:
+    def reject(self, call: Call, error: BaseException) -> ErrorResponse:
         """Return the error response to a call, and log the error if the response hides its details."""
 
     def end_streams(self) -> None:

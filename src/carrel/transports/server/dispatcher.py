@@ -10,16 +10,16 @@ from typing import Any, TypeAlias
 from carrel.errors import InvalidMessage, ServerUnavailable
 from carrel.limits import NO_ROOM
 from carrel.protocol.channel import Channel
-from carrel.protocol.connection import ErrorResponse, Response
+from carrel.protocol.connection import FailedRequest, Response
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.methods import INITIALIZE, PING
 from carrel.protocol.server import (
     Batch,
     Call,
     Connection,
+    ErrorResponse,
     Event,
     Notification,
-    Refusal,
 )
 from carrel.transports.server.application import Application
 
@@ -62,7 +62,7 @@ class CallTask(asyncio.Task[None]):
     __slots__ = ("answer", "call")
 
     def __init__(self, app: Application, call: Call, pending: Any, finish: Callable[[Call, CallTask], None] | None):
-        self.answer: bytes | Refusal | None = None
+        self.answer: bytes | ErrorResponse | None = None
         self.call = call
         super().__init__(_complete(app, call, pending, finish), loop=asyncio.get_running_loop(), **NOW)
 
@@ -73,16 +73,16 @@ async def _complete(
     """Await the response to a call, then call ``finish``. A cancelled call has no response."""
     task = asyncio.current_task()
     assert isinstance(task, CallTask)
-    answer: bytes | Refusal | None = None
+    answer: bytes | ErrorResponse | None = None
     try:
         answer = await pending
     except asyncio.CancelledError as error:
         if not call.cancelled:
-            answer = app.refuse(call, error)  # not cancelled by us: the handler raised it, or cancelled its own task
+            answer = app.reject(call, error)  # not cancelled by us: the handler raised it, or cancelled its own task
     except GeneratorExit as error:
         if _current_task() is not task:
             raise  # the coroutine is being closed, because its event loop is closed
-        answer = app.refuse(call, error)
+        answer = app.reject(call, error)
     task.answer = None if call.cancelled else answer
     if finish is not None:
         finish(call, task)
@@ -129,7 +129,7 @@ def no_room(id: Any) -> bytes:
 
 def _reply(work: Work) -> bytes | None:
     answer = answer_of(work)
-    return answer.reply if type(answer) is Refusal else answer
+    return answer.reply if type(answer) is ErrorResponse else answer
 
 
 async def absorb() -> None:
@@ -231,22 +231,22 @@ class Dispatcher:
             try:
                 self._in_flight.check(event, self._limits.max_requests_in_flight)
             except ServerUnavailable as error:
-                return self.connection.refuse(event, error).reply
+                return self.connection.reject(event, error).reply
             reply = self._app.answer(event, self._channel)
             if type(reply) is bytes:
                 return reply
-            if type(reply) is Refusal:
+            if type(reply) is ErrorResponse:
                 return reply.reply
             return self._answer_later(event, reply)
         return self._receive_other(event)
 
     def _receive_other(self, event: Event) -> bytes | None:
-        if type(event) is Refusal:
+        if type(event) is ErrorResponse:
             return event.reply
         if type(event) is Notification:
             if event.operation == "cancelled":
                 self._in_flight.cancel(event.params.request_id)
-        elif type(event) is Response or type(event) is ErrorResponse:
+        elif type(event) is Response or type(event) is FailedRequest:
             event.deliver()
         elif type(event) is Batch:
             task = asyncio.get_running_loop().create_task(self._answer_batch(event))
@@ -315,10 +315,10 @@ async def answer_batch(
     works: list[tuple[Call, Work]] = []
     held = 0
 
-    def hold(call: Call, answer: bytes | Refusal | None) -> bytes | None:
+    def hold(call: Call, answer: bytes | ErrorResponse | None) -> bytes | None:
         """Count a response that waits for the others, or replace it by an error if it exceeds the budget."""
         nonlocal held
-        reply = answer.reply if isinstance(answer, Refusal) else answer
+        reply = answer.reply if isinstance(answer, ErrorResponse) else answer
         if reply is not None and len(reply) > UNWEIGHED:
             if not call.connection.take(len(reply)):
                 return no_room(call.id)
@@ -353,7 +353,7 @@ async def answer_batch(
                 event.connection.give(held)
                 break
     replies = [_reply(answer) if isinstance(answer, asyncio.Future) else answer for answer in answers]
-    return [reply.reply if type(reply) is Refusal else reply for reply in replies if reply is not None]
+    return [reply.reply if type(reply) is ErrorResponse else reply for reply in replies if reply is not None]
 
 
 def _answer_in_batch(
@@ -367,12 +367,12 @@ def _answer_in_batch(
     if type(event) is not Call:
         return receive_other(event)
     if event.request is INITIALIZE:
-        return event.connection.refuse(event, InvalidMessage("Invalid request: initialize within a batch"))
+        return event.connection.reject(event, InvalidMessage("Invalid request: initialize within a batch"))
     try:
         in_flight.check(event, app.limits.max_requests_in_flight)
     except ServerUnavailable as error:
-        return event.connection.refuse(event, error)
+        return event.connection.reject(event, error)
     answer = app.answer(event, channel)
-    if type(answer) is not bytes and type(answer) is not Refusal:
+    if type(answer) is not bytes and type(answer) is not ErrorResponse:
         answer = in_flight[event.id] = begin(app, event, answer)
     return answer

@@ -13,10 +13,10 @@ from msgspec import UNSET
 
 from carrel.errors import INTERNAL_ERROR, ServerUnavailable
 from carrel.protocol.encoding import encode_error
-from carrel.protocol.server import Connection, Refusal
+from carrel.protocol.server import Connection, ErrorResponse
 from carrel.transports.server.direct import direct_writer, disconnection, write_response
 from carrel.transports.server.dispatcher import CLEANUP, UNWEIGHED, Work, answer_of, cancel, no_room
-from carrel.transports.server.session import Session
+from carrel.transports.server.session import StreamableHTTPSession
 from carrel.transports.server.streams import Stream
 
 __all__ = [
@@ -54,7 +54,7 @@ class PendingResponse:
         work: Work,
         stream: Stream,
         connection: Connection,
-        session: Session | None,
+        session: StreamableHTTPSession | None,
         extra: Headers,
         *,
         json: bool,
@@ -108,7 +108,7 @@ class PendingResponse:
             if not self._streaming:
                 stream.discard()
             elif session is not None:
-                session.rest(stream)
+                session.mark_replayable(stream)
             if not work.done() and not (self._streaming and stream.id):
                 cancel(work)  # the response cannot be delivered any more
                 await asyncio.wait((work,), timeout=CLEANUP)
@@ -121,7 +121,7 @@ class PendingResponse:
         if self._streaming:
             self._conclude()
             if self._session is not None:
-                self._session.rest(self._stream)
+                self._session.mark_replayable(self._stream)
         self._stream.wake()
 
     def _conclude(self) -> None:
@@ -129,12 +129,12 @@ class PendingResponse:
         stream = self._stream
         if not stream.done:
             answer = answer_of(self._work)
-            reply = answer.reply if type(answer) is Refusal else answer
+            reply = answer.reply if type(answer) is ErrorResponse else answer
             stream.finish(reply or b"", no_room(self._key))
 
     async def _respond(self, send: Send) -> None:
         reply = answer_of(self._work)
-        if type(reply) is Refusal:
+        if type(reply) is ErrorResponse:
             await respond(send, reply.status, reply.reply, self._extra)
         elif reply:
             await answer(send, self._connection, self._key, reply, self._extra)

@@ -13,7 +13,7 @@ from carrel.compat.mcp.types import base, capabilities, client_features, lifecyc
 from carrel.compat.wire import json_of, model_of, struct_of
 from carrel.errors import PeerError
 from carrel.log import Log
-from carrel.protocol.client import Notification, Question
+from carrel.protocol.client import IncomingRequest, Notification
 from carrel.wire.base import ClientCapabilities
 from carrel.wire.client_features import CreateMessageResult, ElicitResult, ListRootsResult
 
@@ -123,7 +123,7 @@ class Callbacks:
 
     # Questions
 
-    async def answer(self, question: Question) -> Any:
+    async def answer(self, question: IncomingRequest) -> Any:
         """Return the answer to a request of the server.
 
         Raises:

@@ -25,7 +25,7 @@ from carrel.compat.validation import Validators
 from carrel.compat.wire import json_of, model_of, struct_of
 from carrel.errors import MethodNotFound, PeerError, RequestTimeout, TransportError
 from carrel.log import Log
-from carrel.protocol.client import Connection, Notification, OutgoingMessage, Question
+from carrel.protocol.client import Connection, IncomingRequest, Notification, OutgoingMessage
 from carrel.protocol.revisions import LATEST_HANDSHAKE, REQUESTS
 from carrel.wire.base import Implementation, PageParams
 from carrel.wire.utilities import LoggingMessageParams
@@ -324,7 +324,9 @@ class ClientSession:
         """Pass a log message on to the callbacks, in the order of arrival."""
         self._callbacks.take("message", params)
 
-    async def answer(self, question: Question, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]) -> Any:
+    async def answer(
+        self, question: IncomingRequest, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]
+    ) -> Any:
         """Return the answer of a callback to a request of the server."""
         return await self._callbacks.answer(question)
 

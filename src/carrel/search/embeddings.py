@@ -12,12 +12,12 @@ from time import monotonic
 from typing import Any
 
 from carrel.log import Log
-from carrel.search.embedder import Embedder, Refused, Unavailable
+from carrel.search.embedder import Embedder, Rejected, Unavailable
 from carrel.search.engine import Damaged
 from carrel.search.vectors import Vectors
 from carrel.transports.client.backoff import Backoff
 
-__all__ = ["Meaning"]
+__all__ = ["Embeddings"]
 
 log = Log("carrel.search")
 
@@ -31,7 +31,7 @@ KEPT, MAX_QUERY = 256, 1000
 COMMIT = 5.0
 
 
-class Meaning:
+class Embeddings:
     """Vectors of passages and queries by an embedder. ``report`` is told how many passages wait for theirs."""
 
     def __init__(self, embedder: Embedder, report: Callable[[int], object]) -> None:
@@ -39,7 +39,7 @@ class Meaning:
         self._report = report
         self._queries: OrderedDict[str, Any] = OrderedDict()
         self._down_until = 0.0
-        self._told = False
+        self._warned = False
         self._accepted = False
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
@@ -114,7 +114,7 @@ class Meaning:
         """
         try:
             found = await self._embedder.embed(texts)
-        except Refused as error:
+        except Rejected as error:
             if len(texts) > 1:
                 half = len(texts) // 2
                 return [*await self._embed(texts[:half]), *await self._embed(texts[half:])]
@@ -138,7 +138,7 @@ class Meaning:
         try:
             async with asyncio.timeout(PATIENCE):
                 (vector,) = await self._embedder.embed([query])
-        except Refused as error:  # only this query; others still use embeddings
+        except Rejected as error:  # only this query; others still use embeddings
             log.debug("a query is not embedded: %s", error)
             vector = None
         except (Unavailable, TimeoutError) as error:
@@ -154,8 +154,8 @@ class Meaning:
 
     def _tell(self, failure: str | None) -> None:
         """Say once that there are no embeddings, and once that there are again."""
-        if failure is not None and not self._told:
+        if failure is not None and not self._warned:
             log.warning("there are no embeddings now, and so the search goes by words alone: %s", failure)
-        elif failure is None and self._told:
+        elif failure is None and self._warned:
             log.info("there are embeddings again")
-        self._told = failure is not None
+        self._warned = failure is not None

@@ -13,24 +13,26 @@ from carrel.client.causes import NO_CAUSE, Causes
 from carrel.client.handlers import ClientCall
 from carrel.errors import INTERNAL_ERROR, MCPError, PeerError, ProtocolError, TransportError
 from carrel.log import Log
-from carrel.protocol.client import Connection, OutgoingMessage, Question
+from carrel.protocol.client import Connection, IncomingRequest, OutgoingMessage
 from carrel.transports.client.transport import Transport
 from carrel.wire.base import Id
 
-__all__ = ["Questions"]
+__all__ = ["IncomingRequests"]
 
 log = Log("carrel.client")
 
 #: Maximum number of concurrent server requests.
-MAX_QUESTIONS = 100
+MAX_INCOMING = 100
 #: Maximum number of unsent responses to server requests. If the server does not read them, the connection is closed.
 MAX_UNSENT_ANSWERS = 1000
 
 
-class Answerer(Protocol):
+class Responder(Protocol):
     """Interface of a client that responds to server requests."""
 
-    async def answer(self, question: Question, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]) -> Any:
+    async def answer(
+        self, request: IncomingRequest, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]
+    ) -> Any:
         """Return the result of a server request. Exceptions are turned into error responses.
 
         ``call`` is the call that caused the request, or None if unknown; ``calls`` are the possible calls.
@@ -46,7 +48,7 @@ class Link(Protocol):
     causes: Causes
 
     @property
-    def owner(self) -> Answerer:
+    def owner(self) -> Responder:
         """The client."""
 
     def leave(self, error: MCPError) -> None:
@@ -56,7 +58,7 @@ class Link(Protocol):
         """Run an awaitable as a background task."""
 
 
-class Questions:
+class IncomingRequests:
     """Server requests in progress on one connection."""
 
     def __init__(self, link: Link) -> None:
@@ -65,19 +67,19 @@ class Questions:
         self._unsent = 0
 
     def take(
-        self, question: Question, call: ClientCall[Any] | None = None, calls: tuple[ClientCall[Any], ...] = ()
+        self, request: IncomingRequest, call: ClientCall[Any] | None = None, calls: tuple[ClientCall[Any], ...] = ()
     ) -> None:
         """Handle a server request. ``call`` caused it; if this is unknown, one of ``calls`` may have."""
         connection = self._link.connection
-        if question.operation == "ping":
-            self.send(connection.answer(question, {}))
+        if request.operation == "ping":
+            self.send(connection.answer(request, {}))
             return
-        if len(self.tasks) >= MAX_QUESTIONS or question.id in self.tasks:
-            why = f"Too many questions at a time: at most {MAX_QUESTIONS}, each with an id of its own"
-            self.send(connection.refuse(question, PeerError(INTERNAL_ERROR, why)))
+        if len(self.tasks) >= MAX_INCOMING or request.id in self.tasks:
+            why = f"Too many requests at a time: at most {MAX_INCOMING}, each with an id of its own"
+            self.send(connection.reject(request, PeerError(INTERNAL_ERROR, why)))
             return
-        task = self.tasks[question.id] = asyncio.get_running_loop().create_task(self._answer(question, call, calls))
-        task.add_done_callback(lambda _: self.tasks.pop(question.id, None))
+        task = self.tasks[request.id] = asyncio.get_running_loop().create_task(self._answer(request, call, calls))
+        task.add_done_callback(lambda _: self.tasks.pop(request.id, None))
 
     def cancel(self, id: Id) -> bool:
         """Cancel the handling of a server request; return whether it was in progress."""
@@ -85,18 +87,18 @@ class Questions:
         return task is not None and (task.cancel() or True)
 
     async def _answer(
-        self, question: Question, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]
+        self, request: IncomingRequest, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]
     ) -> None:
         connection = self._link.connection
         try:
             if (call, calls) == NO_CAUSE:
-                call, calls = await self._link.causes.of_new_task(question.params)
-            message = connection.answer(question, await self._link.owner.answer(question, call, calls))
+                call, calls = await self._link.causes.of_new_task(request.params)
+            message = connection.answer(request, await self._link.owner.answer(request, call, calls))
         except (ProtocolError, PeerError) as error:
-            message = connection.refuse(question, error)
+            message = connection.reject(request, error)
         except Exception as error:
-            log.exception("the answer to a question of the server failed")
-            message = connection.refuse(question, error)
+            log.exception("the answer to a request of the server failed")
+            message = connection.reject(request, error)
         sent = self.send(message)
         if sent is not None:
             await sent  # until then, the request counts as in progress

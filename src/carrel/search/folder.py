@@ -16,7 +16,7 @@ import sys
 from carrel.errors import ConfigError
 from carrel.sources.folder.selection import INDEX_FOLDER
 
-__all__ = ["Place", "cache_folder"]
+__all__ = ["IndexFolder", "cache_folder"]
 
 
 def cache_folder() -> str:
@@ -29,7 +29,7 @@ def cache_folder() -> str:
     return given if os.path.isabs(given) else os.path.expanduser("~/.cache")
 
 
-class Place:
+class IndexFolder:
     """Folder of the index for ``key``, which identifies the shared resources. Only the current user may read it.
 
     Raises:

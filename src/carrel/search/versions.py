@@ -1,4 +1,4 @@
-"""Stamps: values that change with a resource, so that changes are noticed without reading it."""
+"""Versions of resources: values that change with a resource, so that changes are noticed without reading it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from carrel.sources.documents.query import text_uri
 from carrel.wire.resources import Resource
 
-__all__ = ["is_racy", "stamp_of"]
+__all__ = ["is_racy", "version_of"]
 
 #: Resolution of file system timestamps, in seconds. A file read so soon after a change may change again with the same
 #: timestamp.
@@ -18,7 +18,7 @@ COARSE = 2.0
 VERSIONS = ("version", "etag", "digest", "sha", "revision")
 
 
-def stamp_of(resource: Resource) -> str:
+def version_of(resource: Resource) -> str:
     """Return the size, time and versions of a resource as text; empty if it has no time and no version."""
     modified = None if resource.annotations is None else resource.annotations.last_modified
     versions = {
@@ -34,7 +34,7 @@ def stamp_of(resource: Resource) -> str:
 
 
 def is_racy(resource: Resource, now: float) -> bool:
-    """Return whether a resource has changed so shortly before it is read that the next change may have its stamp."""
+    """Return whether a resource has changed so shortly before it is read that the next change may have its version."""
     modified = None if resource.annotations is None else resource.annotations.last_modified
     if modified is None:
         return False

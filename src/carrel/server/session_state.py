@@ -1,4 +1,4 @@
-"""Session of a client, for handlers: its id, and a small store of JSON values that ends with it."""
+"""State of a client's session, for handlers: the session id, and a small store of JSON values that ends with it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from carrel.protocol.json_values import to_json
 from carrel.protocol.server import Connection
 from carrel.state.replica import Replica
 
-__all__ = ["Session"]
+__all__ = ["SessionState"]
 
 #: Bytes of memory that a value in this process takes besides its key and its JSON.
 VALUE_BYTES = 128
 
 
-class Session:
-    """Session of a client of a revision with a handshake: ``get``, ``set`` and ``delete`` its values.
+class SessionState:
+    """State of a session, in revisions with a handshake: ``get``, ``set`` and ``delete`` its values.
 
     They are in ``replica``, where other replicas see them, or (None) in the memory of this process, where they count as
     kept for the client. ``limit`` returns the most bytes of keys and values in JSON, ``max_session_state_bytes``.

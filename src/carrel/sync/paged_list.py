@@ -8,12 +8,12 @@ from typing import Any, Generic, TypeVar, overload
 
 from carrel.sync.loop import iterate
 
-__all__ = ["Listing"]
+__all__ = ["PagedList"]
 
 T = TypeVar("T")
 
 
-class Listing(Sequence[T], Generic[T]):
+class PagedList(Sequence[T], Generic[T]):
     """List of a server. Iterating over it fetches pages on demand; its length, an index or ``==`` fetch all of them.
 
     Fetched pages are kept, so that every iteration returns the same items.
@@ -62,7 +62,7 @@ class Listing(Sequence[T], Generic[T]):
         return self._all()[index]
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Listing):
+        if isinstance(other, PagedList):
             return self._all() == other._all()
         return self._all() == other
 

@@ -1,4 +1,4 @@
-"""Questions of a handler to the client: form and URL mode elicitation, sampling, and roots.
+"""Requests of a handler to the client: form and URL mode elicitation, sampling, and roots.
 
 https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
 https://modelcontextprotocol.io/specification/2026-07-28/client/sampling
@@ -39,7 +39,15 @@ if TYPE_CHECKING:
     from carrel.protocol.server import Call
     from carrel.wire.base import ClientCapabilities
 
-__all__ = ["Elicited", "Question", "check", "form_question", "page_question", "roots_question", "sampling_question"]
+__all__ = [
+    "ClientRequest",
+    "Elicited",
+    "check",
+    "form_elicitation",
+    "roots_request",
+    "sampling_request",
+    "url_elicitation",
+]
 
 log = Log("carrel")
 
@@ -55,7 +63,7 @@ IMBALANCES = {
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
-class Question(msgspec.Struct, frozen=True):
+class ClientRequest(msgspec.Struct, frozen=True):
     """A request to the client: operation, parameters, required capabilities, and the function that decodes the answer.
 
     ``read`` raises ValueError if the answer is not valid. The request is then repeated for a user (``again``), but not
@@ -64,7 +72,7 @@ class Question(msgspec.Struct, frozen=True):
 
     operation: str
     params: ElicitParams | CreateMessageParams | ListRootsParams
-    needs: dict[str, Any]
+    capabilities: dict[str, Any]
     read: Callable[[Any], Any]
     again: bool = True
 
@@ -84,7 +92,7 @@ class Capable(Protocol):
         """Protocol revision that the client speaks."""
 
 
-async def check(context: Capable, questions: Iterable[Question]) -> None:
+async def check(context: Capable, requests: Iterable[ClientRequest]) -> None:
     """Check that the client declared the capabilities that server requests need.
 
     Raises:
@@ -96,12 +104,12 @@ async def check(context: Capable, questions: Iterable[Question]) -> None:
         declared["elicitation"]["form"] = {}  # the default without any mode
     missing: dict[str, Any] = {}
     known = True
-    for question in questions:
-        if question.operation in context._call.peer.revision.questions:
-            _merge(missing, _undeclared(declared, question.needs))
+    for request in requests:
+        if request.operation in context._call.peer.revision.server_requests:
+            _merge(missing, _undeclared(declared, request.capabilities))
         else:
             known = False
-            _merge(missing, question.needs)
+            _merge(missing, request.capabilities)
     if not missing:
         return
     together = context._lacking = {} if context._lacking is None else context._lacking
@@ -155,8 +163,8 @@ class Elicited(msgspec.Struct, Generic[T], frozen=True):
         return self.action == "accept"
 
 
-def form_question(message: str, kind: Any) -> Question:
-    """Return the question of a form mode elicitation. See ``Context.elicit``."""
+def form_elicitation(message: str, kind: Any) -> ClientRequest:
+    """Return the request of a form mode elicitation. See ``Context.elicit``."""
     from carrel.server.elicitation.forms import form_of
 
     form = form_of(kind)
@@ -168,10 +176,10 @@ def form_question(message: str, kind: Any) -> Question:
         return Elicited(result.action, form.read(result.content or {}))
 
     params = ElicitParams(message=message, requested_schema=form.schema)
-    return Question("elicit_several" if form.several else "elicit", params, {"elicitation": {"form": {}}}, read)
+    return ClientRequest("elicit_several" if form.several else "elicit", params, {"elicitation": {"form": {}}}, read)
 
 
-def page_question(message: str, url: str, revision: Revision) -> Question:
+def url_elicitation(message: str, url: str, revision: Revision) -> ClientRequest:
     """Return the request of a URL mode elicitation. See ``Context.elicit_url``.
 
     Raises:
@@ -180,7 +188,7 @@ def page_question(message: str, url: str, revision: Revision) -> Question:
     check_page(url)
     id = None if revision.stateless else os.urandom(16).hex()
     params = ElicitParams(mode="url", message=message, url=url, elicitation_id=id)
-    return Question(
+    return ClientRequest(
         "elicit_page",
         params,
         {"elicitation": {"url": {}}},
@@ -204,13 +212,13 @@ def check_page(url: str) -> None:
         raise ValueError("the URL of a page must have a host, no user name or password, and be percent-encoded")
 
 
-def sampling_question(
+def sampling_request(
     messages: str | SamplingMessage | Sequence[str | SamplingMessage],
     max_tokens: int,
     details: SamplingDetails,
     revision: Revision,
-) -> Question:
-    """Return the question of a sampling request. See ``Context.sample``.
+) -> ClientRequest:
+    """Return the sampling request of some messages. See ``Context.sample``.
 
     Raises:
         ValueError: results of tools are mixed with other content, or do not follow their uses.
@@ -224,11 +232,11 @@ def sampling_question(
         max_tokens=max_tokens,
         **details,
     )
-    return model_question(params, revision)
+    return checked_sampling(params, revision)
 
 
-def model_question(params: CreateMessageParams, revision: Revision) -> Question:
-    """Return the question of a sampling request with all of its parameters.
+def checked_sampling(params: CreateMessageParams, revision: Revision) -> ClientRequest:
+    """Return the sampling request with some parameters, whose messages are checked.
 
     Raises:
         ValueError: results of tools are mixed with other content, or do not follow their uses.
@@ -237,7 +245,7 @@ def model_question(params: CreateMessageParams, revision: Revision) -> Question:
     imbalance = find_imbalance(params.messages)
     if imbalance is not None:
         raise ValueError(IMBALANCES[imbalance])
-    needs: dict[str, Any] = {}
+    capabilities: dict[str, Any] = {}
     operation = "sample"
     if any(isinstance(block, AudioContent) for block in blocks):
         operation = "sample_with_audio"
@@ -247,16 +255,18 @@ def model_question(params: CreateMessageParams, revision: Revision) -> Question:
         or any(isinstance(block, ToolUseContent | ToolResultContent) for block in blocks)
     ):
         operation = "sample_with_tools"
-        needs["tools"] = {}
-    if params.include_context not in (None, "none") and "sample_with_tools" in revision.questions:
-        needs["context"] = {}  # before sampling had sub-capabilities, every client supported it
+        capabilities["tools"] = {}
+    if params.include_context not in (None, "none") and "sample_with_tools" in revision.server_requests:
+        capabilities["context"] = {}  # before sampling had sub-capabilities, every client supported it
     kind = prepared(CreateMessageResult)
-    return Question(operation, params, {"sampling": needs}, lambda answer: msgspec.convert(answer, kind), again=False)
+    return ClientRequest(
+        operation, params, {"sampling": capabilities}, lambda answer: msgspec.convert(answer, kind), again=False
+    )
 
 
-def roots_question() -> Question:
-    """Return the question of a roots/list request. See ``Context.roots``."""
-    return Question("list_roots", ListRootsParams(), {"roots": {}}, read_roots, again=False)
+def roots_request() -> ClientRequest:
+    """Return a roots/list request. See ``Context.roots``."""
+    return ClientRequest("list_roots", ListRootsParams(), {"roots": {}}, read_roots, again=False)
 
 
 def read_roots(answer: Any) -> ListRootsResult:

@@ -15,10 +15,10 @@ from carrel.protocol.revision import Revision
 from carrel.transports.client.transport import Receiver, Transport
 from carrel.wire.base import Id
 
-__all__ = ["Answer", "Tap", "Tape"]
+__all__ = ["ProbeResponse", "Recorder", "Recording"]
 
 
-class Answer(msgspec.Struct):
+class ProbeResponse(msgspec.Struct):
     """Response to a request: its result or its error, neither if there was none, and the seconds that it took."""
 
     result: Any = None
@@ -28,7 +28,7 @@ class Answer(msgspec.Struct):
     timed_out: bool = False
 
 
-class Tape(msgspec.Struct):
+class Recording(msgspec.Struct):
     """Messages in the order in which they were sent and received, as bytes; whether each was sent by the client."""
 
     messages: list[tuple[bool, bytes]] = []
@@ -40,17 +40,17 @@ class Tape(msgspec.Struct):
         self.messages.append((sent, bytes(data)))
 
 
-class Tap:
+class Recorder:
     """Transport around another one. Implements ``Transport`` for the client, and ``Receiver`` for that transport."""
 
-    def __init__(self, transport: Transport, tape: Tape) -> None:
+    def __init__(self, transport: Transport, recording: Recording) -> None:
         self.cancels = transport.cancels
         self.mirrors = transport.mirrors
         self.streams = transport.streams
         self.inner = transport
-        self.tape = tape
+        self.recording = recording
         self._receiver: Receiver | None = None
-        self._waiting: dict[Id, asyncio.Future[Answer]] = {}
+        self._waiting: dict[Id, asyncio.Future[ProbeResponse]] = {}
 
     @property
     def held(self) -> bool:
@@ -64,7 +64,7 @@ class Tap:
 
     def send(self, message: OutgoingMessage) -> Awaitable[None] | None:
         """Record a message and send it."""
-        self.tape.add(True, message.data)
+        self.recording.add(True, message.data)
         return self.inner.send(message)
 
     def abandon(self, id: Id) -> None:
@@ -81,36 +81,36 @@ class Tap:
 
     # Additional requests
 
-    async def ask(self, message: OutgoingMessage, id: Id, timeout: float) -> Answer:
-        """Send a request with the id ``id``, and return the answer; there is always one."""
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    async def ask(self, message: OutgoingMessage, id: Id, timeout: float) -> ProbeResponse:
+        """Send a request with the id ``id``, and return the response; there is always one."""
+        future: asyncio.Future[ProbeResponse] = asyncio.get_running_loop().create_future()
         self._waiting[id] = future
         started = time.perf_counter()
         try:
             full = self.send(message)
             if full is not None:
                 await full
-            answer = await asyncio.wait_for(future, timeout)
+            response = await asyncio.wait_for(future, timeout)
         except TimeoutError:
-            answer = Answer(failure=f"no answer within {timeout:g} seconds", timed_out=True)
+            response = ProbeResponse(failure=f"no response within {timeout:g} seconds", timed_out=True)
             self.abandon(id)
         finally:
             self._waiting.pop(id, None)
-        answer.seconds = time.perf_counter() - started
-        return answer
+        response.seconds = time.perf_counter() - started
+        return response
 
-    def _settle(self, id: Id, answer: Answer) -> bool:
+    def _settle(self, id: Id, response: ProbeResponse) -> bool:
         future = self._waiting.get(id)
         if future is None or future.done():
             return future is not None
-        future.set_result(answer)
+        future.set_result(response)
         return True
 
     # Callbacks of the transport
 
     def receive(self, data: bytes, about: Id | None = None) -> float | None:
-        """Record a message, and pass it on unless it answers a request of our own."""
-        self.tape.add(False, data)
+        """Record a message, and pass it on unless it answers an additional request."""
+        self.recording.add(False, data)
         if self._waiting:
             try:
                 message = msgspec.json.decode(data)
@@ -118,13 +118,13 @@ class Tap:
                 message = None
             if isinstance(message, dict) and "method" not in message:
                 error = message.get("error")
-                answer = Answer(message.get("result"), error if isinstance(error, dict) else None)
-                if self._settle(self._answered(message), answer):
+                response = ProbeResponse(message.get("result"), error if isinstance(error, dict) else None)
+                if self._settle(self._answered(message), response):
                     return None
         return None if self._receiver is None else self._receiver.receive(data, about)
 
     def _answered(self, message: dict[str, Any]) -> Any:
-        """Return the id of the request that a response answers: an error without an id, the only one that waits."""
+        """Return the id of the request that a response belongs to: an error without an id, the only one that waits."""
         id = message.get("id")
         if id is None and "error" in message and len(self._waiting) == 1:
             return next(iter(self._waiting))
@@ -135,12 +135,12 @@ class Tap:
         return id in self._waiting or (self._receiver is not None and self._receiver.awaits(id))
 
     def fail(self, id: Id, error: MCPError) -> None:
-        """Fail a request; an error response with an HTTP status is an answer."""
+        """Fail a request; an error response with an HTTP status is a response."""
         if isinstance(error, PeerError):
-            answer = Answer(error={"code": error.code, "message": error.message, "data": error.data})
+            response = ProbeResponse(error={"code": error.code, "message": error.message, "data": error.data})
         else:
-            answer = Answer(failure=str(error))
-        if not self._settle(id, answer) and self._receiver is not None:
+            response = ProbeResponse(failure=str(error))
+        if not self._settle(id, response) and self._receiver is not None:
             self._receiver.fail(id, error)
 
     def broken(self) -> None:
@@ -157,6 +157,6 @@ class Tap:
         """Fail all requests of our own, and pass on that the connection is lost."""
         for future in self._waiting.values():
             if not future.done():
-                future.set_result(Answer(failure=str(error).partition("\n")[0]))
+                future.set_result(ProbeResponse(failure=str(error).partition("\n")[0]))
         if self._receiver is not None:
             self._receiver.closed(error if isinstance(error, MCPError) else TransportError(str(error)))

@@ -1,8 +1,8 @@
 """Web pages where users authorize a gateway at its upstreams: start, consent, callback.
 
-A visit belongs to one principal and one upstream. The principal must be logged in to the browser that starts the visit,
-and the authorization server must redirect the same browser back. Otherwise, a user could trick another person into
-authorizing an account for them, or authorize their own account for another person.
+A pending authorization belongs to one principal and one upstream. The principal must be logged in to the browser that
+starts it, and the authorization server must redirect the same browser back. Otherwise, a user could trick another
+person into authorizing an account for them, or authorize their own account for another person.
 
 https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#phishing
 https://modelcontextprotocol.io/specification/2026-07-28/basic/security_best_practices#confused-deputy-problem
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from carrel.protocol.principal import Principal
     from carrel.server.app import Server
 
-__all__ = ["CALLBACK", "START", "BrowserLogin", "Identify", "Visit", "Visits"]
+__all__ = ["CALLBACK", "START", "BrowserLogin", "BrowserPages", "Identify", "PendingAuthorization"]
 
 log = Log("carrel.gateway")
 
 START = "/gateway/authorize"
 CALLBACK = "/gateway/callback"
-COOKIE = "visit"
-#: Maximum number of visits in progress, in total and per user.
-MAX_VISITS = 10_000
-MAX_VISITS_PER_USER = 100
+COOKIE = "authorization"
+#: Maximum number of pending authorizations, in total and per user.
+MAX_PENDING = 10_000
+MAX_PENDING_PER_USER = 100
 #: Seconds that the callback page waits for the outcome.
 OUTCOME = 15.0
 
@@ -62,7 +62,7 @@ class BrowserLogin(Protocol):
         """
 
 
-class Visit:
+class PendingAuthorization:
     """Authorization in progress of one principal at one upstream."""
 
     def __init__(self, upstream: str, principal: Principal | None, page: str, state: str, patience: float) -> None:
@@ -74,7 +74,7 @@ class Visit:
         self.state = state
         self.ticket = secrets.token_urlsafe(32)
         self.browser: bytes | None = None
-        """Hash of the cookie of the browser that started the visit."""
+        """Hash of the cookie of the browser that started the authorization."""
         self.patience = patience
         self.response: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.outcome: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
@@ -90,7 +90,7 @@ class Visit:
         """Wait for the callback, and return the URL to which the browser was redirected.
 
         Raises:
-            AuthorizationError: the visit timed out.
+            AuthorizationError: the authorization timed out.
         """
         loop = asyncio.get_running_loop()
         while not self.response.done():
@@ -101,13 +101,13 @@ class Visit:
         return self.response.result()
 
 
-class Visits:
-    """Visits in progress, and their routes on the server of a gateway.
+class BrowserPages:
+    """Pages of pending authorizations, and their routes on the server of a gateway.
 
     Args:
         public_url: URL of the gateway for browsers, without the path of an endpoint.
         login: identifies the user of a browser; required if callers are authenticated.
-        patience: timeout of a visit in seconds.
+        patience: timeout of an authorization in seconds.
 
     Raises:
         ConfigError: ``public_url`` is neither https nor on this machine.
@@ -126,8 +126,8 @@ class Visits:
         self._secure = parts.scheme == "https"
         self._login = login
         self._patience = patience
-        self._by_ticket: dict[str, Visit] = {}
-        self._by_state: dict[str, Visit] = {}
+        self._by_ticket: dict[str, PendingAuthorization] = {}
+        self._by_state: dict[str, PendingAuthorization] = {}
 
     def __len__(self) -> int:
         return len(self._by_ticket)
@@ -137,9 +137,9 @@ class Visits:
         """Redirect URI of the gateway as an OAuth client."""
         return f"{self._base}{CALLBACK}"
 
-    def start_url(self, visit: Visit) -> str:
+    def start_url(self, pending: PendingAuthorization) -> str:
         """Return the URL for the user to open."""
-        return f"{self._base}{START}?ticket={visit.ticket}"
+        return f"{self._base}{START}?ticket={pending.ticket}"
 
     def add_routes(self, app: Server) -> None:
         """Add the pages to the gateway's server. Call this before the server starts."""
@@ -165,72 +165,72 @@ class Visits:
                 "docs/gateway-sessions.md)"
             )
 
-    def begin(self, upstream: str, principal: Principal | None, page: str) -> Visit:
-        """Start a visit. ``page`` is the URL of the upstream's authorization page.
+    def begin(self, upstream: str, principal: Principal | None, page: str) -> PendingAuthorization:
+        """Start an authorization. ``page`` is the URL of the upstream's authorization page.
 
         Raises:
-            AuthorizationError: the gateway cannot identify the user of a browser, or there are too many visits.
+            AuthorizationError: the gateway cannot identify the user of a browser, or there are too many authorizations.
         """
         self.check(principal)
         user = None if principal is None else principal.user
-        own = sum(visit.user == user for visit in self._by_ticket.values())
-        if own >= MAX_VISITS_PER_USER or len(self._by_ticket) >= MAX_VISITS:
+        own = sum(pending.user == user for pending in self._by_ticket.values())
+        if own >= MAX_PENDING_PER_USER or len(self._by_ticket) >= MAX_PENDING:
             raise AuthorizationError("Too many logins are under way. Try again later")
         [state] = parse_qs(urlsplit(page).query)["state"]
-        visit = Visit(upstream, principal, page, state, self._patience)
-        self._by_ticket[visit.ticket] = self._by_state[state] = visit
-        return visit
+        pending = PendingAuthorization(upstream, principal, page, state, self._patience)
+        self._by_ticket[pending.ticket] = self._by_state[state] = pending
+        return pending
 
-    def end(self, visit: Visit, outcome: str | None) -> None:
-        """End a visit; ``outcome`` is an error message, or None after success."""
-        self._by_ticket.pop(visit.ticket, None)
-        self._by_state.pop(visit.state, None)
-        if not visit.outcome.done():
-            visit.outcome.set_result(outcome)
+    def end(self, pending: PendingAuthorization, outcome: str | None) -> None:
+        """End an authorization; ``outcome`` is an error message, or None after success."""
+        self._by_ticket.pop(pending.ticket, None)
+        self._by_state.pop(pending.state, None)
+        if not pending.outcome.done():
+            pending.outcome.set_result(outcome)
 
     # Pages
 
     async def start(self, request: HTTPRequest) -> HTTPResponse:
         """Show the consent page. When the user agrees, send the browser to the authorization server."""
         given = request.query if request.method != "POST" else request.body.decode("ascii", "replace")
-        visit = self._by_ticket.get(one_of(given, "ticket") or "")
-        if visit is None or visit.response.done():
+        pending = self._by_ticket.get(one_of(given, "ticket") or "")
+        if pending is None or pending.response.done():
             return failed(404, "This link is not valid any more. Make the request again to get a new one.")
-        if visit.principal is not None:
+        if pending.principal is not None:
             found = await self._who(request)
             if not found:
                 if self._login is None or callable(self._login):
                     return failed(401, "Log in to the gateway in this browser, then open the link again.")
-                return await self._login.begin(self.start_url(visit), visit.principal.user)
-            if found not in (visit.principal.subject, (visit.principal.issuer, visit.principal.subject)):
-                log.warning("a login at %s was opened in the browser of another user", visit.upstream)
+                return await self._login.begin(self.start_url(pending), pending.principal.user)
+            if found not in (pending.principal.subject, (pending.principal.issuer, pending.principal.subject)):
+                log.warning("a login at %s was opened in the browser of another user", pending.upstream)
                 return failed(403, "This link is for another user. If another person sent it to you, do not use it.")
         if request.method != "POST":
-            return self._consent(visit)
+            return self._consent(pending)
         if not self._is_own(request):
             return failed(403, "This form was sent from another page. Open the link again.")
         browser = self._cookie_of(request) or secrets.token_urlsafe(32)
-        if visit.browser is not None and not hmac.compare_digest(visit.browser, digest(browser)):
+        if pending.browser is not None and not hmac.compare_digest(pending.browser, digest(browser)):
             return failed(403, "This login was begun in another browser. Make the request again to get a new link.")
-        visit.browser = digest(browser)
-        return redirect(visit.page, [self._cookie(browser)])
+        pending.browser = digest(browser)
+        return redirect(pending.page, [self._cookie(browser)])
 
     async def callback(self, request: HTTPRequest) -> HTTPResponse:
-        """Handle the redirect from the authorization server, once, in the browser that started the visit."""
-        visit = self._by_state.get(one_of(request.query, "state") or "")
-        if visit is None:
+        """Handle the redirect from the authorization server, once, in the browser that started the authorization."""
+        pending = self._by_state.get(one_of(request.query, "state") or "")
+        if pending is None:
             return failed(400, "No login is under way for this response. It may have been used already.")
         browser = self._cookie_of(request)
-        if visit.browser is None or browser is None or not hmac.compare_digest(visit.browser, digest(browser)):
-            log.warning("a response of a login at %s came from another browser", visit.upstream)
+        if pending.browser is None or browser is None or not hmac.compare_digest(pending.browser, digest(browser)):
+            log.warning("a response of a login at %s came from another browser", pending.upstream)
             return failed(403, "This login was not begun in this browser.")
-        del self._by_state[visit.state]
-        visit.response.set_result(f"{self.redirect_uri}?{request.query}")
-        await asyncio.wait((visit.outcome,), timeout=OUTCOME)
-        wrong = visit.outcome.result() if visit.outcome.done() else None
+        del self._by_state[pending.state]
+        pending.response.set_result(f"{self.redirect_uri}?{request.query}")
+        await asyncio.wait((pending.outcome,), timeout=OUTCOME)
+        wrong = pending.outcome.result() if pending.outcome.done() else None
         if wrong is not None:
             return failed(400, wrong)
-        words = f"{escape(visit.upstream)} is connected. You can close this window and go back to the application."
+        words = f"{escape(pending.upstream)} is connected. You can close this window and go back to the application."
         return page(200, "Connected", f"<p>{words}</p>")
 
     async def _who(self, request: HTTPRequest) -> str | tuple[str, str] | None:
@@ -238,18 +238,18 @@ class Visits:
             return None
         return await (self._login(request) if callable(self._login) else self._login.identify(request))
 
-    def _consent(self, visit: Visit) -> HTTPResponse:
-        host = urlsplit(visit.page).hostname or ""
-        who = "" if visit.principal is None else f" as {escape(visit.principal.subject)}"
+    def _consent(self, pending: PendingAuthorization) -> HTTPResponse:
+        host = urlsplit(pending.page).hostname or ""
+        who = "" if pending.principal is None else f" as {escape(pending.principal.subject)}"
         body = (
-            f"<p>You asked this gateway{who} to use <b>{escape(visit.upstream)}</b> for you. To allow that, log in at "
-            f"<b>{escape(host)}</b>, with the account that it may use.</p>"
+            f"<p>You asked this gateway{who} to use <b>{escape(pending.upstream)}</b> for you. To allow that, log in "
+            f"at <b>{escape(host)}</b>, with the account that it may use.</p>"
             '<p class="warning">Go on only if you have just made a request that needs this. If another person sent you '
             "this link, close the window.</p>"
             f'<form method="post" action="{START.rpartition("/")[2]}"><input type="hidden" name="ticket" '
-            f'value="{escape(visit.ticket)}"><button>Go on to {escape(host)}</button></form>'
+            f'value="{escape(pending.ticket)}"><button>Go on to {escape(host)}</button></form>'
         )
-        return page(200, f"Connect {visit.upstream}?", body)
+        return page(200, f"Connect {pending.upstream}?", body)
 
     # Cookies
 

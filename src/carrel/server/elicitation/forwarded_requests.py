@@ -1,4 +1,4 @@
-"""Questions of a server behind this one, which are put to the client as they came, and their whole answers."""
+"""Requests of an upstream server that are forwarded to the client unchanged, and their unchanged answers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import msgspec
 from carrel.errors import ConfigError
 from carrel.protocol import unknown
 from carrel.protocol.revision import Revision
+from carrel.server.elicitation.client_requests import ClientRequest, check_page, checked_sampling, with_file_roots
 from carrel.server.elicitation.forms import form_of
-from carrel.server.elicitation.questions import Question, check_page, model_question, with_file_roots
 from carrel.wire.base import Wire, prepared
 from carrel.wire.client_features import (
     CreateMessageParams,
@@ -20,25 +20,25 @@ from carrel.wire.client_features import (
     ElicitResult,
     ListRootsParams,
     ListRootsResult,
-    QuestionParams,
+    ServerRequestParams,
 )
 
-__all__ = ["passed_question"]
+__all__ = ["forwarded_request"]
 
 R = TypeVar("R", bound=Wire)
 
 
-def passed_question(params: QuestionParams, revision: Revision) -> Question:
-    """Return a question that is put as it came, to a client of a revision. Its answer is a whole result.
+def forwarded_request(params: ServerRequestParams, revision: Revision) -> ClientRequest:
+    """Return an upstream request, to be forwarded unchanged to a client of a revision. Its answer is a whole result.
 
     Raises:
         ValueError: the form is not one, the URL of the page is not allowed, or the messages are not in order.
     """
     if isinstance(params, CreateMessageParams):
-        question = model_question(unknown.distribute(params), revision)
-        return msgspec.structs.replace(question, read=lambda answer: whole(CreateMessageResult, answer))
+        request = checked_sampling(unknown.distribute(params), revision)
+        return msgspec.structs.replace(request, read=lambda answer: whole(CreateMessageResult, answer))
     if isinstance(params, ListRootsParams):
-        return Question("list_roots", params, {"roots": {}}, whole_roots, again=False)
+        return ClientRequest("list_roots", params, {"roots": {}}, whole_roots, again=False)
     if params.mode == "url":
         check_page(params.url or "")
         if revision.stateless:
@@ -51,11 +51,11 @@ def passed_question(params: QuestionParams, revision: Revision) -> Question:
         several = any(field.get("type") == "array" for field in fields.values())
         params = msgspec.structs.replace(params, mode=None)
         operation, mode = "elicit_several" if several else "elicit", "form"
-    needs: dict[str, Any] = {"elicitation": {mode: {}}}
-    return Question(operation, params, needs, partial(read_elicited, params.requested_schema))
+    capabilities: dict[str, Any] = {"elicitation": {mode: {}}}
+    return ClientRequest(operation, params, capabilities, partial(read_elicitation, params.requested_schema))
 
 
-def read_elicited(schema: dict[str, Any] | None, answer: Any) -> ElicitResult:
+def read_elicitation(schema: dict[str, Any] | None, answer: Any) -> ElicitResult:
     """Return the answer to an elicitation, validated if its form is supported here.
 
     Raises:
