@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_args
 
 import msgspec
 
-from carrel.catalog.listing import Listing
+from carrel.catalog.ordered_list import OrderedList
 from carrel.errors import ConfigError, InvalidParams
 from carrel.protocol.json_values import InvalidArguments
 from carrel.server.checks import name_of
@@ -51,7 +51,7 @@ class Prompts:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self.entries: Listing[RegisteredPrompt] = Listing()
+        self.entries: OrderedList[RegisteredPrompt] = OrderedList()
         """Registered prompts, by name."""
         self.guarded = False
         """Whether any has a ``when``, so that lists depend on the caller."""

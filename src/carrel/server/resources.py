@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 import msgspec
 
-from carrel.catalog.listing import Listing
+from carrel.catalog.ordered_list import OrderedList
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
 from carrel.media_types import type_of_name
 from carrel.protocol.json_values import InvalidArguments
@@ -82,9 +82,9 @@ class Resources:
     def __init__(self, runtime: Runtime, on_templates: Callable[[], None]) -> None:
         self._runtime = runtime
         self._on_templates = on_templates
-        self.static: Listing[StaticResource] = Listing()
+        self.static: OrderedList[StaticResource] = OrderedList()
         """Resources of one URI, by it."""
-        self.templates: Listing[Template] = Listing()
+        self.templates: OrderedList[Template] = OrderedList()
         """Resource templates, by their URI templates."""
         self.guarded = False
         """Whether any has a ``when``, so that lists depend on the caller."""

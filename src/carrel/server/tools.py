@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 from msgspec import Raw
 
-from carrel.catalog.listing import Listing
+from carrel.catalog.ordered_list import OrderedList
 from carrel.catalog.paging import resolved
 from carrel.errors import (
     ConfigError,
@@ -60,7 +60,7 @@ class Tools:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self.entries: Listing[RegisteredTool] = Listing()
+        self.entries: OrderedList[RegisteredTool] = OrderedList()
         """Registered tools, by name."""
         self.guarded = False
         """Whether any has a ``when``, so that lists depend on the caller."""

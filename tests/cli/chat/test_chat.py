@@ -105,10 +105,10 @@ def test_events_are_lines_of_json_and_what_is_not_in_the_list_is_not_called(home
     with anthropic_endpoint(ADD) as vendor:
         done = ask(vendor, home, BOOKS, "--model", MODEL, "--json", "--yes", "books:greet")
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [event["type"] for event in events if event["type"] != "text"] == ["tool_use", "tool_end", "answer"]
+    assert [event["type"] for event in events if event["type"] != "text"] == ["tool_use", "tool_end", "turn_end"]
     assert events[-1]["text"] == "It is **3**."
     assert events[-1]["cost"] > 0
-    assert next(event for event in events if event["type"] == "tool_end")["outcome"] == "refused"
+    assert next(event for event in events if event["type"] == "tool_end")["outcome"] == "rejected"
     with anthropic_endpoint(ADD) as vendor:
         _, _, complaint = here.ask(vendor, home, BOOKS, "--model", MODEL, "--no-save")
         assert "carrel: the call of books:add was not approved; --yes books:add approves it\n" in complaint
@@ -220,7 +220,7 @@ def test_a_dumb_terminal_has_plain_lines_without_any_escape_sequence(home: dict[
         terminal.type("What is \\\n1 + 2?\n")
         terminal.wait_for("Allow? [y]es, [a]lways for this tool, [n]o, [m]ore: ")
         terminal.type("n\n")
-        terminal.wait_for("books:add: refused")
+        terminal.wait_for("books:add: rejected")
         terminal.wait_for("It is **3**.\n> ")
         terminal.type("Wait\n")
         terminal.wait_for("So far.")

@@ -15,7 +15,7 @@ from carrel.cli.terminal.output import write_text
 from carrel.errors import ConfigError
 
 if TYPE_CHECKING:
-    from carrel.chat.approvals import Approvals, Remembered
+    from carrel.chat.approvals import Approvals, ApprovalStore
     from carrel.chat.events import ChatEvent
     from carrel.chat.model import Model
     from carrel.chat.session import ChatSession
@@ -116,12 +116,12 @@ class Start:
         roots = [os.path.abspath(os.path.expanduser(root)) for root in self.options.root]  # noqa: PTH100, PTH111
         return msgspec.structs.replace(handlers, roots=roots) if roots else handlers
 
-    def remembered(self) -> Remembered:
+    def remembered(self) -> ApprovalStore:
         """Return the file of permanently approved tools."""
-        from carrel.chat.approvals import Remembered
+        from carrel.chat.approvals import ApprovalStore
         from carrel.security.client.file_store import default_directory
 
-        return Remembered(default_directory().parent / "approvals.json")
+        return ApprovalStore(default_directory().parent / "approvals.json")
 
     def approvals(self) -> Approvals:
         """Return approvals that never prompt the user."""

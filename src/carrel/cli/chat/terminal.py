@@ -15,10 +15,10 @@ from carrel.chat.sampling_review import reviewed_sampling
 from carrel.chat.session import ChatSession
 from carrel.chat.store import default_chats
 from carrel.chat.terminal.completer import ChatCompleter
+from carrel.chat.terminal.dialogs import Dialogs, ScreenLike
 from carrel.chat.terminal.keyboard import Keyboard, LineKeyboard, PromptKeyboard, quiet, typed_ahead
 from carrel.chat.terminal.plain import PlainScreen
 from carrel.chat.terminal.program import Interrupts, Program, state_line
-from carrel.chat.terminal.questions import Questions, ScreenLike
 from carrel.chat.terminal.screen import Screen, make_console
 from carrel.chat.terminal.text import clean, clean_line
 from carrel.cli.terminal.client_requests import Terminal, on_the_terminal
@@ -58,7 +58,7 @@ class Face:
                 toolbar=lambda: [] if self.session is None else state_line(self.session),
                 history=default_chats().parent / "history",
             )
-        self.questions = Questions(self.screen, self.keyboard, self.write, self.interrupts)
+        self.dialogs = Dialogs(self.screen, self.keyboard, self.write, self.interrupts)
 
     @staticmethod
     def _write_plain(text: str) -> None:
@@ -70,8 +70,8 @@ class Face:
         choice = f" ({', '.join(wanted.options)})" if wanted.options else ""
         prompt = clean_line(f"{server.name} needs {wanted.description or wanted.id}{choice}", 400)
         try:
-            async with self.questions.alone():
-                return await self.questions.read(f"{prompt}: ", default=wanted.default or "", password=wanted.password)
+            async with self.dialogs.alone():
+                return await self.dialogs.read(f"{prompt}: ", default=wanted.default or "", password=wanted.password)
         except EOFError:
             return None
 
@@ -91,18 +91,18 @@ async def converse(start: Start) -> int:
 async def connected(start: Start, face: Face, typing: ExitStack) -> int:
     """Connect, and run the chat. ``typing`` buffers keys until the first prompt, and is closed there."""
     model = await start.open_model()
-    terminal = Terminal(face.questions.read, face.write, face.screen.hold, open_page)
-    base = on_the_terminal(terminal, face.questions.lock)
+    terminal = Terminal(face.dialogs.read, face.write, face.screen.hold, open_page)
+    base = on_the_terminal(terminal, face.dialogs.lock)
 
     def current() -> ChatSession:
         assert face.session is not None  # servers send requests only while the session is open
         return face.session
 
     sample = reviewed_sampling(
-        lambda: current().model, face.questions, lambda name, usage: current().count_sampling(name, usage)
+        lambda: current().model, face.dialogs, lambda name, usage: current().count_sampling(name, usage)
     )
     handlers = start.handlers(_replace(base, sample=sample, sample_tools=True))
-    approvals = Approvals(start.remembered(), ask=face.questions.approve, allowed=start.options.yes)
+    approvals = Approvals(start.remembered(), ask=face.dialogs.approve, allowed=start.options.yes)
     face.write(f"Connecting to {', '.join(start.targets)} …" if start.targets else "Carrel chat, without servers.")
     try:
         async with start.host(handlers, Inputs(face.ask_input)) as host:

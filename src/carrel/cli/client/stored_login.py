@@ -30,7 +30,7 @@ class StoredLogin:
         """Return the headers with the token. Empty until the server requires a token."""
         return {} if self._stored is None else await self._stored.headers(url, method)
 
-    async def refused(
+    async def rejected(
         self,
         url: str,
         status: int,
@@ -65,7 +65,7 @@ class StoredLogin:
                     f"and use {header}"
                 )
             raise AuthorizationError(f"{url} requires authorization: {hint}, or {header}")
-        return await self._stored.refused(url, status, challenges, revision, sent=sent, nonce=nonce)
+        return await self._stored.rejected(url, status, challenges, revision, sent=sent, nonce=nonce)
 
     async def close(self) -> None:
         """Close connections."""

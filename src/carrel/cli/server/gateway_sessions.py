@@ -76,9 +76,9 @@ def _stored_login(config: ServerConfig) -> Credentials:
         to log in.
         """
 
-        async def refused(self, *refusal: Any, **details: Any) -> bool:
+        async def rejected(self, *refusal: Any, **details: Any) -> bool:
             try:
-                return await super().refused(*refusal, **details)
+                return await super().rejected(*refusal, **details)
             except AuthorizationError as error:
                 raise LoginRequired(f"{config.name}: {error}") from error
 

@@ -12,7 +12,7 @@ import msgspec
 if TYPE_CHECKING:
     from carrel.uri.intervals import Intervals
 
-__all__ = ["Listing"]
+__all__ = ["OrderedList"]
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 MAX_PAGE_BYTES = 4 * 1024 * 1024
 
 
-class Listing(Generic[T]):
+class OrderedList(Generic[T]):
     """Entries in the order of their keys. Thread-safe.
 
     A page starts after a key, even if the key has been removed: insertions and removals never make a reader skip or

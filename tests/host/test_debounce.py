@@ -1,4 +1,4 @@
-"""Damping: changes that are rare are taken at once, and a storm of them with pauses that grow."""
+"""Debouncer: changes that are rare are taken at once, and a storm of them with pauses that grow."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import itertools
 
 import pytest
 
-from carrel.host import damping
-from carrel.host.damping import Damping
+from carrel.host import debounce
+from carrel.host.debounce import Debouncer
 
 
 async def test_a_rare_change_is_taken_at_once_and_the_same_one_only_once() -> None:
-    changes: Damping[str] = Damping()
+    changes: Debouncer[str] = Debouncer()
     changes.put(["tools", "prompts"])
     changes.put(["tools"])
     assert sorted(await asyncio.wait_for(changes.take(), 60)) == ["prompts", "tools"]
@@ -26,8 +26,8 @@ async def test_a_rare_change_is_taken_at_once_and_the_same_one_only_once() -> No
 async def test_a_list_that_changes_all_the_time_is_taken_with_pauses_that_double(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(damping, "PAUSES", (0.02, 0.16))
-    changes: Damping[str] = Damping()
+    monkeypatch.setattr(debounce, "PAUSES", (0.02, 0.16))
+    changes: Debouncer[str] = Debouncer()
     times = []
     async with asyncio.timeout(60):
         for _ in range(7):
@@ -41,8 +41,8 @@ async def test_a_list_that_changes_all_the_time_is_taken_with_pauses_that_double
 
 
 async def test_a_storm_of_one_kind_does_not_delay_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(damping, "PAUSES", (1000.0, 1000.0))
-    changes: Damping[str] = Damping()
+    monkeypatch.setattr(debounce, "PAUSES", (1000.0, 1000.0))
+    changes: Debouncer[str] = Debouncer()
     changes.put(["tools"])
     await changes.take()
     changes.put(["tools"])
@@ -53,8 +53,8 @@ async def test_a_storm_of_one_kind_does_not_delay_another(monkeypatch: pytest.Mo
 
 
 async def test_a_pause_begins_when_a_change_has_been_dealt_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(damping, "PAUSES", (1000.0, 1000.0))
-    changes: Damping[str] = Damping()
+    monkeypatch.setattr(debounce, "PAUSES", (1000.0, 1000.0))
+    changes: Debouncer[str] = Debouncer()
     changes.put(["tools"])
     await changes.take()
     changes.put(["tools"])

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from carrel import Server
 from carrel.catalog.access import UNRESTRICTED
-from carrel.catalog.cut import cut_resources
-from carrel.catalog.listing import Listing
+from carrel.catalog.ordered_list import OrderedList
 from carrel.catalog.provider import Page, Provider, Request
 from carrel.catalog.rules import READING, Rule, Rules
 from carrel.catalog.transforms.filter import Filter
 from carrel.catalog.transforms.namespace import Namespace
 from carrel.catalog.transforms.rename import Rename
+from carrel.catalog.view_filter import resource_filter
 from carrel.protocol.methods import Verb
 from carrel.protocol.principal import Principal, View
 from carrel.transports.memory import connect
@@ -49,14 +49,14 @@ class One:
 
 @given(st.sets(st.integers(0, 99)), st.sets(st.integers(0, 9)), st.integers(1, 7))
 def test_a_page_has_the_next_entries_that_are_shown(numbers: set[int], tens: set[int], limit: int) -> None:
-    listing: Listing[int] = Listing()
+    listing: OrderedList[int] = OrderedList()
     for number in numbers:
         listing.put(f"{number:02d}", number)
     rules = [Rule(f"{ten}**", READING) for ten in tens]
     view = Rules([*rules, Rule("*3", READING, allow=False)]).view()
     found: list[int] = []
     after: str | None = None
-    cut = cut_resources(view)
+    cut = resource_filter(view)
     while True:
         page, after = listing.page(after, limit, cut.within, cut.shown)
         found += [entry for _, entry in page]

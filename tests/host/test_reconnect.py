@@ -1,4 +1,4 @@
-"""Upkeep of connections: attempts, pauses, signs of life, and no attempts on behalf of requests."""
+"""Reconnector of connections: attempts, pauses, signs of life, and no attempts on behalf of requests."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from carrel import Client, Server
 from carrel.catalog.provider import Request
 from carrel.errors import ProviderUnavailable, TransportError
-from carrel.host import RemoteProvider, damping, upkeep
-from carrel.host.damping import Damping
-from carrel.host.upkeep import LISTED, Status, Upkeep
+from carrel.host import RemoteProvider, debounce, reconnect
+from carrel.host.debounce import Debouncer
+from carrel.host.reconnect import LISTED, Reconnector, Status
 from carrel.transports.client.transport import Transport
 from carrel.transports.memory import MemoryTransport
 
@@ -45,13 +45,13 @@ async def learn(kinds: Collection[str]) -> None:
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "PAUSES", (1000.0, 4000.0))
+    monkeypatch.setattr(reconnect, "PAUSES", (1000.0, 4000.0))
 
 
 async def test_pauses_grow_until_the_server_is_there() -> None:
     far = Far()
     far.there = False
-    kept = Upkeep(Client(far), "far", 60.0, learn)
+    kept = Reconnector(Client(far), "far", 60.0, learn)
     kept.begin()
     pauses: list[float] = []
     try:
@@ -79,7 +79,7 @@ async def test_requests_to_a_server_that_has_failed_are_no_attempts_to_connect()
     provider = RemoteProvider(far, name="far")
     provider.begin(Nothing())
     try:
-        await provider.upkeep.settled()
+        await provider.reconnector.settled()
         attempts = far.attempts
         for _ in range(3):
             with pytest.raises(ProviderUnavailable):
@@ -93,7 +93,7 @@ async def test_requests_to_a_server_that_has_failed_are_no_attempts_to_connect()
 
 async def test_a_check_of_a_server_that_answers_changes_nothing() -> None:
     far = Far()
-    kept = Upkeep(Client(far), "far", 60.0, learn)
+    kept = Reconnector(Client(far), "far", 60.0, learn)
     kept.begin()
     try:
         await kept.settled()
@@ -120,7 +120,7 @@ async def test_an_attempt_that_takes_too_long_is_given_up() -> None:
     async def never(kinds: Collection[str]) -> None:
         await asyncio.Event().wait()
 
-    kept = Upkeep(Client(Far()), "far", 0.05, never)
+    kept = Reconnector(Client(Far()), "far", 0.05, never)
     kept.begin()
     try:
         assert str((await kept.settled()).reason) == "it is not ready after 0.05 seconds"
@@ -131,7 +131,7 @@ async def test_an_attempt_that_takes_too_long_is_given_up() -> None:
 async def test_a_server_whose_list_changes_all_the_time_is_not_read_all_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(damping, "PAUSES", (1000.0, 1000.0))
+    monkeypatch.setattr(debounce, "PAUSES", (1000.0, 1000.0))
     far = Far()
     far.app.tool(name="tool")(lambda: "x")
     read: list[Collection[str]] = []
@@ -140,14 +140,14 @@ async def test_a_server_whose_list_changes_all_the_time_is_not_read_all_the_time
     async def learn(kinds: Collection[str]) -> None:
         read.append(kinds)
 
-    class Counting(Damping[Any]):
+    class Counting(Debouncer[Any]):
         def put(self, kinds: Iterable[Any]) -> None:
             nonlocal told
             told += 1
             super().put(kinds)
 
-    monkeypatch.setattr(upkeep, "Damping", Counting)
-    kept = Upkeep(Client(far), "far", 60.0, learn)
+    monkeypatch.setattr(reconnect, "Debouncer", Counting)
+    kept = Reconnector(Client(far), "far", 60.0, learn)
     kept.begin()
     try:
         await kept.settled()

@@ -19,67 +19,67 @@ if TYPE_CHECKING:
     from carrel.wire.skills import Skill
 
 __all__ = [
-    "WHOLE",
-    "Cut",
-    "CutOf",
-    "cut_page",
-    "cut_prompts",
-    "cut_resources",
-    "cut_skill",
-    "cut_templates",
-    "cut_tools",
+    "UNFILTERED",
+    "FilterOf",
+    "ListFilter",
+    "filter_page",
+    "filter_skill",
+    "prompt_filter",
+    "resource_filter",
     "shows_any",
+    "template_filter",
+    "tool_filter",
 ]
 
 T = TypeVar("T")
 
 
-class Cut(msgspec.Struct, frozen=True):
+class ListFilter(msgspec.Struct, frozen=True):
     """Part of a list: the keys that are in the intervals and ``shown``. None disables a filter."""
 
     within: Intervals | None = None
     shown: Callable[[str], bool] | None = None
 
 
-WHOLE = Cut()
-CutOf: TypeAlias = "Callable[[View], Cut]"
+UNFILTERED = ListFilter()
+FilterOf: TypeAlias = "Callable[[View], ListFilter]"
 """Function that returns the part of a list that is in a view."""
 
 
-def _cut(view: View, verb: Verb) -> Cut:
+def _cut(view: View, verb: Verb) -> ListFilter:
     """Return the part of a list of URIs or names that is in a view; the verb says what for."""
     if verb == "list" and not view.hides:
-        return WHOLE
-    return Cut(view.intervals(verb), partial(view.allows, verb))
+        return UNFILTERED
+    return ListFilter(view.intervals(verb), partial(view.allows, verb))
 
 
-def cut_resources(view: View) -> Cut:
+def resource_filter(view: View) -> ListFilter:
     """Return the part of a list of resources that is in a view."""
     return _cut(view, "list")
 
 
-def cut_tools(view: View) -> Cut:
+def tool_filter(view: View) -> ListFilter:
     """Return the part of a list of tools that is in a view."""
     return _cut(view, "call")
 
 
-def cut_prompts(view: View) -> Cut:
+def prompt_filter(view: View) -> ListFilter:
     """Return the part of a list of prompts that is in a view."""
     return _cut(view, "get")
 
 
-def cut_templates(view: View) -> Cut:
+def template_filter(view: View) -> ListFilter:
     """Return the part of a list of resource templates that can name something in a view."""
     if not view.hides:
-        return WHOLE
-    return Cut(shown=lambda template: may_reach(view, "list", UriTemplate(template)))
+        return UNFILTERED
+    return ListFilter(shown=lambda template: may_reach(view, "list", UriTemplate(template)))
 
 
 #: Parts of the lists that can change that are in a view.
-CUTS: Mapping[ListName, CutOf] = {
-    "tools_list_changed": cut_tools,
-    "prompts_list_changed": cut_prompts,
-    "resources_list_changed": cut_resources,
+CUTS: Mapping[ListName, FilterOf] = {
+    "tools_list_changed": tool_filter,
+    "prompts_list_changed": prompt_filter,
+    "resources_list_changed": resource_filter,
 }
 
 
@@ -93,7 +93,7 @@ def shows_any(view: View, name: ListName, keys: Collection[str]) -> bool:
     return any(may_reach(view, "list", UriTemplate(key)) if "{" in key else shown(key) for key in keys)
 
 
-def cut_page(page: Page[T], request: Request, uri_of: Callable[[T], str]) -> Page[T]:
+def filter_page(page: Page[T], request: Request, uri_of: Callable[[T], str]) -> Page[T]:
     """Filter a page to the entries that the caller may list."""
     view = request.view
     if view is None or not view.hides:
@@ -101,7 +101,7 @@ def cut_page(page: Page[T], request: Request, uri_of: Callable[[T], str]) -> Pag
     return msgspec.structs.replace(page, items=[item for item in page.items if view.allows("list", uri_of(item))])
 
 
-def cut_skill(skill: Skill, request: Request) -> Skill:
+def filter_skill(skill: Skill, request: Request) -> Skill:
     """Filter the files of a skill to the files that are visible to the caller."""
     if request.view is None or isinstance(skill.resources, str):
         return skill

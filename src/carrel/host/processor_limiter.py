@@ -1,4 +1,4 @@
-"""Turns: limits the processor time for the lists of one remote server, so that other servers and clients can work."""
+"""ProcessorLimiter: limits the processor time for the lists of one remote server, so that other servers can work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-__all__ = ["Turns"]
+__all__ = ["ProcessorLimiter"]
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -20,7 +20,7 @@ EACH = 128
 SHARE = 0.5
 
 
-class Turns:
+class ProcessorLimiter:
     """Limit on the processor time for the lists of one remote server, across all of its sessions.
 
     Lists are processed in slices. After each slice, there is a pause, so that the share of processor time is at most

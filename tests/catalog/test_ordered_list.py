@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from carrel import Server
 from carrel.catalog.cursor import key_of, position_of, read_cursor, write_cursor
-from carrel.catalog.listing import Listing
+from carrel.catalog.ordered_list import OrderedList
 from carrel.errors import ConfigError, InvalidCursor
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
@@ -134,7 +134,7 @@ async def test_a_cursor_may_be_used_twice_and_by_other_clients() -> None:
     st.lists(st.tuples(st.sampled_from(["add", "remove", "page"]), st.integers(0, 30)), max_size=60), st.integers(1, 5)
 )
 def test_whatever_happens_meanwhile_what_stays_is_seen_exactly_once(steps: list[tuple[str, int]], size: int) -> None:
-    listing: Listing[int] = Listing()
+    listing: OrderedList[int] = OrderedList()
     for number in range(10):
         listing.put(str(number), number)
     there_all_the_time, seen, after, done = set(map(str, range(10))), [], None, False
@@ -156,7 +156,7 @@ def test_whatever_happens_meanwhile_what_stays_is_seen_exactly_once(steps: list[
 
 
 def test_a_listing_is_a_collection_of_its_entries() -> None:
-    listing: Listing[str] = Listing()
+    listing: OrderedList[str] = OrderedList()
     listing.put("a", "A")
     listing.put("b", "B")
     listing.put("a", "again")
@@ -168,7 +168,7 @@ def test_a_listing_is_a_collection_of_its_entries() -> None:
 
 
 def test_threads_may_change_a_listing_while_it_is_read() -> None:
-    listing: Listing[int] = Listing()
+    listing: OrderedList[int] = OrderedList()
     for number in range(100):
         listing.put(f"stays {number}", number)
     begin = threading.Barrier(5, timeout=60)
@@ -208,7 +208,7 @@ def test_threads_may_change_a_listing_while_it_is_read() -> None:
 
 
 def test_a_page_that_was_made_before_a_change_is_not_kept() -> None:
-    listing: Listing[int] = Listing()
+    listing: OrderedList[int] = OrderedList()
     changes = listing.changes
     listing.put("a", 1)
     assert listing.keep_page("r", None, b"old", changes) == b"old"
@@ -218,7 +218,7 @@ def test_a_page_that_was_made_before_a_change_is_not_kept() -> None:
 
 
 def test_an_entry_is_encoded_once_until_it_is_replaced() -> None:
-    listing: Listing[str] = Listing()
+    listing: OrderedList[str] = OrderedList()
     listing.put("a", "one")
     encoded: list[str] = []
 
@@ -234,7 +234,7 @@ def test_an_entry_is_encoded_once_until_it_is_replaced() -> None:
 
 
 def test_entries_are_in_the_order_of_their_keys_whenever_they_come() -> None:
-    listing: Listing[int] = Listing()
+    listing: OrderedList[int] = OrderedList()
     for number in (5, 3, 9, 1):
         listing.put(str(number), number)
     assert listing.page(None, 2) == ([("1", 1), ("3", 3)], "3")
@@ -472,7 +472,7 @@ async def test_100_000_resources_take_less_than_1_kib_each_and_pages_cost_the_sa
 
 
 async def test_encoded_pages_are_kept_by_their_bytes_those_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("carrel.catalog.listing.MAX_PAGE_BYTES", 5000)
+    monkeypatch.setattr("carrel.catalog.ordered_list.MAX_PAGE_BYTES", 5000)
     app = shelf(1000, page_size=5)
     pages = app.resources.static.pages
     async with memory.connect(app, LATEST) as peer:

@@ -1,4 +1,4 @@
-"""Questions to the user: approval of tool calls, and review of sampling requests and their answers."""
+"""Dialogs with the user: approval of tool calls, and review of sampling requests and their answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from carrel.chat.approvals import ApprovalQuestion, Decision
+from carrel.chat.approvals import ApprovalRequest, Decision
 from carrel.chat.events import ChatEvent
 from carrel.chat.terminal.keyboard import Keyboard
 from carrel.chat.terminal.text import clean, clean_line, first_lines, size_text
@@ -20,7 +20,7 @@ from carrel.wire.client_features import CreateMessageResult, SamplingMessage, bl
 from carrel.wire.content import AudioContent, ImageContent, TextContent
 from carrel.wire.tools import Tool
 
-__all__ = ["Questions", "ScreenLike", "hints_of"]
+__all__ = ["Dialogs", "ScreenLike", "hints_of"]
 
 WIDTH = 100
 #: Lines of one value, or one message, that are shown with a question; all of it with "m".
@@ -55,11 +55,11 @@ class ScreenLike(Protocol):
         """End an answer."""
 
 
-class Questions:
-    """Asks the user, one question at a time.
+class Dialogs:
+    """Dialogs with the user, one at a time.
 
     Args:
-        screen: holds its output while a question is open.
+        screen: holds its output while a dialog is open.
         keyboard: reads the answers.
         write: prints lines at once, past what the screen holds.
         interrupt: called when the user presses Ctrl-C instead of answering.
@@ -72,12 +72,12 @@ class Questions:
         self.keyboard = keyboard
         self.write = write
         self.lock = asyncio.Lock()
-        """Held while a question is open: calls run concurrently, so servers may send requests concurrently."""
+        """Held while a dialog is open: calls run concurrently, so servers may send requests concurrently."""
         self._interrupt = interrupt
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
-        """Wait until no other question is open, and hold the screen."""
+        """Wait until no other dialog is open, and hold the screen."""
         async with self.lock:
             with self.screen.hold():
                 yield
@@ -113,23 +113,23 @@ class Questions:
             else:
                 self.write(f"  Please answer with {' or '.join(word[0] for word in choices.values())}.")
 
-    async def approve(self, question: ApprovalQuestion) -> Decision:
+    async def approve(self, request: ApprovalRequest) -> Decision:
         """Ask whether a tool may be called: once, or always."""
-        name = f"{clean_line(question.server)}:{clean_line(question.tool.name)}"
+        name = f"{clean_line(request.server)}:{clean_line(request.tool.name)}"
         async with self.alone():
-            if question.changed:
+            if request.changed:
                 self.write(f"The definition of {name}, or its server, has changed since you approved it for always.")
-                self.write(_definition(question.tool))
+                self.write(_definition(request.tool))
             self.write(f"\nThe model wants to call {name}")
-            whole = _arguments(question, WIDTH * 1000, 10_000)
-            short = _arguments(question, WIDTH, MOST)
+            whole = _arguments(request, WIDTH * 1000, 10_000)
+            short = _arguments(request, WIDTH, MOST)
             self.write(short or "  without arguments")
-            hints = hints_of(question.tool)
+            hints = hints_of(request.tool)
             if hints:
                 self.write(f"  The server says, and may be wrong: {', '.join(hints)}.")
 
             def more() -> None:
-                self.write(whole if whole != short else _definition(question.tool))
+                self.write(whole if whole != short else _definition(request.tool))
 
             choices = {"yes": "yes", "always": "always for this tool", "no": "no"}
             answer = await self.choose("Allow?", choices, more)
@@ -192,9 +192,9 @@ def name_of(sampling: Sampling) -> str:
     return clean_line(origin.server if isinstance(origin, CallOrigin) else sampling.server)
 
 
-def _arguments(question: ApprovalQuestion, width: int, most: int) -> str:
+def _arguments(request: ApprovalRequest, width: int, most: int) -> str:
     lines = []
-    for name, value in question.arguments.items():
+    for name, value in request.arguments.items():
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         first, *others = first_lines(text, most, width) or ['""']
         lines.append(f"  {clean_line(name)}: {first}")

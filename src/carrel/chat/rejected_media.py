@@ -14,7 +14,7 @@ from carrel.wire.resources import BlobResourceContents
 __all__ = ["WithoutMedia", "may_be_media", "without_media"]
 
 #: Statuses by which vendors refuse the content of a request.
-REFUSED = (400, 413, 415, 422)
+REJECTED = (400, 413, 415, 422)
 #: Servers on the same machine answer 500 to media that their model does not take.
 ABOUT_MEDIA = re.compile(r"image|audio|multimodal|vision", re.IGNORECASE)
 #: Longest reason of a vendor that the model reads.
@@ -30,7 +30,7 @@ class WithoutMedia(NamedTuple):
 
 def may_be_media(error: HTTPStatusError) -> bool:
     """Return whether an error of a vendor may be about an image or audio of the request."""
-    return error.status in REFUSED or (error.status == 500 and ABOUT_MEDIA.search(str(error)) is not None)
+    return error.status in REJECTED or (error.status == 500 and ABOUT_MEDIA.search(str(error)) is not None)
 
 
 def without_media(messages: Sequence[SamplingMessage], reason: str) -> Iterator[WithoutMedia]:

@@ -1,4 +1,4 @@
-"""Damping: debounces list change notifications, to limit how often the lists of a server are read."""
+"""Debouncer: debounces list change notifications, to limit how often the lists of a server are read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Iterable
 from typing import Generic, TypeVar
 
-__all__ = ["PAUSES", "Damping"]
+__all__ = ["PAUSES", "Debouncer"]
 
 K = TypeVar("K")
 
@@ -18,7 +18,7 @@ PAUSES = (0.1, 10.0)
 CALM, LEAST_CALM = 2.0, 10.0
 
 
-class Damping(Generic[K]):
+class Debouncer(Generic[K]):
     """Debounced changes, by kind: a rare change is taken at once, frequent changes after exponentially growing pauses.
 
     Changes of one kind that are put before they are taken count as one change. For example, if a server sends tool list

@@ -1,4 +1,4 @@
-"""Upkeep: keeps a client connected to a remote server, and reconnects with exponential backoff."""
+"""Reconnector: keeps a client connected to a remote server, and reconnects with exponential backoff."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from carrel.errors import (
     SessionExpired,
     TransportError,
 )
-from carrel.host.damping import Damping
+from carrel.host.debounce import Debouncer
 from carrel.log import Log
 
-__all__ = ["LISTED", "Status", "StatusName", "Upkeep"]
+__all__ = ["LISTED", "Reconnector", "Status", "StatusName"]
 
 log = Log("carrel.host")
 
@@ -45,7 +45,7 @@ class Status(msgspec.Struct, frozen=True):
     retry_at: float | None = None
 
 
-class Upkeep:
+class Reconnector:
     """Keeps a client connected, with a task that runs between ``begin`` and ``end``.
 
     Args:
@@ -217,20 +217,20 @@ class Upkeep:
             pass  # an error response also shows that the server responds
 
     async def _follow(self, watch: Watch) -> None:
-        damping: Damping[ChangeKind] = Damping()
+        debouncer: Debouncer[ChangeKind] = Debouncer()
 
         async def learn() -> None:
             while True:
-                kinds = await damping.take()
+                kinds = await debouncer.take()
                 try:
                     async with asyncio.timeout(self.limit):
                         await self._learn(kinds)
                 except TimeoutError:
                     raise slow(self.limit) from None
-                damping.done(kinds)
+                debouncer.done(kinds)
 
         learning = asyncio.ensure_future(learn())
-        following = asyncio.ensure_future(self._take(watch, damping))
+        following = asyncio.ensure_future(self._take(watch, debouncer))
         try:
             await asyncio.wait((learning, following), return_when=asyncio.FIRST_COMPLETED)
             (learning if learning.done() else following).result()
@@ -240,9 +240,9 @@ class Upkeep:
             await asyncio.gather(learning, following, return_exceptions=True)
 
     @staticmethod
-    async def _take(watch: Watch, damping: Damping[ChangeKind]) -> None:
+    async def _take(watch: Watch, debouncer: Debouncer[ChangeKind]) -> None:
         async for change in watch:
-            damping.put(LISTED if change.kind == "missed" else (change.kind,))
+            debouncer.put(LISTED if change.kind == "missed" else (change.kind,))
 
 
 def slow(limit: float) -> TransportError:

@@ -1,4 +1,4 @@
-"""Stamps of configuration files, for detecting changes on disk."""
+"""Timestamps of configuration files, for detecting changes on disk."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-__all__ = ["Stamp", "stamps_of"]
+__all__ = ["FileTimestamp", "timestamps_of"]
 
-Stamp: TypeAlias = tuple[int, int, int] | None
+FileTimestamp: TypeAlias = tuple[int, int, int] | None
 
 
-def stamps_of(files: Iterable[Path]) -> list[Stamp]:
+def timestamps_of(files: Iterable[Path]) -> list[FileTimestamp]:
     """Return the modification time, size and inode of each file, or None for a missing file."""
-    return [_stamp_of(file) for file in files]
+    return [_timestamp_of(file) for file in files]
 
 
-def _stamp_of(file: Path) -> Stamp:
+def _timestamp_of(file: Path) -> FileTimestamp:
     try:
         found = file.stat()
     except OSError:
