@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 from msgspec import UNSET, Raw
 
+from carrel.catalog.request import InputRequired
 from carrel.errors import INTERNAL_ERROR, InvalidMessage, InvalidParams, PeerError, ProtocolError, TransportError
 from carrel.log import Log
 from carrel.printable import printable
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_ATTEMPTS",
-    "InputRequired",
     "Pending",
     "Round",
     "abandon",
@@ -69,14 +69,6 @@ log = Log("carrel")
 MAX_ATTEMPTS = 3
 #: Bytes in the id of a request over its rounds.
 EXCHANGE_ID = 16
-
-
-class InputRequired(BaseException):
-    """Raised to end a handler whose requests a stateless client has yet to answer. Not an error: do not catch it."""
-
-    def __init__(self, context: Asker) -> None:
-        super().__init__("more input is required")
-        self.context = context
 
 
 class Round(msgspec.Struct):
