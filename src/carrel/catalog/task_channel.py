@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
 
-__all__ = ["ChannelTask", "TaskChannel", "is_task"]
+__all__ = ["ChannelTask", "TaskChannel", "task_of"]
 
 
 class ChannelTask(Protocol):
@@ -71,6 +71,6 @@ class TaskChannel:
             self._channel.pause(retry)
 
 
-def is_task(channel: Channel) -> bool:
-    """Return whether the call of a channel has become a task."""
-    return type(channel) is TaskChannel and channel.task is not None
+def task_of(channel: Channel) -> ChannelTask | None:
+    """Return the task that the call of a channel has become."""
+    return channel.task if type(channel) is TaskChannel else None

@@ -13,7 +13,7 @@ import msgspec
 
 from carrel.catalog.provider import Request, RequestContext
 from carrel.catalog.request import InputRequired
-from carrel.catalog.task_channel import is_task
+from carrel.catalog.task_channel import task_of
 from carrel.errors import INVALID_PARAMS, InvalidParams, MissingCapability, ProtocolError
 from carrel.wire.base import LoggingLevel
 
@@ -231,7 +231,7 @@ class Relays:
         assert request.call is not None
         assert request.channel is not None
         async with request.contexts.open(request, repeatable=repeatable) as context:
-            if not request.call.peer.revision.stateless or is_task(request.channel):
+            if not request.call.peer.revision.stateless or task_of(request.channel) is not None:
                 relay = Relay(label, request.call.connection, self._is_certain)
                 relay.context = context
                 try:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from carrel.catalog.cursor import key_of, position_of
-from carrel.catalog.paging import resolved
+from carrel.catalog.paging import key_of, position_of, resolved
 from carrel.catalog.provider import Hit, MaybeAwaitable, Page, Provider, Request
 from carrel.catalog.view_filter import (
     UNFILTERED,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
-from carrel.catalog.task_channel import ChannelTask, TaskChannel
+from carrel.catalog.task_channel import ChannelTask
 
 if TYPE_CHECKING:
     import asyncio
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from carrel.server.elicitation.client_requests import ClientRequest
     from carrel.wire.tasks import TaskStatus
 
-__all__ = ["RunningTask", "TaskRequest", "Tasks", "task_of"]
+__all__ = ["RunningTask", "TaskRequest", "Tasks"]
 
 
 class TaskRequest(Protocol):
@@ -63,8 +63,3 @@ class Tasks(Protocol):
 
     async def stop(self) -> None:
         """Cancel all tasks."""
-
-
-def task_of(channel: Channel) -> RunningTask | None:
-    """Return the task that the call of a channel has become."""
-    return cast("RunningTask | None", channel.task) if type(channel) is TaskChannel else None
