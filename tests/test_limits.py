@@ -102,14 +102,14 @@ def test_a_budget_drops_what_is_spare_of_the_same_client_oldest_first():
             budget.give(client, size)
 
         assert budget.take(client, size)
-        budget.spare(client, key, drop)
+        budget.add_evictable(client, key, drop)
 
     for key in (1, 2, 3):
         keep("one", key, 30)
     keep("other", "theirs", 100)
     assert not budget.take("one", 101)
     assert dropped == []
-    budget.need("one", 1)
+    budget.remove_evictable("one", 1)
     assert budget.take("one", 40)
     assert dropped == [2]
     assert budget.take("one", 30)

@@ -118,7 +118,7 @@ class TaskRun:
             status=status,
             message=message or (self.record.message if status == self.status else None),
             updated=time.time(),
-            questions=self.input_requests() if status == "input_required" else {},
+            input_requests=self.input_requests() if status == "input_required" else {},
         )
         self._changed(self)
 
@@ -176,7 +176,7 @@ class RemoteChannel:
 
     def send(self, message: bytes, key: Hashable = None) -> None:
         """Send a message to the replica, which passes it on."""
-        self._replica.tell(self._slot, TaskMessageLetter(self._task, message))
+        self._replica.notify(self._slot, TaskMessageLetter(self._task, message))
 
     async def drain(self) -> None:
         """Wait until the message is in the mailbox of the replica."""

@@ -23,7 +23,7 @@ from carrel.server.failures import is_interrupt, public_error
 from carrel.server.tasks.access import owner_of
 from carrel.server.tasks.formats import as_task, detailed, first_text
 from carrel.server.tasks.run import TaskRun
-from carrel.state.records import SlotLost, TaskChanged, TaskRecord
+from carrel.state.records import SlotExpired, TaskChanged, TaskRecord
 from carrel.state.replica import Replica
 from carrel.wire.base import Result
 from carrel.wire.jsonrpc import ErrorObject
@@ -72,7 +72,7 @@ class TaskRuns:
         self._store = app.replica.state.tasks
         self._runs: dict[str, TaskRun] = {}
         self._finished: dict[str, dict[str, TaskRun]] = {}
-        app.replica.on(SlotLost, self._on_slot_lost)
+        app.replica.on(SlotExpired, self._on_slot_expired)
 
     @cached_property
     def _quota(self) -> Quota:
@@ -146,7 +146,7 @@ class TaskRuns:
         self._quota.give(connection.client)
         connection.give(run.size)
         if connection.budget is not None:
-            connection.budget.need(connection.client, run)
+            connection.budget.remove_evictable(connection.client, run)
         finished = self._finished.get(connection.client)
         if finished is not None:
             finished.pop(run.id, None)
@@ -158,7 +158,7 @@ class TaskRuns:
         connection = run.call.connection
         self._finished.setdefault(connection.client, {})[run.id] = run
         if connection.budget is not None:
-            connection.budget.spare(connection.client, run, partial(self._remove, run))
+            connection.budget.add_evictable(connection.client, run, partial(self._remove, run))
 
     def begin(self, run: TaskRun, work: Awaitable[Result]) -> Result | Coroutine[Any, Any, Result]:
         """Run ``work`` as a task, and return the result that announces the task to the client, once it is stored."""
@@ -224,7 +224,7 @@ class TaskRuns:
         for _, future in run.requests.values():
             future.cancel()
         run.requests.clear()
-        run.record = msgspec.structs.replace(run.record, result=result, error=error, questions={})
+        run.record = msgspec.structs.replace(run.record, result=result, error=error, input_requests={})
         run.update(status, message)
         if not run.ended.done():
             run.ended.set_result(None)
@@ -257,7 +257,7 @@ class TaskRuns:
             self._end(run, "cancelled", message)
             run.work.cancel()
 
-    def _on_slot_lost(self, _: SlotLost) -> None:
+    def _on_slot_expired(self, _: SlotExpired) -> None:
         """Cancel what runs here: other replicas tell clients that it has ended."""
         for run in list(self._runs.values()):
             self._cancel(run, STOPPED)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from carrel.catalog.cursor import read_cursor, write_cursor
+from carrel.catalog.paging import read_cursor, write_cursor
 from carrel.errors import (
     InvalidCursor,
     InvalidParams,
@@ -131,7 +131,7 @@ class Tasks(TaskRuns):
         record = await self._find(call)
         if not record.over:
             cancelled = msgspec.structs.replace(
-                record, status="cancelled", message=CANCELLED, updated=time.time(), questions={}
+                record, status="cancelled", message=CANCELLED, updated=time.time(), input_requests={}
             )
             run = self._runs.get(record.id)
             if run is not None and not run.over:
@@ -140,7 +140,7 @@ class Tasks(TaskRuns):
                 record = run.record
             elif await self._store.save(cancelled):
                 record = cancelled
-                self._replica.tell(record.slot, CancelTaskLetter(record.id))
+                self._replica.notify(record.slot, CancelTaskLetter(record.id))
                 self._replica.publish(TaskChanged(record.id))
             else:
                 record = await self._find(call)
@@ -172,8 +172,8 @@ class Tasks(TaskRuns):
         for key, raw in given.items():
             if run is not None:
                 refused = run.take_answer(key, raw) or refused
-            elif key in record.questions:
-                self._replica.tell(record.slot, TaskAnswerLetter(record.id, key, bytes(raw)))
+            elif key in record.input_requests:
+                self._replica.notify(record.slot, TaskAnswerLetter(record.id, key, bytes(raw)))
         await self._replica.written()
         if refused is not None:
             raise refused
