@@ -51,7 +51,11 @@ def run(
     Raises:
         subprocess.TimeoutExpired: the command has not ended after ``patience`` seconds; it is killed.
     """
-    task = {"arguments": [os.fspath(each) for each in arguments], "cwd": os.fspath(cwd or Path.cwd()), "environment": dict(environment)}
+    task = {
+        "arguments": [os.fspath(each) for each in arguments],
+        "cwd": os.fspath(cwd or Path.cwd()),
+        "environment": dict(environment),
+    }
     with (
         socket.socket(socket.AF_UNIX) as link,
         tempfile.TemporaryFile() as output,

@@ -17,7 +17,7 @@ FORBIDDEN = frozenset(
     }
 )
 
-#: What the running test has done, if there are no such events in it.
+#: The forbidden events of the running test. None if all events are allowed.
 _seen: list[str] | None = None
 _installed = False
 
@@ -30,17 +30,19 @@ def watch(event: str, arguments: tuple[Any, ...]) -> None:
 
 @contextmanager
 def in_memory() -> Iterator[None]:
-    """Let code that starts a process, or connects or binds a socket, raise AssertionError; so do we in the end.
+    """Let code that starts a process, or connects or binds a socket, raise AssertionError.
 
-    Code under test may catch the first error.
+    It is raised again at the end, as the code under test may have caught it.
     """
     global _seen, _installed
     if not _installed:  # an audit hook stays until the process ends
         sys.addaudithook(watch)
         _installed = True
-    _seen = seen = []
+    outer = _seen
+    seen: list[str] = []
+    _seen = seen
     try:
         yield
     finally:
-        _seen = None
+        _seen = outer
     assert not seen, f"make quick has no processes and no sockets: mark this test as slow ({seen[0]})"
