@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,7 +15,7 @@ from carrel.wire.jsonrpc import ErrorMessage, ErrorObject, NotificationMessage
 if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
 
-__all__ = ["RESTORING", "encode", "encode_error", "encode_event"]
+__all__ = ["KEY", "MARK", "encode", "encode_error", "encode_event", "restored"]
 
 
 def _foreign(value: Any) -> Any:
@@ -25,24 +26,18 @@ def _foreign(value: Any) -> Any:
     return dump(mode="json", by_alias=True)
 
 
+#: Key of ``_meta`` for members that are passed on, see ``carrel.protocol.unknown``. No peer knows it.
+KEY = f"carrel/{os.urandom(8).hex()}"
+MARK = f'"{KEY}"'.encode()
+
 encode = msgspec.json.Encoder(enc_hook=_foreign).encode
 
 
-class Restoring:
-    """Operation on encoded messages with ``mark`` in them: members are put back that are passed on.
+def restored(data: bytes) -> bytes:
+    """Return an encoded message that contains ``MARK`` with the members that are passed on in their places."""
+    from carrel.protocol.unknown import spread  # few servers pass anything on
 
-    See ``carrel.protocol.unknown``, which sets ``mark`` and ``restore``; until then, no message is marked.
-    """
-
-    mark: bytes = b"\n"
-
-    @staticmethod
-    def restore(data: bytes) -> bytes:
-        """Return a message that is marked as it has to be sent."""
-        return data
-
-
-RESTORING = Restoring()
+    return spread(data)
 
 
 def encode_event(revision: Revision, event: str, params: Any = UNSET, extension: Extension | None = None) -> bytes:

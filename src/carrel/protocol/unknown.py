@@ -9,7 +9,6 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic#meta
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeAlias, TypeVar, get_args
@@ -18,18 +17,15 @@ import msgspec
 from msgspec import inspect
 
 from carrel.protocol.connection import UNREADABLE
-from carrel.protocol.encoding import RESTORING, encode
+from carrel.protocol.encoding import KEY, MARK, encode
 
 __all__ = [
-    *("KEY", "attach", "distribute", "find", "find_raw", "is_whole", "joined", "kept", "members", "spread"),
-    *("whole", "without_foreign_blocks"),
+    *("attach", "distribute", "find", "find_raw", "is_whole", "joined", "kept", "members", "merged"),
+    *("spread", "whole", "without_foreign_blocks"),
 ]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-KEY = f"carrel/{os.urandom(8).hex()}"
-"""Key of ``_meta``, which no peer knows, and which never leaves the process."""
-MARK = f'"{KEY}"'.encode()
 FOREIGN = f"{KEY}/block"
 """Key of the trees of members: the value of it takes the place of the whole object."""
 #: Levels of nested objects in which unknown members are looked for.
@@ -242,6 +238,3 @@ def merge(value: Any, unknown: Mapping[str, Any]) -> None:
 def merged(value: Any, unknown: Mapping[str, Any]) -> Any:
     merge(value, unknown)
     return value
-
-
-RESTORING.mark, RESTORING.restore = MARK, spread  # type: ignore[method-assign]

@@ -26,6 +26,7 @@ from carrel.catalog.provider import (
 )
 from carrel.catalog.tool_pages import PAGE_KEYS, with_page_uris
 from carrel.catalog.transforms.changed_results import ChangedResults
+from carrel.catalog.transforms.changed_uris import change_uris
 from carrel.errors import InvalidParams, MCPError, ResourceError, ResourceNotFound
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.content import EmbeddedResource, ResourceLink
@@ -236,6 +237,8 @@ class Transform(Provider):
     def _read(self, uri: str, own: str, result: ReadResourceResult | bytes) -> ReadResourceResult | bytes:
         if own == uri:
             return result
+        if isinstance(result, bytes):
+            return change_uris(result, self.uri_out)
         whole = decoded(result)
         contents = [msgspec.structs.replace(part, uri=self.uri_out(part.uri)) for part in whole.contents]
         return msgspec.structs.replace(whole, contents=contents)
@@ -371,7 +374,10 @@ class Transform(Provider):
         self, pending: MaybeAwaitable[CallToolResult | msgspec.Struct | bytes]
     ) -> CallToolResult | msgspec.Struct | bytes:
         """Return a result of a tool with the URIs of links and embedded resources as they are seen from outside."""
-        result: CallToolResult | msgspec.Struct | bytes = await resolved(pending)
+        result: CallToolResult | msgspec.Struct | bytes
+        result = await pending if hasattr(pending, "__await__") else pending
+        if isinstance(result, bytes):
+            return change_uris(result, self.uri_out)
         if not isinstance(result, CallToolResult):
             return result
         return msgspec.structs.replace(result, content=[self._block(block) for block in result.content])
@@ -402,6 +408,8 @@ class Transform(Provider):
         own = self._required("prompt", name)
         result: GetPromptResult | msgspec.Struct | bytes
         result = await resolved(self.provider.get_prompt(own, arguments, self._inner(request)))
+        if isinstance(result, bytes):
+            return change_uris(result, self.uri_out)
         if not isinstance(result, GetPromptResult):
             return result
         messages = [
