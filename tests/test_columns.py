@@ -2,7 +2,7 @@
 
 import pytest
 
-from carrel.columns import aligned, cut, width_of
+from carrel.columns import aligned, truncate, width_of
 
 URI = "file:///srv/notes/a-name-that-is-longer-than-its-column.md"
 
@@ -26,7 +26,7 @@ def test_wide_characters_take_two_columns_and_accents_none(text: str, width: int
     ],
 )
 def test_a_line_is_cut_between_characters(text: str, width: int, expected: str) -> None:
-    assert cut(text, width) == expected
+    assert truncate(text, width) == expected
     assert width_of(expected) <= width
 
 

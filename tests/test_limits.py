@@ -10,7 +10,7 @@ from carrel import Limits
 from carrel.client import connection, incoming_requests, results, throttle, watch
 from carrel.errors import ConfigError
 from carrel.gateway import catalog
-from carrel.host import damping, remote, remote_changes, remote_entries, remote_pages, shown_names, turns
+from carrel.host import debounce, processor_limiter, remote, remote_changes, remote_entries, remote_pages, shown_names
 from carrel.limits import FIXED, Budget, Quota
 from carrel.transports.client import process_pipes
 
@@ -45,12 +45,12 @@ def test_the_limits_of_clients_are_documented_with_their_values():
         "`MAX_ENTRY`, `MAX_DEPTH`": f"{remote_entries.MAX_ENTRY // MIB} MiB, {remote_entries.MAX_DEPTH} levels",
         "`MAX_NAME`": f"{shown_names.MAX_NAME:,}",
         "`MAX_TEMPLATES`": f"{catalog.MAX_TEMPLATES:,}",
-        "`SLICE`, `SHARE`": f"{turns.SLICE // 1024} KiB at a time, half of the processor",
+        "`SLICE`, `SHARE`": f"{processor_limiter.SLICE // 1024} KiB at a time, half of the processor",
         "`LONG`": f"{remote_pages.LONG:,}",
-        "`PAUSES`": f"one at once, then after 0.1, 0.2, 0.4 … up to {damping.PAUSES[1]:g} seconds, from the end of a "
+        "`PAUSES`": f"one at once, then after 0.1, 0.2, 0.4 … up to {debounce.PAUSES[1]:g} seconds, from the end of a "
         "reading to the next",
     }
-    assert turns.SHARE == 0.5
+    assert processor_limiter.SHARE == 0.5
     assert remote_changes.MAX_WAITING == watch.MAX_WAITING
 
 
@@ -102,14 +102,14 @@ def test_a_budget_drops_what_is_spare_of_the_same_client_oldest_first():
             budget.give(client, size)
 
         assert budget.take(client, size)
-        budget.spare(client, key, drop)
+        budget.add_evictable(client, key, drop)
 
     for key in (1, 2, 3):
         keep("one", key, 30)
     keep("other", "theirs", 100)
     assert not budget.take("one", 101)
     assert dropped == []
-    budget.need("one", 1)
+    budget.remove_evictable("one", 1)
     assert budget.take("one", 40)
     assert dropped == [2]
     assert budget.take("one", 30)

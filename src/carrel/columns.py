@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from unicodedata import category, east_asian_width
 
-__all__ = ["aligned", "cut", "width_of"]
+__all__ = ["aligned", "truncate", "width_of"]
 
 #: Width to which a column is filled at most where there is no terminal, and at least on a narrow one.
 WIDE = 100
@@ -23,8 +23,8 @@ def _width_of(letter: str) -> int:
     return 0 if category(letter) in ("Mn", "Me") else 1
 
 
-def cut(text: str, width: int) -> str:
-    """Return a line cut to at most ``width`` columns, with an ellipsis at its end then."""
+def truncate(text: str, width: int) -> str:
+    """Return a line of at most ``width`` columns; end it with an ellipsis if it is truncated."""
     if width_of(text) <= width:
         return text
     room, end = width - 1, 0
@@ -40,7 +40,7 @@ def aligned(rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
     """Return the lines of a table, of at most ``width`` columns; without it, each row is one line of any length.
 
     If the rows do not fit, the widest column but the last becomes narrower, a longer cell of it gets a line of its own
-    (so that a URI can be copied), and the last column is cut.
+    (so that a URI can be copied), and the last column is truncated.
     """
     if not rows:
         return []
@@ -68,4 +68,4 @@ def _lines_of(row: Sequence[str], sizes: Sequence[int], width: int | None) -> li
     if width is not None and lines and not line:  # below a cell that has a line of its own, there is room before it
         end = min(end, max(4, width - width_of(row[-1])))
     line += " " * (end - width_of(line)) + row[-1]
-    return [*lines, (line if width is None else cut(line, width)).rstrip()] if line.strip() or not lines else lines
+    return [*lines, (line if width is None else truncate(line, width)).rstrip()] if line.strip() or not lines else lines

@@ -126,11 +126,11 @@ class Budget(Quota):
     clients use all of theirs, there is room for one more.
     """
 
-    __slots__ = ("_spare",)
+    __slots__ = ("_evictable",)
 
     def __init__(self, total: int, share: int) -> None:
         super().__init__(total, share)
-        self._spare: dict[str, dict[Hashable, Callable[[], None]]] = {}
+        self._evictable: dict[str, dict[Hashable, Callable[[], None]]] = {}
 
     def take(self, client: str, size: int = 1) -> bool:
         """Take ``size`` bytes for a client; return False if there is no room for them."""
@@ -141,29 +141,29 @@ class Budget(Quota):
         return True
 
     def make_room(self, client: str, size: int) -> bool:
-        """Return whether a client may have ``size`` more bytes, dropping its spare items to make room."""
+        """Return whether a client may have ``size`` more bytes, evicting items to make room."""
         if size > self.share:
             return False
         while True:
             used = self._by_client.get(client, 0)
             if used + size <= min(self.share, (self.total - self.used + used) // 2):
                 return True
-            spare = self._spare.get(client)
-            if not spare:
+            evictable = self._evictable.get(client)
+            if not evictable:
                 return False
-            oldest = next(iter(spare))
-            drop = spare[oldest]
-            self.need(client, oldest)
+            oldest = next(iter(evictable))
+            drop = evictable[oldest]
+            self.remove_evictable(client, oldest)
             drop()
 
-    def spare(self, client: str, key: Hashable, drop: Callable[[], None]) -> None:
-        """Register an item as spare: ``drop`` is called when the client needs room, oldest item first."""
-        self._spare.setdefault(client, {})[key] = drop
+    def add_evictable(self, client: str, key: Hashable, drop: Callable[[], None]) -> None:
+        """Register an item as evictable: ``drop`` is called when the client needs room, oldest item first."""
+        self._evictable.setdefault(client, {})[key] = drop
 
-    def need(self, client: str, key: Hashable) -> None:
-        """Unregister a spare item, if it is one."""
-        spare = self._spare.get(client)
-        if spare is not None:
-            spare.pop(key, None)
-            if not spare:
-                del self._spare[client]
+    def remove_evictable(self, client: str, key: Hashable) -> None:
+        """Unregister an item that may be evicted, if it is registered."""
+        evictable = self._evictable.get(client)
+        if evictable is not None:
+            evictable.pop(key, None)
+            if not evictable:
+                del self._evictable[client]

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from carrel.protocol.principal import Principal
     from carrel.search.options import SearchOptions
     from carrel.server.dispatch import Middleware, Next
-    from carrel.server.elicitation.questions import Elicited
+    from carrel.server.elicitation.client_requests import Elicited
     from carrel.transports.client.options import HTTPOptions, ProcessOptions
     from carrel.transports.client.transport import Transport
     from carrel.transports.server.route import HTTPRequest, HTTPResponse
@@ -208,7 +208,7 @@ MODULES = {
     "carrel.protocol.principal": ("Principal",),
     "carrel.protocol.methods": ("OutgoingRequest",),
     "carrel.search.options": ("SearchOptions",),
-    "carrel.server.elicitation.questions": ("Elicited",),
+    "carrel.server.elicitation.client_requests": ("Elicited",),
     "carrel.server.dispatch": (
         "Middleware",
         "Next",

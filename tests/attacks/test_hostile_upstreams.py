@@ -16,10 +16,10 @@ from carrel import Client, Context, Server
 from carrel.client import throttle
 from carrel.client.handlers import Form, Handlers
 from carrel.gateway import Gateway
-from carrel.host import Host, RemoteProvider, upkeep
+from carrel.host import Host, RemoteProvider, reconnect
 from carrel.host.config import ServerConfig
 from carrel.host.hosted_server import HostedServer
-from carrel.host.upkeep import Status
+from carrel.host.reconnect import Status
 from carrel.transports.client.stdio import StdioTransport
 from carrel.wire.client_features import ElicitResult
 from support.http_process import free_port, serving, start, stop
@@ -65,7 +65,7 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     # A pipe full of notifications is read at once, and all calls under way wait meanwhile; then nothing for seconds.
     monkeypatch.setattr(throttle, "BURST", 200)
     monkeypatch.setattr(throttle, "RATE", 200)
-    monkeypatch.setattr(upkeep, "PAUSES", (0.3, 1.0))  # so that the one that dies is started often
+    monkeypatch.setattr(reconnect, "PAUSES", (0.3, 1.0))  # so that the one that dies is started often
 
 
 @asynccontextmanager
@@ -119,7 +119,7 @@ async def test_calls_of_forty_six_servers_are_as_fast_beside_four_that_misbehave
 
             provider = host.servers["dying"].provider
             assert provider is not None
-            provider.upkeep.observers.append(observe)
+            provider.reconnector.observers.append(observe)
             crowded = [await p95(beside) for _ in range(4)]
             async with asyncio.timeout(100):
                 await died_and_came_back.wait()
@@ -145,20 +145,20 @@ async def test_the_end_of_a_server_over_http_is_noticed_without_a_request(revisi
             assert server.state == "ready"
             failed = asyncio.Event()
             assert server.provider is not None
-            server.provider.upkeep.observers.append(lambda status: status.name == "failed" and failed.set())
+            server.provider.reconnector.observers.append(lambda status: status.name == "failed" and failed.set())
             await stop(port)
             async with asyncio.timeout(60):
                 await failed.wait()
             assert f"http://127.0.0.1:{port}/mcp" in str(server.reason)
             back = asyncio.Event()
-            server.provider.upkeep.observers.append(lambda status: status.name == "ready" and back.set())
+            server.provider.reconnector.observers.append(lambda status: status.name == "ready" and back.set())
             await start(port)
             async with asyncio.timeout(60):
                 await back.wait()
 
 
 async def test_a_server_that_hangs_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "PAUSES", (0.01, 0.02))
+    monkeypatch.setattr(reconnect, "PAUSES", (0.01, 0.02))
     started = asyncio.Event()
     count = 0
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from carrel import Context, Server
 from carrel.errors import InvalidParams, MissingCapability
-from carrel.server.elicitation.questions import Elicited
+from carrel.server.elicitation.client_requests import Elicited
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, TextContent
 from carrel.wire.prompts import PromptMessage
 from carrel.wire.resources import TextResourceContents

@@ -244,7 +244,7 @@ def targets() -> Target:
     """What ``carrel serve`` is given: a source that has not been started, or ``ConfigError``, which tells no password."""
     from carrel import sources
     from carrel.catalog.provider import Provider
-    from carrel.cli.targets import default_name, target_of
+    from carrel.cli.server.sharing import default_name, target_of
     from carrel.errors import ConfigError
     from carrel.sources.databases.address import read_address
     from carrel.sources.registry import SOURCES

@@ -16,7 +16,7 @@ import pytest
 from carrel import Client, Server
 from carrel.client.handlers import Form, Handlers
 from carrel.errors import ConfigError, PeerError, TransportError
-from carrel.host import Host, HostChange, upkeep
+from carrel.host import Host, HostChange, reconnect
 from carrel.host import host as host_module
 from carrel.host.config import ServerConfig
 from support.http_process import free_port, serving, start, stop
@@ -35,7 +35,7 @@ def config(kind: str, name: str, *arguments: str, **others: Any) -> ServerConfig
 
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "PAUSES", (0.05, 0.2))
+    monkeypatch.setattr(reconnect, "PAUSES", (0.05, 0.2))
     monkeypatch.setattr(host_module, "PAUSE", 0.02)
 
 
@@ -184,7 +184,7 @@ async def test_servers_that_fail_spoil_nothing_for_the_others() -> None:
 
 
 async def test_a_failed_server_says_when_it_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "PAUSES", (1000.0, 1000.0))
+    monkeypatch.setattr(reconnect, "PAUSES", (1000.0, 1000.0))
     async with Host([config("dying", "dying")]) as host:
         server = host.servers["dying"]
         assert server.state == "failed"
@@ -200,7 +200,7 @@ async def test_a_server_that_dies_comes_back_by_itself() -> None:
     async with Host([config("plain", "a"), config("plain", "b")]) as host:
         before = text_of(await host.call_tool("a", "whoami"))
         states: list[str] = []
-        host.servers["a"].provider.upkeep.observers.append(lambda status: states.append(status.name))  # type: ignore[union-attr]
+        host.servers["a"].provider.reconnector.observers.append(lambda status: states.append(status.name))  # type: ignore[union-attr]
         back = until(host, lambda: states[-1:] == ["ready"])
         os.kill(int(before.split()[1]), signal.SIGKILL)
         await back

@@ -459,10 +459,10 @@ async def test_a_server_that_is_not_there_spoils_nothing_for_others(caplog):
 
 
 async def test_a_server_that_comes_later_is_found_then(monkeypatch):
-    from carrel.host import upkeep
+    from carrel.host import reconnect
     from carrel.transports.memory import MemoryTransport
 
-    monkeypatch.setattr(upkeep, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(reconnect, "PAUSES", (0.01, 0.01))
     far, there = remote_app(), asyncio.Event()
 
     def transport():

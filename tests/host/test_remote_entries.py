@@ -13,7 +13,7 @@ import pytest
 from carrel.catalog.paging import all_of
 from carrel.catalog.provider import ListChanges, ListName, Recipients, Request
 from carrel.errors import ResourceTooLarge
-from carrel.host import remote_pages, remote_tools, turns
+from carrel.host import processor_limiter, remote_pages, remote_tools
 from carrel.host.remote import RemoteProvider
 from support.scripted_server import Partner, on_http
 
@@ -91,16 +91,16 @@ async def test_other_work_has_its_turn_while_a_long_list_is_looked_at(looked_at:
         pass
     counting.cancel()
     most = max(looked_at.count(turn) for turn in set(looked_at))
-    assert most <= turns.SLICE // turns.EACH
+    assert most <= processor_limiter.SLICE // processor_limiter.EACH
 
 
 async def test_the_sessions_of_a_server_share_its_turns() -> None:
-    work = turns.Turns()
+    work = processor_limiter.ProcessorLimiter()
     slices: list[int] = []
     counting = asyncio.ensure_future(count_turns())
     await asyncio.gather(*(work.each(range(3000), lambda _: slices.append(TURN[0])) for _ in range(10)))
     counting.cancel()
-    assert max(slices.count(turn) for turn in set(slices)) <= 2 * turns.SLICE // turns.EACH
+    assert max(slices.count(turn) for turn in set(slices)) <= 2 * processor_limiter.SLICE // processor_limiter.EACH
 
 
 async def test_a_page_with_too_many_entries_is_refused_before_one_is_looked_at(

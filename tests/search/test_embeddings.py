@@ -13,7 +13,7 @@ from aiohttp import web
 from carrel import Server
 from carrel.errors import ConfigError
 from carrel.protocol.principal import View
-from carrel.search import meaning
+from carrel.search import embeddings
 from carrel.search.embedder import EmbeddingsEndpoint as Client
 from carrel.search.embedder import EmbeddingsFunction, Unavailable
 from carrel.search.engine import Damaged
@@ -97,7 +97,7 @@ async def test_many_passages_are_sent_in_batches_and_those_that_are_refused_have
     async with searching(shared(tmp_path, **texts), tmp_path / "cache", **options(endpoint)) as (index, _):
         await index.embedded()
         assert len(endpoint.texts) == 99
-        assert max(endpoint.batches) == meaning.BATCH
+        assert max(endpoint.batches) == embeddings.BATCH
         assert len(endpoint.batches) < 50
         assert len((await index.search("vehicle", limit=100)).hits) == 99
         assert names(await index.search("number7x")) == ["n7.txt"]
@@ -191,7 +191,7 @@ async def test_a_function_that_fails_is_unavailable(function: Any) -> None:
         await EmbeddingsFunction(function).embed(["text"])
 
 
-def embeddings(vector: str, count: int = 1) -> bytes:
+def body_with(vector: str, count: int = 1) -> bytes:
     """Return a response with a vector several times, of the same index."""
     return f'{{"data": [{",".join([f"""{{"embedding": {vector}, "index": 0}}"""] * count)}]}}'.encode()
 
@@ -199,8 +199,8 @@ def embeddings(vector: str, count: int = 1) -> bytes:
 @pytest.mark.parametrize(
     "body",
     [
-        *(b"{}", b"[", b'{"data": []}', b'{"data": null}', embeddings("[1]", 2), embeddings("[1]", 100_000)),
-        *(embeddings(one) for one in ('["x"]', "[NaN]", "[[1]]", "7", f"[{'0,' * 300_000}0]", "[" * 100_000)),
+        *(b"{}", b"[", b'{"data": []}', b'{"data": null}', body_with("[1]", 2), body_with("[1]", 100_000)),
+        *(body_with(one) for one in ('["x"]', "[NaN]", "[[1]]", "7", f"[{'0,' * 300_000}0]", "[" * 100_000)),
     ],
     ids=range(12),
 )

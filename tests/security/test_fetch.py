@@ -10,7 +10,7 @@ import pytest
 from carrel.errors import ConfigError
 from carrel.security import Authorization, Introspection
 from carrel.security.discovery import discover, locations
-from carrel.security.fetch import MAX_ANSWER, Fetcher, NotThere, check_url
+from carrel.security.fetch import MAX_RESPONSE_BYTES, Fetcher, NotThere, check_url
 from carrel.security.server.bearer import InvalidToken, Unverifiable
 from support.token_issuer import Issuer
 
@@ -138,7 +138,7 @@ async def test_redirects_are_not_followed(issuer: Issuer):
 @pytest.mark.parametrize(
     ("status", "body", "complaint"),
     [
-        (200, b" " * (MAX_ANSWER + 1), "more than"),
+        (200, b" " * (MAX_RESPONSE_BYTES + 1), "more than"),
         (200, b"<html>", "JSON object"),
         (200, b"[]", "JSON object"),
         (200, b'{"a":\xff}', "JSON object"),

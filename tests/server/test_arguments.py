@@ -49,7 +49,7 @@ async def test_a_tool_is_as_strict_as_it_says_or_else_as_its_server(
 
 @pytest.mark.parametrize(
     ("server", "tool", "accepted"),
-    [("refuse", None, False), ("ignore", None, True), ("refuse", "ignore", True), ("ignore", "refuse", False)],
+    [("reject", None, False), ("ignore", None, True), ("reject", "ignore", True), ("ignore", "reject", False)],
 )
 async def test_a_tool_ignores_unknown_arguments_if_it_or_its_server_says_so(
     server: Any, tool: Any, accepted: bool
@@ -71,7 +71,7 @@ async def test_prompts_tell_the_names_of_their_arguments_and_ignore_others_if_th
         app.prompt()(repeat)
         async with memory.connect(app) as peer:
             sent = {"text": "x", "times": "2", "separator": "-"}
-            if app.endpoint.runtime.unknown_arguments == "refuse":
+            if app.endpoint.runtime.unknown_arguments == "reject":
                 refused = await error(peer, "prompts/get", name="repeat", arguments=sent)
                 names = "the arguments are `separators`, `text`, `times`"
                 assert refused["message"] == f"Invalid params: Unknown argument `separator`; {names}"

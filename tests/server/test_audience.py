@@ -104,7 +104,7 @@ async def test_a_change_whose_entries_are_not_known_is_announced_to_all() -> Non
     app = Server("lists", gate=Same())
     app.tools.add(lambda: "", name="open_tool")
     async with connect(app, "2025-11-25") as peer:
-        app.endpoint.runtime.announce(lists=["tools_list_changed"])
+        app.endpoint.runtime.notify(lists=["tools_list_changed"])
         assert (await peer.notification())["method"] == "notifications/tools/list_changed"
 
 

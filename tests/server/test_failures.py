@@ -313,7 +313,7 @@ async def test_a_tool_may_be_masked_or_not_whatever_its_server_is() -> None:
 
         async with memory.connect(app) as peer:
             assert (SECRET in (await call(peer, "t"))["content"][0]["text"]) is mask
-        assert app.tools.tells_errors is mask
+        assert app.tools.exposes_errors is mask
 
 
 async def test_words_meant_for_the_model_are_no_error_in_the_log_and_none_of_a_resource(

@@ -277,7 +277,7 @@ async def test_a_client_that_moves_is_told_of_all_if_replicas_see_changes_themse
     stream = await session.get()
     await stream.event()
     for replica in replicas:
-        replica.app.endpoint.runtime.announce(["memo://2"], seen="everywhere")
+        replica.app.endpoint.runtime.notify(["memo://2"], seen="everywhere")
     one.app.resources.changed("memo://1")
     last = await stream.event()
     assert json.loads(last.data)["params"] == {"uri": "memo://1"}
@@ -293,7 +293,7 @@ async def test_a_change_that_replicas_see_themselves_is_not_lost_when_a_client_r
     stream = await session.get()
     first = await stream.event()
     stream.client.close()
-    one.app.endpoint.runtime.announce(["memo://1", "memo://2"], seen="everywhere")
+    one.app.endpoint.runtime.notify(["memo://1", "memo://2"], seen="everywhere")
     again = await session.get(first.id)
     assert (await again.message())["params"] == {"uri": "memo://1"}
     one.app.tools.add(lambda: "", name="new")

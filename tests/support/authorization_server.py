@@ -252,7 +252,7 @@ async def visit(credentials: Credentials, url: str, revision: str | None = None,
             if status not in (401, 403) or rounds == 0:
                 return status
             rounds -= 1
-            if not await credentials.refused(url, status, challenges, revision, sent=sent, nonce=nonce):
+            if not await credentials.rejected(url, status, challenges, revision, sent=sent, nonce=nonce):
                 return status
 
 

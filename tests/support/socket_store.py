@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from carrel.state import interfaces
-from carrel.state.interfaces import LeaseLost
+from carrel.state.interfaces import LeaseExpired
 from carrel.state.memory import MemoryState, MemoryStore
 
 __all__ = ["SocketState", "StoreServer"]
@@ -223,7 +223,7 @@ class SocketState:
                 if future is None or future.done():
                     continue
                 if told.error:
-                    failure = LeaseLost() if told.error == "LeaseLost" else ConnectionError(told.error)
+                    failure = LeaseExpired() if told.error == "LeaseExpired" else ConnectionError(told.error)
                     future.set_exception(failure)
                 else:
                     future.set_result(msgspec.msgpack.decode(told.result, type=returned))

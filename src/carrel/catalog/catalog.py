@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import msgspec
 
 from carrel.catalog.cursor import read_cursor, write_cursor
-from carrel.catalog.cut import cut_page, cut_skill, cut_templates
 from carrel.catalog.paging import ListMethod, resolved
 from carrel.catalog.provider import Hit, MaybeAwaitable, Page, Provider, Request
 from carrel.catalog.registry import LISTS, Kind, Registry
 from carrel.catalog.routes import check_length, valid_uri
+from carrel.catalog.view_filter import filter_page, filter_skill, template_filter
 from carrel.errors import (
     InvalidParams,
     MCPError,
@@ -122,7 +122,7 @@ class Catalog(Registry):
             InvalidCursor: the cursor did not come from this catalog.
         """
         page = await self.merge("list_resources", request, lambda provider: provider.list_resources)
-        return cut_page(page, request, lambda item: item.uri)
+        return filter_page(page, request, lambda item: item.uri)
 
     async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
         """Return a page of the resource templates that can name something visible to the caller.
@@ -131,7 +131,7 @@ class Catalog(Registry):
             InvalidCursor: the cursor did not come from this catalog.
         """
         page = await self.merge("list_resource_templates", request, lambda provider: provider.list_templates)
-        shown = None if request.view is None else cut_templates(request.view).shown
+        shown = None if request.view is None else template_filter(request.view).shown
         if shown is None:
             return page
         return msgspec.structs.replace(page, items=[item for item in page.items if shown(item.uri_template)])
@@ -146,7 +146,7 @@ class Catalog(Registry):
         """
         normal = valid_uri(uri)
         page = await self._ask_of("list_directory", uri, request, lambda each: each.list_directory(normal, request))
-        return cut_page(page, request, lambda item: item.uri)
+        return filter_page(page, request, lambda item: item.uri)
 
     async def _ask_of(self, verb: Verb, uri: str, request: Request, ask: Callable[[Provider], MaybeAwaitable[T]]) -> T:
         """Return the answer of the provider of a URI, or of the first catch-all provider that has it."""
@@ -211,7 +211,7 @@ class Catalog(Registry):
                 except ProviderUnavailable as error:
                     self.leave_out(error)
                     continue
-                hits += cut_page(page, request, lambda hit: hit.resource.uri).items
+                hits += filter_page(page, request, lambda hit: hit.resource.uri).items
         return Page(hits)
 
     # Skills
@@ -223,8 +223,8 @@ class Catalog(Registry):
             InvalidCursor: the cursor did not come from this catalog.
         """
         page = await self.merge("list_skills", request, lambda provider: provider.list_skills)
-        page = cut_page(page, request, lambda skill: skill.uri)
-        return msgspec.structs.replace(page, items=[cut_skill(skill, request) for skill in page.items])
+        page = filter_page(page, request, lambda skill: skill.uri)
+        return msgspec.structs.replace(page, items=[filter_skill(skill, request) for skill in page.items])
 
     async def get_skill(self, uri: str, request: Request) -> Skill:
         """Return the skill whose SKILL.md has this URI.
@@ -235,7 +235,7 @@ class Catalog(Registry):
         """
         normal = valid_uri(uri)
         skill = await self._ask_of("read", uri, request, lambda each: each.get_skill(normal, request))
-        return cut_skill(skill, request)
+        return filter_skill(skill, request)
 
     # Tools, prompts and completion
 

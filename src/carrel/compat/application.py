@@ -29,7 +29,7 @@ from carrel.protocol.channel import Channel
 from carrel.protocol.encoding import encode
 from carrel.protocol.server import Call
 from carrel.server.app import Server
-from carrel.server.session import Session
+from carrel.server.session_state import SessionState
 from carrel.wire.base import Icon, Implementation, PageResult
 from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.prompts import GetPromptResult, ListPromptsResult, Prompt
@@ -108,7 +108,7 @@ class Application(Server[Any]):
             description.info = Implementation(info.name, info.version, website_url=info.website_url, icons=icons)
         self._handlers = handlers
         self._raises = raise_exceptions
-        self._sessions: WeakKeyDictionary[Session, ServerSession] = WeakKeyDictionary()
+        self._sessions: WeakKeyDictionary[SessionState, ServerSession] = WeakKeyDictionary()
         self.add_provider(HandlersProvider(self, handlers))
         for operation, kind in REQUESTS.items():
             self.endpoint.runtime.operations[operation] = partial(self._answer, kind)

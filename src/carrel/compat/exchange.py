@@ -18,8 +18,8 @@ from carrel.errors import MissingCapability, PeerError, ProtocolError, Transport
 from carrel.protocol.channel import Channel
 from carrel.protocol.server import Call
 from carrel.server.context import Context
+from carrel.server.elicitation.client_requests import ClientRequest
 from carrel.server.elicitation.input_required import ask, use_state
-from carrel.server.elicitation.questions import Question
 from carrel.server.runtime import Runtime
 from carrel.wire.client_features import CreateMessageParams, ElicitParams, ListRootsParams
 
@@ -46,7 +46,7 @@ class Exchange:
             await use_state(self.context)
 
     def end(self) -> None:
-        """Check that no question was swallowed by the handler."""
+        """Check that no request was swallowed by the handler."""
         if "context" in self.__dict__:
             self.context._over = True
             self.context._insist()
@@ -57,9 +57,9 @@ class Exchange:
         Raises:
             McpError: the client does not support the request, or answered with an error.
         """
-        question = _question_of(method, params, result, self.call.peer.revision.server_requests)
+        request = _client_request(method, params, result, self.call.peer.revision.server_requests)
         try:
-            return (await ask(self.context, {None: question}))[0]
+            return (await ask(self.context, {None: request}))[0]
         except MissingCapability as error:
             raise McpError(ErrorData(code=INVALID_REQUEST, message=str(error), data=error.data)) from None
         except PeerError as error:
@@ -68,8 +68,8 @@ class Exchange:
             raise McpError(ErrorData(code=INTERNAL_ERROR, message=str(error))) from None
 
 
-def _question_of(method: str, params: BaseModel | None, result: Any, known: Mapping[str, Any]) -> Question:
-    """Return the question of a request to the client."""
+def _client_request(method: str, params: BaseModel | None, result: Any, known: Mapping[str, Any]) -> ClientRequest:
+    """Return a request to the client."""
 
     def read(answer: Any) -> Any:
         try:
@@ -79,16 +79,16 @@ def _question_of(method: str, params: BaseModel | None, result: Any, known: Mapp
 
     wire: ElicitParams | CreateMessageParams | ListRootsParams
     if method == "roots/list" or params is None:
-        return Question("list_roots", ListRootsParams(), {"roots": {}}, read, again=False)
+        return ClientRequest("list_roots", ListRootsParams(), {"roots": {}}, read, again=False)
     if method == "elicitation/create":
         wire = struct_of(params, ElicitParams)
         mode = "url" if wire.mode == "url" else "form"
         names = ("elicit_page",) if mode == "url" else ("elicit_several", "elicit")
-        return Question(_first(names, known), wire, {"elicitation": {mode: {}}}, read, again=False)
+        return ClientRequest(_first(names, known), wire, {"elicitation": {mode: {}}}, read, again=False)
     wire = struct_of(params, CreateMessageParams)
     tools = wire.tools is not None or wire.tool_choice is not None
     names = ("sample_with_tools",) if tools else ("sample_with_audio", "sample")
-    return Question(_first(names, known), wire, {"sampling": {"tools": {}} if tools else {}}, read, again=False)
+    return ClientRequest(_first(names, known), wire, {"sampling": {"tools": {}} if tools else {}}, read, again=False)
 
 
 def _first(names: tuple[str, ...], known: Mapping[str, Any]) -> str:

@@ -103,10 +103,10 @@ def report(subject: Subject, changed: set[str], late: set[str], arrived: set[str
 
 
 async def keys_of(subject: Subject, kind: Literal["resources", "tools", "prompts"]) -> list[str] | None:
-    """Return what identifies the items on the first page of a list; None without an answer."""
+    """Return what identifies the items on the first page of a list; None without a response."""
     method, key, identity = LISTS[kind]
-    answer = await subject.ask(method)
-    items = answer.result.get(key) if isinstance(answer.result, dict) else None
+    response = await subject.ask(method)
+    items = response.result.get(key) if isinstance(response.result, dict) else None
     if not isinstance(items, list):
         return None
     return [str(item.get(identity)) for item in items if isinstance(item, dict)]
@@ -114,8 +114,8 @@ async def keys_of(subject: Subject, kind: Literal["resources", "tools", "prompts
 
 async def contents_of(subject: Subject, uri: str) -> bytes | None:
     """Return the contents of a resource, encoded; None if it cannot be read."""
-    answer = await subject.ask("resources/read", {"uri": uri}, name=uri)
-    contents: Any = answer.result.get("contents") if isinstance(answer.result, dict) else None
+    response = await subject.ask("resources/read", {"uri": uri}, name=uri)
+    contents: Any = response.result.get("contents") if isinstance(response.result, dict) else None
     return None if contents is None else msgspec.json.encode(contents)
 
 

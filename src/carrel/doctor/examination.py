@@ -11,10 +11,10 @@ from carrel.client.client import Client
 from carrel.doctor.changes import changes_observed
 from carrel.doctor.hostile import check_hostile
 from carrel.doctor.lists import check_lists
+from carrel.doctor.recorder import Recording
 from carrel.doctor.report import Report
 from carrel.doctor.schemas import Judge
-from carrel.doctor.subject import Subject, tapped
-from carrel.doctor.tap import Tape
+from carrel.doctor.subject import Subject, record_messages
 from carrel.doctor.use import check_errors, check_pings, check_resources, check_subscriptions, check_tools
 
 __all__ = ["examine"]
@@ -27,7 +27,7 @@ LIST_CHANGES = {f"notifications/{kind}/list_changed": kind for kind in ("resourc
 async def examine(
     client: Client,
     report: Report,
-    tape: Tape,
+    recording: Recording,
     *,
     hostile: bool = False,
     call: bool = False,
@@ -36,19 +36,20 @@ async def examine(
 ) -> None:
     """Examine the server of a client that is not connected yet, and complete the report.
 
-    ``tape`` has the lines of its standard error; its messages are added. ``call``: call tools that do not only read.
+    ``recording`` has the lines of its standard error; its messages are added. If ``call`` is set, call all tools, not
+    only read-only tools.
 
     Raises:
         MCPError: there is no connection at all.
     """
-    tapped(client, tape)
+    record_messages(client, recording)
     started = time.perf_counter()
     progress("connecting")
     async with client:
         report.timing = {"connect": round((time.perf_counter() - started) * 1000, 2)}
         report.revision = client.revision
         report.server = None if client.server is None else msgspec.to_builtins(client.server)
-        subject = Subject(client, tape, report, call=call, timeout=timeout)
+        subject = Subject(client, recording, report, call=call, timeout=timeout)
         for about, check in (
             ("pings", check_pings),
             ("lists", check_lists),
@@ -59,14 +60,14 @@ async def examine(
         ):
             progress(about)
             await check(subject)
-        ordinary, lines = len(tape.messages), len(tape.errors)
+        ordinary, lines = len(recording.messages), len(recording.errors)
         if hostile:
             progress("hostile input")
             await check_hostile(subject)
         announced = {kind for kind in LIST_CHANGES.values() if client.session.server.reports_changes(kind)}
-    judge_messages(report, tape.messages[:ordinary], announced, stateless=subject.stateless)
+    judge_messages(report, recording.messages[:ordinary], announced, stateless=subject.stateless)
     if lines > MAX_STDERR_LINES:
-        report.find("stderr", f"{lines} lines, the first of which is: {tape.errors[0]}")
+        report.find("stderr", f"{lines} lines, the first of which is: {recording.errors[0]}")
     report.finish()
 
 

@@ -26,13 +26,13 @@ async def check_hostile(subject: Subject) -> None:
     method = "server/discover" if subject.stateless else "ping"
     params = msgspec.json.encode(subject.with_meta({}))
     for id in ("x" * 10_000, 2**53 - 1, "\u0000\u2028\U0001f4da"):
-        answer = await subject.ask(method, id=id, timeout=PATIENCE)
+        response = await subject.ask(method, id=id, timeout=PATIENCE)
         subject.report.check("hostile")
         shown = f"{id[:10]!r} ({len(id)} characters)" if isinstance(id, str) else str(id)
-        if answer.failure is not None and not await survives(subject, f"an id {shown}"):
+        if response.failure is not None and not await survives(subject, f"an id {shown}"):
             continue
-        if answer.failure is not None:
-            subject.find("id", f"{shown}: {answer.failure}")
+        if response.failure is not None:
+            subject.find("id", f"{shown}: {response.failure}")
     head = b'{"jsonrpc":"2.0","id":"deep","method":"' + method.encode() + b'","params":'
     malformed = {
         "JSON that is nested 5000 levels deep": head + b'{"a":' * DEPTH + b"1" + b"}" * DEPTH + b"}",
@@ -74,7 +74,7 @@ async def check_traversal(subject: Subject) -> None:
                     uri = uri.replace(f"{{{other}}}", path if other == name else "x")
                 if "{" in uri:
                     continue
-                answer = await subject.ask("resources/read", {"uri": uri}, name=uri, timeout=PATIENCE)
+                response = await subject.ask("resources/read", {"uri": uri}, name=uri, timeout=PATIENCE)
                 subject.report.check("hostile")
-                if SECRET in str(answer.result):
+                if SECRET in str(response.result):
                     subject.find("traversal", uri)

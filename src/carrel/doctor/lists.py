@@ -58,19 +58,21 @@ async def read_all(subject: Subject, method: str, key: str) -> list[dict[str, An
     cursor: str | None = None
     seen: set[str] = set()
     for _ in range(MAX_PAGES):
-        answer = await subject.ask(method, {} if cursor is None else {"cursor": cursor})
-        if answer.failure is not None:
-            subject.find("silent", f"{method}: {answer.failure}")
+        response = await subject.ask(method, {} if cursor is None else {"cursor": cursor})
+        if response.failure is not None:
+            subject.find("silent", f"{method}: {response.failure}")
             return None
-        if not isinstance(answer.result, dict) or not isinstance(answer.result.get(key), list):
-            reason = "no list" if answer.error is None else f"{answer.error.get('code')} {answer.error.get('message')}"
+        if not isinstance(response.result, dict) or not isinstance(response.result.get(key), list):
+            reason = (
+                "no list" if response.error is None else f"{response.error.get('code')} {response.error.get('message')}"
+            )
             subject.find("refused", f"{method}: {reason}")
             return None
-        page = [item for item in answer.result[key] if isinstance(item, dict)]
+        page = [item for item in response.result[key] if isinstance(item, dict)]
         items += page
         if len(page) > LONG_PAGE:
             subject.find("long-page", f"{method}: {len(page)} items")
-        cursor = answer.result.get("nextCursor")
+        cursor = response.result.get("nextCursor")
         if cursor is None:
             return items
         if not isinstance(cursor, str) or cursor in seen:
@@ -85,10 +87,10 @@ async def read_all(subject: Subject, method: str, key: str) -> list[dict[str, An
 
 async def check_bad_cursor(subject: Subject, method: str) -> None:
     subject.report.check("errors")
-    answer = await subject.ask(method, {"cursor": BAD_CURSOR})
-    if answer.error is None or answer.error.get("code") != -32602:
-        said = "a result" if answer.error is None else str(answer.error.get("code"))
-        subject.find("bad-cursor", f"{method}: {answer.failure or said}")
+    response = await subject.ask(method, {"cursor": BAD_CURSOR})
+    if response.error is None or response.error.get("code") != -32602:
+        said = "a result" if response.error is None else str(response.error.get("code"))
+        subject.find("bad-cursor", f"{method}: {response.failure or said}")
 
 
 def check_item(subject: Subject, key: str, item: dict[str, Any], name: str) -> None:

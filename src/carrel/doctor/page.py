@@ -46,11 +46,11 @@ def page_of(report: Report) -> str:
 
 def section_of(finding: Finding) -> str:
     """Return the part of the page about a finding."""
-    places = "".join(f"<li><code>{escape(place)}</code></li>" for place in finding.places)
-    more = f"<p>and {finding.count - len(finding.places)} more</p>" if finding.count > len(finding.places) else ""
+    locations = "".join(f"<li><code>{escape(location)}</code></li>" for location in finding.locations)
+    more = f"<p>and {finding.count - len(finding.locations)} more</p>" if finding.count > len(finding.locations) else ""
     link = escape(finding.specification)
     return (
         f'<section class="{finding.severity}"><h2><b>{finding.severity}</b> {escape(finding.title)}</h2>'
-        f"<ul>{places}</ul>{more}<p>{escape(finding.advice)} "
+        f"<ul>{locations}</ul>{more}<p>{escape(finding.advice)} "
         f'<a href="{link}">The specification</a></p></section>'
     )

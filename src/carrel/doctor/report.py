@@ -11,8 +11,8 @@ from carrel.doctor.rules import PENALTIES, RULES, Severity, link
 __all__ = ["Finding", "Report"]
 
 #: How many occurrences of a finding are kept, and how long each may be, in characters.
-MAX_PLACES = 10
-MAX_PLACE = 300
+MAX_LOCATIONS = 10
+MAX_LOCATION = 300
 
 
 class Finding(msgspec.Struct, kw_only=True, rename="camel"):
@@ -21,7 +21,7 @@ class Finding(msgspec.Struct, kw_only=True, rename="camel"):
     rule: str
     severity: Severity
     title: str
-    places: list[str]
+    locations: list[str]
     count: int
     advice: str
     specification: str
@@ -44,8 +44,8 @@ class Report(msgspec.Struct, kw_only=True, rename="camel"):
         """Count checks of a kind."""
         self.checks = {**self.checks, kind: self.checks.get(kind, 0) + count}
 
-    def find(self, name: str, place: str) -> None:
-        """Add a finding, or a place to one that there is already."""
+    def find(self, name: str, location: str) -> None:
+        """Add a finding, or a location to one that there is already."""
         found = next((finding for finding in self.findings if finding.rule == name), None)
         if found is None:
             rule = RULES[name]
@@ -53,16 +53,16 @@ class Report(msgspec.Struct, kw_only=True, rename="camel"):
                 rule=name,
                 severity=rule.severity,
                 title=rule.title,
-                places=[],
+                locations=[],
                 count=0,
                 advice=rule.advice,
                 specification=link(rule, self.revision),
             )
             self.findings = [*self.findings, found]
         found.count += 1
-        place = place if len(place) <= MAX_PLACE else f"{place[: MAX_PLACE - 1]}…"
-        if place not in found.places and len(found.places) < MAX_PLACES:
-            found.places.append(place)
+        location = location if len(location) <= MAX_LOCATION else f"{location[: MAX_LOCATION - 1]}…"
+        if location not in found.locations and len(found.locations) < MAX_LOCATIONS:
+            found.locations.append(location)
 
     def finish(self) -> None:
         """Sort the findings by severity, and compute the score."""

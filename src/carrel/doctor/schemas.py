@@ -123,6 +123,6 @@ class Judge:
             name = "InputRequiredResult"
         elif isinstance(result, dict) and method == "tools/call" and "task" in result and "content" not in result:
             name = "CreateTaskResult"
-        place = f"{method}: "
+        location = f"{method}: "
         for error in errors_in(self.revision, name if name in defined else "EmptyResult", result):
-            yield place + error
+            yield location + error

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from carrel.client.client import Client
+from carrel.doctor.recorder import ProbeResponse, Recorder, Recording
 from carrel.doctor.report import Report
-from carrel.doctor.tap import Answer, Tap, Tape
 from carrel.errors import MCPError
 from carrel.protocol.client import OutgoingMessage
 from carrel.protocol.encoding import encode
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
     from carrel.client.endpoints import ClientEndpoint
 
-__all__ = ["Subject", "tapped"]
+__all__ = ["Subject", "record_messages"]
 
 SLOW = 5.0
 PREFIX = "io.modelcontextprotocol/"
 
 
-def tapped(client: Client, tape: Tape) -> None:
-    """Have a client that is not connected yet record its messages on a tape."""
+def record_messages(client: Client, recording: Recording) -> None:
+    """Have a client that is not connected yet record its messages."""
     endpoint: ClientEndpoint = client.session.endpoint
 
     def around(open: Callable[[], Any]) -> Callable[[], Any]:
-        return lambda: Tap(open(), tape)
+        return lambda: Recorder(open(), recording)
 
     older = endpoint.open_older
     client.session.endpoint = msgspec.structs.replace(
@@ -42,9 +42,9 @@ def tapped(client: Client, tape: Tape) -> None:
 class Subject:
     """Server under examination. ``call``: tools may be called that do not only read."""
 
-    def __init__(self, client: Client, tape: Tape, report: Report, *, call: bool, timeout: float) -> None:
+    def __init__(self, client: Client, recording: Recording, report: Report, *, call: bool, timeout: float) -> None:
         self.client = client
-        self.tape = tape
+        self.recording = recording
         self.report = report
         self.call = call
         self.timeout = timeout
@@ -54,9 +54,9 @@ class Subject:
         """Items of each list, by its key in the result."""
         self._numbers = count(1)
 
-    def find(self, rule: str, place: str) -> None:
+    def find(self, rule: str, location: str) -> None:
         """Add a finding."""
-        self.report.find(rule, place)
+        self.report.find(rule, location)
 
     def offers(self, capability: str) -> bool:
         """Return whether the server has declared a capability."""
@@ -71,22 +71,22 @@ class Subject:
         id: str | int | None = None,
         data: bytes | None = None,
         timeout: float | None = None,
-    ) -> Answer:
-        """Send a request, or ``data`` as it is, and return the answer. A lost connection is opened again before."""
+    ) -> ProbeResponse:
+        """Send a request, or ``data`` as it is, and return the response. A lost connection is opened again before."""
         number = f"doctor-{next(self._numbers)}" if id is None else id
         try:
             connection = await self.client.session.connect()
         except MCPError as error:
-            return Answer(failure=str(error).partition("\n")[0])
+            return ProbeResponse(failure=str(error).partition("\n")[0])
         if data is None:
             data = encode({"jsonrpc": "2.0", "id": number, "method": method, "params": self.with_meta(params)})
-        tap: Any = connection.transport
+        recorder: Any = connection.transport
         message = OutgoingMessage(data, method, number, name, self.client.session.revision)
         limit = self.timeout if timeout is None else timeout
-        answer: Answer = await tap.ask(message, number, limit)
-        if answer.seconds > SLOW and answer.failure is None:
-            self.find("slow", f"{method} took {answer.seconds:.1f} s")
-        return answer
+        response: ProbeResponse = await recorder.ask(message, number, limit)
+        if response.seconds > SLOW and response.failure is None:
+            self.find("slow", f"{method} took {response.seconds:.1f} s")
+        return response
 
     def with_meta(self, params: dict[str, Any] | None) -> dict[str, Any]:
         """Return parameters with the ``_meta`` that requests of a stateless revision carry."""

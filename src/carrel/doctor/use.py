@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import jsonschema_rs
 
+from carrel.doctor.recorder import ProbeResponse
 from carrel.doctor.subject import Subject
-from carrel.doctor.tap import Answer
 from carrel.errors import MCPError
 
 __all__ = ["check_errors", "check_pings", "check_resources", "check_subscriptions", "check_tools"]
@@ -27,11 +27,11 @@ async def check_pings(subject: Subject) -> None:
     method = "server/discover" if subject.stateless else "ping"
     took = []
     for _ in range(PINGS):
-        answer = await subject.ask(method)
-        if answer.result is None:
-            subject.find("ping", f"{method}: {answer.failure or answer.error}")
+        response = await subject.ask(method)
+        if response.result is None:
+            subject.find("ping", f"{method}: {response.failure or response.error}")
             return
-        took.append(answer.seconds)
+        took.append(response.seconds)
     subject.report.check("pings", PINGS)
     subject.report.timing["ping"] = round(statistics.median(took) * 1000, 2)
     if statistics.median(took) > SLOW_PING:
@@ -43,13 +43,13 @@ async def check_resources(subject: Subject) -> None:
     took = []
     for item in subject.lists.get("resources", [])[:MAX_READ]:
         uri = str(item.get("uri"))
-        answer = await subject.ask("resources/read", {"uri": uri}, name=uri)
+        response = await subject.ask("resources/read", {"uri": uri}, name=uri)
         subject.report.check("reads")
-        took.append(answer.seconds)
-        if answer.failure is not None:
-            subject.find("silent", f"resources/read {uri}: {answer.failure}")
-        elif answer.error is not None:
-            subject.find("unreadable", f"{uri}: {answer.error.get('code')} {answer.error.get('message')}")
+        took.append(response.seconds)
+        if response.failure is not None:
+            subject.find("silent", f"resources/read {uri}: {response.failure}")
+        elif response.error is not None:
+            subject.find("unreadable", f"{uri}: {response.error.get('code')} {response.error.get('message')}")
     if took:
         subject.report.timing["read"] = round(statistics.median(took) * 1000, 2)
 
@@ -66,13 +66,13 @@ async def check_tools(subject: Subject) -> None:
             continue
         schema = tool.get("inputSchema")
         arguments = example_of(schema) if isinstance(schema, dict) else {}
-        answer = await subject.ask("tools/call", {"name": name, "arguments": arguments}, name=name)
+        response = await subject.ask("tools/call", {"name": name, "arguments": arguments}, name=name)
         subject.report.check("calls")
-        if answer.failure is not None and answer.timed_out:
-            subject.report.notes.append(f"tool {name}: {answer.failure}")
-        elif answer.failure is not None:
-            subject.find("silent", f"tools/call {name}: {answer.failure}")
-        check_output(subject, tool, answer)
+        if response.failure is not None and response.timed_out:
+            subject.report.notes.append(f"tool {name}: {response.failure}")
+        elif response.failure is not None:
+            subject.find("silent", f"tools/call {name}: {response.failure}")
+        check_output(subject, tool, response)
     if left:
         subject.report.notes.append(
             f"{len(left)} tools were not called, as they may change things: {', '.join(left[:5])}"
@@ -80,8 +80,8 @@ async def check_tools(subject: Subject) -> None:
         )
 
 
-def check_output(subject: Subject, tool: dict[str, Any], answer: Answer) -> None:
-    schema, result = tool.get("outputSchema"), answer.result
+def check_output(subject: Subject, tool: dict[str, Any], response: ProbeResponse) -> None:
+    schema, result = tool.get("outputSchema"), response.result
     if not isinstance(schema, dict) or not isinstance(result, dict) or result.get("isError") or "content" not in result:
         return
     if "structuredContent" not in result:
@@ -141,18 +141,18 @@ async def check_errors(subject: Subject) -> None:
                 break
     for method, params, name, codes in wrong:
         about = f"{method} {name or 'without parameters'}" if method != "carrel/no-such-method" else "an unknown method"
-        answer = await subject.ask(method, params, name=name or None)
+        response = await subject.ask(method, params, name=name or None)
         subject.report.check("errors")
-        if answer.failure is not None:
+        if response.failure is not None:
             # Without the parameter, the Mcp-Name header cannot be sent, so HTTP may refuse the request.
-            if "HTTP" not in answer.failure:
-                subject.find("silent", f"{about}: {answer.failure}")
-        elif answer.error is None:
-            failed = isinstance(answer.result, dict) and answer.result.get("isError") is True
+            if "HTTP" not in response.failure:
+                subject.find("silent", f"{about}: {response.failure}")
+        elif response.error is None:
+            failed = isinstance(response.result, dict) and response.result.get("isError") is True
             subject.find("wrong-code" if failed else "no-error", f"{about}: {'isError' if failed else 'a result'}")
-        elif answer.error.get("code") not in (*codes, -32020):
+        elif response.error.get("code") not in (*codes, -32020):
             expected = " or ".join(str(code) for code in codes)
-            subject.find("wrong-code", f"{about}: {answer.error.get('code')} in place of {expected}")
+            subject.find("wrong-code", f"{about}: {response.error.get('code')} instead of {expected}")
 
 
 async def check_subscriptions(subject: Subject) -> None:

@@ -122,7 +122,7 @@ class Gateway:
             [*configs],
             files=self._files,
             catalog=self.catalog,
-            face=self._upstream,
+            expose=self._upstream,
             enter_timeout=enter_timeout,
             **options,
         )

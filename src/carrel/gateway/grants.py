@@ -165,7 +165,7 @@ class Grant:
         """Return the authorization headers for one request, or no headers before the user has logged in."""
         return await self._auth.headers(url, method)
 
-    async def refused(
+    async def rejected(
         self,
         url: str,
         status: int,
@@ -182,7 +182,7 @@ class Grant:
             URLElicitationRequired: the user has to log in, after which the client has to retry its request.
         """
         self._refusal = (url, status, challenges, revision)
-        return await self._with_user(self._auth.refused(url, status, challenges, revision, sent=sent, nonce=nonce))
+        return await self._with_user(self._auth.rejected(url, status, challenges, revision, sent=sent, nonce=nonce))
 
     async def close(self) -> None:
         """No-op: all sessions of the principal share this grant. ``shut`` closes it."""
@@ -201,7 +201,7 @@ class Grant:
         """
         url, status, challenges, revision = self._refusal or (self._url, 401, (), None)
         if not await self._auth.headers(url):
-            await self._with_user(self._auth.refused(url, status, challenges, revision))
+            await self._with_user(self._auth.rejected(url, status, challenges, revision))
 
     async def forget(self) -> bool:
         """Revoke and delete the grant, and return whether it existed. Log a warning if it cannot be revoked."""

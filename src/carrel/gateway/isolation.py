@@ -34,10 +34,10 @@ from carrel.client.options import ClientOptions
 from carrel.errors import ConfigError, MCPError, ProviderUnavailable
 from carrel.gateway.session_events import BaseOwner, SessionEvents, log_to
 from carrel.gateway.sessions import AllInterest, Mode, SessionLimits, UpstreamSession, UpstreamSessions, key_of
+from carrel.host.reconnect import Status
 from carrel.host.relayed import RELAYED, RELAYED_EXTENSIONS
 from carrel.host.remote import LIST_PATIENCE, PATIENCE, RemoteProvider
 from carrel.host.remote_tools import asks_for_task, call_or_task
-from carrel.host.upkeep import Status
 from carrel.log import Log
 from carrel.protocol.connection import State
 from carrel.protocol.passed_results import with_members
@@ -172,15 +172,15 @@ class IsolatedProvider(Provider):
     def begin(self, events: Events) -> None:
         """Start with a ``base`` that a host starts and stops."""
         self._events = events
-        self.base.upkeep.observers.append(self._observe)
-        self._observe(self.base.upkeep.status)
+        self.base.reconnector.observers.append(self._observe)
+        self._observe(self.base.reconnector.status)
 
     async def stop(self) -> None:
         """Close all sessions."""
         self._events = None
         self._interest = None
-        if self._observe in self.base.upkeep.observers:
-            self.base.upkeep.observers.remove(self._observe)
+        if self._observe in self.base.reconnector.observers:
+            self.base.reconnector.observers.remove(self._observe)
         if self._base_following is not None:
             self._base_following.cancel()
             await asyncio.gather(self._base_following, return_exceptions=True)
@@ -215,7 +215,7 @@ class IsolatedProvider(Provider):
 
     async def _open(self, session: UpstreamSession, principal: Principal | None) -> None:
         """Connect a session, and read its lists. The status of its provider tells whether this has failed."""
-        if self.adoptable and self.base.upkeep.status.name == "ready":
+        if self.adoptable and self.base.reconnector.status.name == "ready":
             self.adoptable = False
             self.adopted = session
             session.provider = self.base
@@ -227,7 +227,7 @@ class IsolatedProvider(Provider):
             session.provider = provider
             self.opening(session, provider, principal)
             provider.begin(SessionEvents(partial(self.publish_session, session)))
-            await provider.upkeep.settled()
+            await provider.reconnector.settled()
         session.provider.reserve()
         log_to(session.provider, session.log if session.key.connection is not None else None)
         session.is_open = True
@@ -256,7 +256,7 @@ class IsolatedProvider(Provider):
         """
         mode = self.mode
         if mode is None:
-            await self.base.upkeep.settled()
+            await self.base.reconnector.settled()
             mode = self.mode
         call = request.call
         if call is None or mode is None or mode == "shared":

@@ -14,10 +14,10 @@ from carrel.errors import LoginRequired
 from carrel.gateway.isolation import IsolatedProvider
 from carrel.gateway.no_grant import FOR_CLIENT
 from carrel.gateway.sessions import UpstreamSession
+from carrel.host.reconnect import Status
 from carrel.host.relay import RELAY, Relay, Relays
 from carrel.host.remote import RemoteProvider
 from carrel.host.remote_calls import can_be_asked
-from carrel.host.upkeep import Status
 from carrel.wire.content import TextContent
 from carrel.wire.tools import CallToolResult, Tool
 
@@ -66,8 +66,8 @@ class LoginProvider(IsolatedProvider):
     def opening(self, session: UpstreamSession, provider: RemoteProvider, principal: Principal | None) -> None:
         """Have a session reconnect as soon as its user has logged in."""
         given = self._grant_of(principal).given
-        given.append(provider.upkeep.retry)
-        session.forget = lambda: given.remove(provider.upkeep.retry)
+        given.append(provider.reconnector.retry)
+        session.forget = lambda: given.remove(provider.reconnector.retry)
 
     # Requests that may ask the user to log in
 
@@ -96,9 +96,9 @@ class LoginProvider(IsolatedProvider):
             provider = self._provider(session)
             if session is not None and needs_login(provider):
                 await self._log_in(request)
-                provider.upkeep.retry()
-            if provider.upkeep.status.name == "connecting":
-                await provider.upkeep.settled()
+                provider.reconnector.retry()
+            if provider.reconnector.status.name == "connecting":
+                await provider.reconnector.settled()
             return await ask(provider, request)
 
     async def _log_in(self, request: Request) -> None:
@@ -143,7 +143,7 @@ class LoginProvider(IsolatedProvider):
             if not self._is_login(name):
                 return await provider.run_tool(name, arguments, inner)
             if needs_login(provider):  # the server does not accept the new grant
-                raise LoginRequired(f"{self.name} still refuses: {provider.upkeep.status.reason}")
+                raise LoginRequired(f"{self.name} still refuses: {provider.reconnector.status.reason}")
             return CallToolResult(content=[TextContent(f"You are logged in at {self.name}. List the tools again.")])
 
         try:
@@ -158,7 +158,7 @@ class LoginProvider(IsolatedProvider):
 
 def needs_login(provider: RemoteProvider) -> bool:
     """Return whether connecting to a server fails because a user has to log in."""
-    status = provider.upkeep.status
+    status = provider.reconnector.status
     return status.name in ("failed", "connecting") and isinstance(status.reason, LoginRequired)
 
 

@@ -28,7 +28,7 @@ class NoGrant:
         """Return no headers."""
         return {}
 
-    async def refused(
+    async def rejected(
         self,
         url: str,
         status: int,

@@ -15,9 +15,9 @@ from carrel.errors import InvalidCursor, ProviderUnavailable, TransportError
 from carrel.gateway.isolation import IsolatedProvider
 from carrel.gateway.names import NameKind, Names
 from carrel.host.hosted_server import HostedServer, ListKind
+from carrel.host.processor_limiter import SLICE
 from carrel.host.remote import RemoteProvider
 from carrel.host.remote_tools import for_peer
-from carrel.host.turns import SLICE
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import UriTemplateError, shared_template
 from carrel.wire.prompts import Prompt
@@ -151,12 +151,12 @@ class Upstream(Transform):
         """Replace the names of the server's templates. Compile the templates in ``used``, with and without a prefix."""
         await self._work()(self._names.replacing("template", self.name, [template.uri_template for template in all]))
         texts = [text for each in used for text in {each.uri_template, self.uri_out(each.uri_template)}]
-        await self.entries.turns.each(texts, _prepare, lambda _: SLICE)
+        await self.entries.limiter.each(texts, _prepare, lambda _: SLICE)
 
     def _work(self) -> Callable[[Iterable[None]], Awaitable[object]]:
         """Return a function that runs the steps of an iterator in the server's share of processor time."""
-        turns = self.entries.turns
-        return lambda steps: turns.each(steps, lambda _: None)
+        limiter = self.entries.limiter
+        return lambda steps: limiter.each(steps, lambda _: None)
 
     def _note_uris(self, keys: Iterable[str]) -> None:
         self._names.note("uri", self.name, keys, MAX_URIS)

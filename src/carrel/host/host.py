@@ -76,7 +76,7 @@ class Host:
         credentials: returns the credentials of a server with a URL, such as ``carrel.security.client.OAuth``.
         listener: called with the changes that the providers in ``catalog`` report, as in ``Catalog``.
         catalog: catalog to add the servers to; by default, a new one.
-        face: returns the provider to add to the catalog for a server, instead of the server's provider. It must have
+        expose: returns the provider to add to the catalog for a server, instead of the server's provider. It must have
             the same name.
         enter_timeout: maximum number of seconds that entering waits for servers; slower servers become ready later.
         options: options of the clients: ``handlers`` for server requests, ``timeout``, ``log``, ``cache`` and others.
@@ -96,7 +96,7 @@ class Host:
         credentials: Callable[[ServerConfig], Credentials | None] | None = None,
         listener: Listener | None = None,
         catalog: HostCatalog | None = None,
-        face: Callable[[HostedServer], Provider] | None = None,
+        expose: Callable[[HostedServer], Provider] | None = None,
         enter_timeout: float | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
@@ -109,8 +109,8 @@ class Host:
         self._start_timeout = start_timeout
         self._inputs = inputs or Inputs()
         self._credentials = credentials
-        self._face = face
-        self._faces: dict[str, Provider] = {}
+        self._expose = expose
+        self._exposed: dict[str, Provider] = {}
         self._enter_timeout = enter_timeout
         self._options = options
         self._tasks: set[asyncio.Task[None]] = set()
@@ -200,16 +200,16 @@ class Host:
         await server.open(lambda provider: self._add(server, provider))
 
     def _add(self, server: HostedServer, provider: Provider) -> None:
-        face = provider if self._face is None else self._face(server)
-        self._faces[server.name] = face
-        self.catalog.put(face)
+        exposed = provider if self._expose is None else self._expose(server)
+        self._exposed[server.name] = exposed
+        self.catalog.put(exposed)
 
     async def _stop(self, server: HostedServer) -> None:
         await server.close()
-        face = self._faces.pop(server.name, None)
-        if face is not None:
+        exposed = self._exposed.pop(server.name, None)
+        if exposed is not None:
             self.catalog.take(server.name)
-            self.catalog.publish(face, (), dict.fromkeys(ALL_LISTS))
+            self.catalog.publish(exposed, (), dict.fromkeys(ALL_LISTS))
 
     def server(self, name: str) -> HostedServer:
         """Return a server by name.
@@ -377,9 +377,9 @@ class Host:
         return changes
 
     def _announce(self, server: HostedServer, lists: Sequence[ListName]) -> None:
-        face = self._faces.get(server.name)
-        if lists and face is not None and self.servers.get(server.name) is server:
-            self.catalog.publish(face, (), dict.fromkeys(lists))
+        exposed = self._exposed.get(server.name)
+        if lists and exposed is not None and self.servers.get(server.name) is server:
+            self.catalog.publish(exposed, (), dict.fromkeys(lists))
         for name in lists:
             self._publish(KINDS[name], server.name)
         if not lists:

@@ -17,11 +17,11 @@ from carrel.errors import AuthorizationError, ConfigError, LoginRequired, MCPErr
 from carrel.host.config.inputs import Inputs
 from carrel.host.config.server_config import ServerConfig
 from carrel.host.config.variables import resolve
+from carrel.host.reconnect import Status
 from carrel.host.relayed import relaying
 from carrel.host.remote import PATIENCE, RemoteProvider
 from carrel.host.remote_entries import EntryReader
 from carrel.host.remote_pages import LONG, MAX_LISTED
-from carrel.host.upkeep import Status
 from carrel.log import Log
 from carrel.transports.client.options import HTTPOptions, ProcessOptions
 from carrel.transports.client.transport import STDERR_FOLLOWS
@@ -72,14 +72,14 @@ class StderrTail:
 class HostedServer:
     """Server of a host. ``provider`` is its provider, or None until its configuration has been resolved.
 
-    ``announce`` is called with the server and the changed lists, or with no lists if its status has changed.
+    ``notify`` is called with the server and the changed lists, or with no lists if its status has changed.
     """
 
     def __init__(
         self,
         config: ServerConfig,
         options: ClientOptions,
-        announce: Callable[[HostedServer, Sequence[ListName]], None],
+        notify: Callable[[HostedServer, Sequence[ListName]], None],
         *,
         inputs: Inputs,
         start_timeout: float = PATIENCE,
@@ -90,7 +90,7 @@ class HostedServer:
         self.entries = EntryReader(config.name)
         """Decoder for list entries, shared by all sessions with the server."""
         self._options = options
-        self._announce = announce
+        self._notify = notify
         self._inputs = inputs
         self._start_timeout = start_timeout if config.start_timeout is None else config.start_timeout
         self._stderr = StderrTail()
@@ -121,13 +121,13 @@ class HostedServer:
             return "failed"
         if self.provider is None:
             return "connecting" if self._opening.locked() else "idle"
-        name = self.provider.upkeep.status.name
+        name = self.provider.reconnector.status.name
         return "connecting" if name == "new" else name
 
     @property
     def reason(self) -> str | None:
         """Why there is no connection, with the end of the server's standard error; None if it is connected."""
-        error = self._failure or (None if self.provider is None else self.provider.upkeep.status.reason)
+        error = self._failure or (None if self.provider is None else self.provider.reconnector.status.reason)
         if error is None:
             return None
         said = "\n".join(dict.fromkeys(self.stderr[-SHOWN:].strip().split("\n")))  # drop repeats of restarts
@@ -137,13 +137,13 @@ class HostedServer:
     @property
     def cause(self) -> str | None:
         """Why there is no connection, as a short text without configuration values; None if it is connected."""
-        error = self._failure or (None if self.provider is None else self.provider.upkeep.status.reason)
+        error = self._failure or (None if self.provider is None else self.provider.reconnector.status.reason)
         return None if error is None else cause_of(error)
 
     @property
     def retry_in(self) -> float | None:
         """Seconds until the next attempt to reconnect, or None if none is scheduled."""
-        retry_at = None if self.provider is None else self.provider.upkeep.status.retry_at
+        retry_at = None if self.provider is None else self.provider.reconnector.status.retry_at
         return None if retry_at is None else max(0.0, retry_at - asyncio.get_running_loop().time())
 
     @property
@@ -195,22 +195,22 @@ class HostedServer:
         async with self._opening:
             if self.provider is None and not self._closed:
                 self._failure = None
-                self._announce(self, ())
+                self._notify(self, ())
                 try:
                     client = await self.new_client(**self._options)
                 except MCPError as error:
                     self._failure = error
-                    self._announce(self, ())
+                    self._notify(self, ())
                     return
                 provider = RemoteProvider(
                     client, name=self.name, start_timeout=self._start_timeout, entries=self.entries
                 )
-                provider.upkeep.observers.append(self._observe)
+                provider.reconnector.observers.append(self._observe)
                 self.provider = provider
                 add(provider)
                 provider.begin(_Events(self))
         if self.provider is not None:
-            await self.provider.upkeep.settled()
+            await self.provider.reconnector.settled()
 
     async def another_client(self) -> Client:
         """Return a new client for a separate session with the server, with the same options. See ``new_client``."""
@@ -249,7 +249,7 @@ class HostedServer:
             TransportError: the server is not available; the message says why.
         """
         if self.provider is not None and self.state == "connecting":
-            await self.provider.upkeep.settled()
+            await self.provider.reconnector.settled()
         if self.provider is None or self.state != "ready":
             why = {"disabled": "it is disabled", "closed": "it is closed"}.get(self.state) or self.reason or self.state
             raise TransportError(f"{self.name} is not available: {why}", delivered=False)
@@ -259,12 +259,12 @@ class HostedServer:
         """Reconnect now if the last attempt has failed."""
         self._failure = None
         if self.provider is not None:
-            self.provider.upkeep.retry()
+            self.provider.reconnector.retry()
 
     def check(self) -> None:
         """Check the connection with a ping, after a request has failed."""
         if self.provider is not None:
-            self.provider.upkeep.check()
+            self.provider.reconnector.check()
 
     async def close(self) -> None:
         """Close the connection."""
@@ -279,7 +279,7 @@ class HostedServer:
         there, self._there = self._there, status.name == "ready"
         if there and status.name == "failed":
             self.changed(ALL_LISTS)  # its entries are not available now
-        self._announce(self, ())
+        self._notify(self, ())
 
     # Lists
 
@@ -345,7 +345,7 @@ class HostedServer:
     def changed(self, lists: Sequence[ListName]) -> None:
         """Invalidate changed lists, and report the change."""
         self._forget(lists)
-        self._announce(self, lists)
+        self._notify(self, lists)
 
 
 async def whole_list(method: ListMethod[Any]) -> Page[Any]:

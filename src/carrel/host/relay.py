@@ -17,7 +17,7 @@ from carrel.server.elicitation.input_required import InputRequired
 from carrel.server.task_interface import task_of
 from carrel.wire.base import LoggingLevel
 
-__all__ = ["PARKED_SECONDS", "RELAY", "InvalidAnswer", "Relay", "Relays"]
+__all__ = ["PARKED_SECONDS", "RELAY", "InvalidClientResponse", "Relay", "Relays"]
 
 T = TypeVar("T")
 Ask = Callable[[RequestContext, str], Awaitable[Any]]
@@ -34,18 +34,18 @@ RELAY: ContextVar[Relay | None] = ContextVar("relay", default=None)
 """The remote call in progress, for credentials that send an elicitation to its client."""
 
 
-class InvalidAnswer(ProtocolError):
+class InvalidClientResponse(ProtocolError):
     """The client's answer to a server request is not valid (-32602). The server is not at fault."""
 
     code = INVALID_PARAMS
 
 
-class Asked(msgspec.Struct, eq=False):
+class PendingRequest(msgspec.Struct, eq=False):
     """Pending server request: a request of the remote server (such as elicitation) without a response of the client."""
 
     key: str
     ask: Ask
-    answer: asyncio.Future[Any]
+    response: asyncio.Future[Any]
 
 
 class Relay:
@@ -64,7 +64,7 @@ class Relay:
         self.context: RequestContext | None = None
         self._label = label
         self._count = 0
-        self._open: list[Asked] = []
+        self._open: list[PendingRequest] = []
         self._news = asyncio.Event()
         self._task: asyncio.Task[Any] | None = None
         self._asking: set[asyncio.Future[Any]] = set()
@@ -123,9 +123,9 @@ class Relay:
             self.missing = missing
             raise
         except InvalidParams as error:
-            raise InvalidAnswer(error.message, error.data) from error
+            raise InvalidClientResponse(error.message, error.data) from error
 
-    def refuse(self, needed: dict[str, Any]) -> MissingCapability | None:
+    def reject(self, needed: dict[str, Any]) -> MissingCapability | None:
         """Return the error for a server request if this relay cannot send any to the client, otherwise None."""
         if self._task is None and self.context is None:
             self.missing = MissingCapability(needed)
@@ -139,16 +139,16 @@ class Relay:
             self._asking.add(asking)
             asking.add_done_callback(self._asking.discard)
             return await asking
-        asked = Asked(key, ask, asyncio.get_running_loop().create_future())
-        self._open.append(asked)
+        pending = PendingRequest(key, ask, asyncio.get_running_loop().create_future())
+        self._open.append(pending)
         self._news.set()
         try:
-            return await asked.answer
+            return await pending.response
         finally:
-            if asked in self._open:
-                self._open.remove(asked)
+            if pending in self._open:
+                self._open.remove(pending)
 
-    async def _put(self, asked: Sequence[Asked], context: RequestContext) -> None:
+    async def _put(self, asked: Sequence[PendingRequest], context: RequestContext) -> None:
         """Send all pending server requests to the client, until a response arrives or the remote call ends.
 
         Raises:
@@ -159,7 +159,9 @@ class Relay:
         asking = [asyncio.ensure_future(each.ask(context, each.key)) for each in asked]
         put = asyncio.gather(*asking, return_exceptions=True)
         try:
-            await asyncio.wait((put, self._task, *(each.answer for each in asked)), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                (put, self._task, *(each.response for each in asked)), return_when=asyncio.FIRST_COMPLETED
+            )
             required: InputRequired | None = None
             for each, answer in zip(asked, asking, strict=True):
                 if not answer.done() or answer.cancelled():
@@ -168,10 +170,10 @@ class Relay:
                 if isinstance(error, InputRequired):
                     required = error
                     continue
-                if error is not None and not each.answer.done():
-                    each.answer.set_exception(error)
-                elif error is None and not each.answer.done():
-                    each.answer.set_result(answer.result())
+                if error is not None and not each.response.done():
+                    each.response.set_exception(error)
+                elif error is None and not each.response.done():
+                    each.response.set_result(answer.result())
                 self._open.remove(each)
             if required is not None:
                 raise required

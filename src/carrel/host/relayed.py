@@ -64,11 +64,11 @@ def relay_of(origin: Origin, **needed: Any) -> Relay:
     if not relays:
         raise MissingCapability(needed)
     if len(relays) < len(causes) or any(relay.connection is not relays[0].connection for relay in relays):
-        raise ProtocolError("Several clients have requests here, and the question does not say which one it is for")
+        raise ProtocolError("Several clients have requests here, and the request does not say which one it is for")
     return relays[-1]
 
 
-def asked_relay(origin: Origin, **needed: Any) -> Relay:
+def client_relay(origin: Origin, **needed: Any) -> Relay:
     """Return the remote call that caused a server request, if no earlier call may have caused it.
 
     Raises:
@@ -77,10 +77,10 @@ def asked_relay(origin: Origin, **needed: Any) -> Relay:
     """
     relay = relay_of(origin, **needed)
     if task_of(origin.params) is None and not relay.is_certain():
-        raise ProtocolError("Several clients use this session, and the question does not say which one it is for")
-    refusal = relay.refuse(needed)
-    if refusal is not None:
-        raise refusal
+        raise ProtocolError("Several clients use this session, and the request does not say which one it is for")
+    error = relay.reject(needed)
+    if error is not None:
+        raise error
     return relay
 
 
@@ -99,27 +99,27 @@ def pass_log(message: LogMessage, owner: Callable[[LogMessage], bool] | None = N
         log.debug("%s%s: %s: %s", message.server, logger, message.level, message.data)
 
 
-async def pass_question(question: ServerRequest, params: ServerRequestParams, **needed: Any) -> Any:
+async def forward_request(request: ServerRequest, params: ServerRequestParams, **needed: Any) -> Any:
     """Forward a server request unchanged to the client whose call caused it, and return the complete response."""
-    origin = question.origin
+    origin = request.origin
     meta = {key: value for key, value in (params.meta or {}).items() if key not in OWN_META}
     params = msgspec.structs.replace(params, meta=meta or None)
-    answer = await asked_relay(origin, **needed).ask(lambda context, key: context.pass_on(params, key=key), origin.key)
+    answer = await client_relay(origin, **needed).ask(lambda context, key: context.pass_on(params, key=key), origin.key)
     own = {key: value for key, value in (answer.meta or {}).items() if key not in OWN_META}
     return msgspec.structs.replace(answer, meta=own or None)
 
 
 async def elicit_form(form: Form) -> ElicitResult:
     """Forward a form mode elicitation to the client whose call caused it."""
-    answer: ElicitResult = await pass_question(form, form.origin.params, elicitation={"form": {}})
+    answer: ElicitResult = await forward_request(form, form.origin.params, elicitation={"form": {}})
     return answer
 
 
 async def elicit_url(page: URLElicitation) -> ElicitResult:
     """Forward a URL mode elicitation to the client whose call caused it."""
-    relay, id = asked_relay(page.origin, elicitation={"url": {}}), os.urandom(16).hex()
+    relay, id = client_relay(page.origin, elicitation={"url": {}}), os.urandom(16).hex()
     params = msgspec.structs.replace(page.origin.params, elicitation_id=id)
-    answer: ElicitResult = await pass_question(page, params, elicitation={"url": {}})
+    answer: ElicitResult = await forward_request(page, params, elicitation={"url": {}})
     context = relay.context
     if answer.action == "accept" and context is not None:
         task = asyncio.ensure_future(page.completed.wait())
@@ -130,13 +130,13 @@ async def elicit_url(page: URLElicitation) -> ElicitResult:
 
 async def sample(sampling: Sampling) -> CreateMessageResult:
     """Forward a sampling request to the client whose call caused it."""
-    answer: CreateMessageResult = await pass_question(sampling, sampling.origin.params, sampling={})
+    answer: CreateMessageResult = await forward_request(sampling, sampling.origin.params, sampling={})
     return answer
 
 
 async def list_roots(request: RootsRequest) -> ListRootsResult:
     """Request the roots from the client whose call caused the server's roots request."""
-    answer: ListRootsResult = await pass_question(request, request.origin.params, roots={})
+    answer: ListRootsResult = await forward_request(request, request.origin.params, roots={})
     return answer
 
 

@@ -41,13 +41,13 @@ from carrel.errors import (
     ResourceNotFound,
     TransportError,
 )
+from carrel.host.reconnect import Reconnector, Status
 from carrel.host.relayed import RELAYED, RELAYED_EXTENSIONS, relaying
 from carrel.host.remote_calls import RemoteCalls
 from carrel.host.remote_changes import RemoteChanges
-from carrel.host.remote_entries import EntryReader, listing_of
+from carrel.host.remote_entries import EntryReader, list_format_of
 from carrel.host.remote_pages import MAX_LISTED, RemotePages
 from carrel.host.remote_tools import RemoteTools, ToolTasks, for_peer
-from carrel.host.upkeep import Status, Upkeep
 from carrel.log import Log
 from carrel.protocol.extensions.skills import GET_SKILL, LIST_SKILLS, READ_DIRECTORY, SKILLS
 from carrel.protocol.methods import (
@@ -145,9 +145,9 @@ class RemoteProvider(Provider):
             raise ConfigError(f"A client has its options already: {', '.join(options)}")
         self.client = client
         self.name = name or client.session.endpoint.shown
-        self.upkeep = Upkeep(client, self.name, start_timeout, self._learn)
+        self.reconnector = Reconnector(client, self.name, start_timeout, self._learn)
         """Keeps the client connected, and has the status of the connection."""
-        self.upkeep.observers.append(self._observe)
+        self.reconnector.observers.append(self._observe)
         self.empty = False
         """Whether the server is connected, but has no entries in any list."""
         self.tool_names: Container[str] = ()
@@ -158,7 +158,7 @@ class RemoteProvider(Provider):
         self.entries = entries or EntryReader(self.name)
         """Decoder for list entries, shared by all sessions of one server."""
         self._pages = RemotePages(self.entries)
-        self._calls = RemoteCalls(client, self.name, self.upkeep)
+        self._calls = RemoteCalls(client, self.name, self.reconnector)
         self._tools = RemoteTools(client, self._calls)
         self._events: Events | None = None
         self._connected = False
@@ -213,7 +213,7 @@ class RemoteProvider(Provider):
         """
         self.begin(events)
         try:
-            status = await self.upkeep.settled()
+            status = await self.reconnector.settled()
         except BaseException:
             await self.stop()
             raise
@@ -225,9 +225,9 @@ class RemoteProvider(Provider):
             raise ConfigError(f"{self.name}: {error}") from error
 
     def begin(self, events: Events) -> None:
-        """Start to connect, without waiting; ``upkeep`` has the status of the connection."""
+        """Start to connect, without waiting; ``reconnector`` has the status of the connection."""
         self._events = events
-        self.upkeep.begin()
+        self.reconnector.begin()
 
     async def stop(self) -> None:
         """Close the connection."""
@@ -235,7 +235,7 @@ class RemoteProvider(Provider):
         for changes in list(self._watching):
             changes.end()
         await self._calls.stop()
-        await self.upkeep.end()
+        await self.reconnector.end()
         self._connected = False
 
     def _observe(self, status: Status) -> None:
@@ -302,24 +302,24 @@ class RemoteProvider(Provider):
         """Return a page of a list; ``change`` converts an entry to the entry to return."""
         if self._connected and not self.client.session.server.offers(row):
             return Page(())
-        listing = listing_of(row)
+        list_format = list_format_of(row)
 
         async def fetch(cursor: str | None) -> Any:
             wanted = params or PageParams()
             if cursor is not None:
                 wanted = msgspec.structs.replace(wanted, cursor=cursor)
             with self._calls.errors(request if cursor is not None else None):
-                call = ClientCall(row, wanted, LIST_PATIENCE, result=listing.page)
+                call = ClientCall(row, wanted, LIST_PATIENCE, result=list_format.page)
                 return await self._calls.list(call, LIST_PATIENCE)
 
         connection = self.client.session.connection
         whole = connection is not None and connection.connection.keeps
-        announced = name == "" and self.announces(row)
+        notified = name == "" and self.notifies(row)
         return await self._pages.page(
-            name or row.operation, listing, request, fetch, change, whole=whole, announced=announced
+            name or row.operation, list_format, request, fetch, change, whole=whole, notified=notified
         )
 
-    def announces(self, row: Row[Any, Any]) -> bool:
+    def notifies(self, row: Row[Any, Any]) -> bool:
         """Return whether the server sends notifications for changes of a list."""
         declared = getattr(self.client.session.capabilities, row.capability or "", None) if self._connected else None
         return bool(getattr(declared, "list_changed", False))
@@ -502,7 +502,7 @@ class RemoteProvider(Provider):
     async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         """Yield batches of changes of subscribed resources."""
         changes = RemoteChanges(
-            self.client, self.name, interest, self._spell, lambda: self.upkeep.status.name == "ready"
+            self.client, self.name, interest, self._spell, lambda: self.reconnector.status.name == "ready"
         )
         self._watching.add(changes)
         try:

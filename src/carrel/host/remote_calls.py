@@ -37,9 +37,9 @@ from carrel.errors import (
     URLElicitationRequired,
 )
 from carrel.host.log_levels import LEVELS, LogLevels
-from carrel.host.relay import RELAY, InvalidAnswer, Relay, Relays
+from carrel.host.reconnect import Reconnector
+from carrel.host.relay import RELAY, InvalidClientResponse, Relay, Relays
 from carrel.host.relayed import OWN_META, RELAYED
-from carrel.host.upkeep import Upkeep
 from carrel.log import Log
 from carrel.protocol import unknown
 from carrel.protocol.encoding import KEY
@@ -67,7 +67,7 @@ Send = Callable[[Relay | None, CallOptions], Awaitable[T]]
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 #: Errors to pass through to the client unchanged.
 PASSED = (
-    *(InvalidAnswer, InvalidParams, LoginRequired, MethodNotFound, MissingCapability, ProviderUnavailable),
+    *(InvalidClientResponse, InvalidParams, LoginRequired, MethodNotFound, MissingCapability, ProviderUnavailable),
     *(ResourceError, URLElicitationRequired),
 )
 
@@ -99,10 +99,10 @@ def safe_pages(data: Any) -> list[Any]:
 class RemoteCalls:
     """Sends client requests to one remote server."""
 
-    def __init__(self, client: Client, name: str, upkeep: Upkeep) -> None:
+    def __init__(self, client: Client, name: str, reconnector: Reconnector) -> None:
         self._client = client
         self._name = name
-        self._upkeep = upkeep
+        self._reconnector = reconnector
         self.for_one_client = False
         """Whether the session is for one client, or for clients that count as one."""
         self._client_connection: object = None
@@ -150,7 +150,7 @@ class RemoteCalls:
         If the last attempt to connect has failed, raise ProviderUnavailable at once, as a request would be another
         attempt to connect.
         """
-        if self._upkeep.status.name == "failed":
+        if self._reconnector.status.name == "failed":
             raise ProviderUnavailable(self._name)
         try:
             yield
@@ -166,7 +166,7 @@ class RemoteCalls:
             raise InvalidParams("Invalid params: it is not valid Unicode") from error
         except (MCPError, TimeoutError) as error:
             log.warning("%s: %s", self._name, error or "no answer in time")
-            self._upkeep.check()
+            self._reconnector.check()
             raise ProviderUnavailable(self._name) from error
 
     async def send(

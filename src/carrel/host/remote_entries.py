@@ -10,8 +10,8 @@ from typing import Any, TypeVar, get_args
 import msgspec
 from msgspec import Raw
 
+from carrel.host.processor_limiter import ProcessorLimiter
 from carrel.host.shown_names import with_shown_names
-from carrel.host.turns import Turns
 from carrel.log import Log
 from carrel.printable import printable
 from carrel.protocol import unknown
@@ -19,7 +19,7 @@ from carrel.protocol.methods import OutgoingRequest as Row
 from carrel.protocol.results import reader
 from carrel.wire.base import PageResult
 
-__all__ = ["EntryReader", "Listing", "entries_of", "listing_of"]
+__all__ = ["EntryReader", "ListFormat", "entries_of", "list_format_of"]
 
 log = Log("carrel.host")
 
@@ -36,11 +36,11 @@ MAX_LOGGED = 20
 _tokens = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]').finditer
 
 
-class UnfitEntry(ValueError):
+class InvalidEntry(ValueError):
     """An entry is too large or too deeply nested."""
 
 
-class Listing(msgspec.Struct, frozen=True):
+class ListFormat(msgspec.Struct, frozen=True):
     """Types for decoding a list. ``page`` is the type of its pages, whose entries are raw JSON."""
 
     field: str
@@ -55,7 +55,7 @@ KEYS = ("uri", "uri_template", "name")
 
 
 @cache
-def listing_of(row: Row[Any, Any]) -> Listing:
+def list_format_of(row: Row[Any, Any]) -> ListFormat:
     """Return the types for decoding the list of a request."""
     field = next(each for each in msgspec.structs.fields(row.result) if each.name not in PageResult.__struct_fields__)
     entry: Any = get_args(field.type)[0]
@@ -64,12 +64,12 @@ def listing_of(row: Row[Any, Any]) -> Listing:
     page: Any = msgspec.defstruct("Entries", [(field.name, list[Raw])], bases=(PageResult,), **options)
     keyed = msgspec.defstruct("Keyed", [(key, str)], rename="camel")
     read = reader(keyed)
-    return Listing(field.name, entry, page, lambda raw: getattr(read(raw), key))
+    return ListFormat(field.name, entry, page, lambda raw: getattr(read(raw), key))
 
 
-def entries_of(listing: Listing, page: PageResult) -> Sequence[Raw]:
+def entries_of(list_format: ListFormat, page: PageResult) -> Sequence[Raw]:
     """Return the raw entries of a page."""
-    entries: list[Raw] = getattr(page, listing.field)
+    entries: list[Raw] = getattr(page, list_format.field)
     return entries
 
 
@@ -81,11 +81,11 @@ class EntryReader:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.turns = Turns()
+        self.limiter = ProcessorLimiter()
         self._logged: set[str] = set()
 
     async def read(
-        self, listing: Listing, entries: Sequence[Raw], change: Callable[[Any], Any] | None, *, whole: bool
+        self, list_format: ListFormat, entries: Sequence[Raw], change: Callable[[Any], Any] | None, *, whole: bool
     ) -> list[Any]:
         """Decode the entries of a list, and return the valid entries.
 
@@ -94,13 +94,13 @@ class EntryReader:
 
         def read(raw: Raw) -> Any:
             try:
-                entry = _decoded(listing, raw, whole=whole)
+                entry = _decoded(list_format, raw, whole=whole)
                 return entry if change is None else change(entry)
             except Exception as error:  # an invalid entry must not break the list
-                self.leave_out(listing.field, error)
+                self.leave_out(list_format.field, error)
                 return None
 
-        found = await self.turns.each(entries, read, len)
+        found = await self.limiter.each(entries, read, len)
         return [entry for entry in found if entry is not None]
 
     def leave_out(self, kind: str, error: Exception) -> None:
@@ -113,7 +113,7 @@ class EntryReader:
         log.warning("%s: an entry of its %s is left out: %s", self.name, kind.replace("_", " "), printable(shown))
 
 
-def _decoded(listing: Listing, raw: Raw, *, whole: bool) -> Any:
+def _decoded(list_format: ListFormat, raw: Raw, *, whole: bool) -> Any:
     """Decode an entry.
 
     Raises:
@@ -121,9 +121,9 @@ def _decoded(listing: Listing, raw: Raw, *, whole: bool) -> Any:
     """
     data = memoryview(raw)
     if len(data) > MAX_ENTRY:
-        raise UnfitEntry(f"an entry has {len(data)} bytes, the limit is {MAX_ENTRY}")
+        raise InvalidEntry(f"an entry has {len(data)} bytes, the limit is {MAX_ENTRY}")
     check_depth(bytes(data))
-    entry = with_shown_names(reader(listing.entry)(raw))
+    entry = with_shown_names(reader(list_format.entry)(raw))
     if whole and hasattr(entry, "meta"):
         found = unknown.find_raw(entry, raw)
         if found is not None:
@@ -135,7 +135,7 @@ def check_depth(data: bytes) -> None:
     """Check the nesting depth of valid JSON.
 
     Raises:
-        UnfitEntry: there are more than ``MAX_DEPTH`` levels, for which recursive functions might fail.
+        InvalidEntry: there are more than ``MAX_DEPTH`` levels, for which recursive functions might fail.
     """
     if data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
         return
@@ -145,6 +145,6 @@ def check_depth(data: bytes) -> None:
         if token in b"{[":
             depth += 1
             if depth > MAX_DEPTH:
-                raise UnfitEntry(f"an entry has more than {MAX_DEPTH} levels")
+                raise InvalidEntry(f"an entry has more than {MAX_DEPTH} levels")
         elif token in b"}]":
             depth -= 1

@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from carrel.catalog.provider import Page, Request
 from carrel.errors import InvalidCursor, ResourceTooLarge
-from carrel.host.remote_entries import EntryReader, Listing, entries_of
+from carrel.host.remote_entries import EntryReader, ListFormat, entries_of
 from carrel.protocol.connection import UNREADABLE
 from carrel.wire.base import PageResult
 from carrel.wire.resources import Resource
@@ -63,18 +63,18 @@ class RemotePages:
     async def page(
         self,
         name: str,
-        listing: Listing,
+        list_format: ListFormat,
         request: Request,
         fetch: Callable[[str | None], Awaitable[PageResult]],
         change: Callable[[Any], Any] | None = None,
         *,
         whole: bool = False,
-        announced: bool = False,
+        notified: bool = False,
     ) -> Page[Any]:
         """Return a page of a list; ``fetch`` fetches the page at a cursor of the remote server.
 
         ``change`` converts an entry to the entry to return. ``whole``: preserve unknown members of entries.
-        ``announced``: the server notifies of changes of the list, so that a long page can be cached for all clients.
+        ``notified``: the server notifies of changes of the list, so that a long page can be cached for all clients.
 
         Raises:
             InvalidCursor: the cursor is not from this list.
@@ -82,21 +82,21 @@ class RemotePages:
         """
         position = Position(name, None) if request.cursor is None else read(name, request.cursor)
         kept = self._kept.get(name)
-        begins = position.after is None and not (announced and kept is not None and is_long(listing, kept[1]))
+        begins = position.after is None and not (notified and kept is not None and is_long(list_format, kept[1]))
         if kept is None or begins or kept[0] != position.cursor:
             self._kept.pop(name, None)
             result = await fetch(position.cursor)
         else:
             result = kept[1]
-        entries = entries_of(listing, result)
-        if len(entries) > MAX_LISTED and listing.entry is not Resource:
+        entries = entries_of(list_format, result)
+        if len(entries) > MAX_LISTED and list_format.entry is not Resource:
             raise ResourceTooLarge("", f"The list has more than {MAX_LISTED} entries")
-        start = place(position, listing, entries) if position.after is not None else 0
+        start = start_index(position, list_format, entries) if position.after is not None else 0
         part = entries[start : start + request.limit]
         end = start + len(part)
         following = None
         if end < len(entries):
-            following = write(Position(name, position.cursor, key_of(listing, entries[end - 1]), end))
+            following = write(Position(name, position.cursor, key_of(list_format, entries[end - 1]), end))
             if len(self._kept) < 8:  # limit the cache: further lists are fetched again for each page
                 self._kept[name] = position.cursor, result
         elif result.next_cursor is not None:
@@ -105,28 +105,28 @@ class RemotePages:
         scope = result.cache_scope
         if scope == "public" and request.caller is not None:
             scope = "private"
-        return Page(await self._entries.read(listing, part, change, whole=whole), following, ttl, scope)
+        return Page(await self._entries.read(list_format, part, change, whole=whole), following, ttl, scope)
 
 
-def is_long(listing: Listing, page: PageResult) -> bool:
+def is_long(list_format: ListFormat, page: PageResult) -> bool:
     """Return whether a page is long enough to be cached for all clients. It must not have a time to live."""
-    return page.ttl_ms is None and len(entries_of(listing, page)) > LONG
+    return page.ttl_ms is None and len(entries_of(list_format, page)) > LONG
 
 
-def key_of(listing: Listing, entry: Raw) -> str:
+def key_of(list_format: ListFormat, entry: Raw) -> str:
     """Return the first ``MAX_KEY`` characters of an entry's key, or an empty text if the key cannot be read."""
     try:
-        return str(listing.key(entry))[:MAX_KEY]
+        return str(list_format.key(entry))[:MAX_KEY]
     except UNREADABLE:
         return ""
 
 
-def place(position: Position, listing: Listing, entries: Sequence[Raw]) -> int:
+def start_index(position: Position, list_format: ListFormat, entries: Sequence[Raw]) -> int:
     """Return the index at which a page starts: after the entry in ``position``, if it is still near its old index."""
     last = min(position.number, len(entries)) - 1
     near = range(max(0, last - NEAR), min(len(entries), last + NEAR))
     for number in sorted(near, key=lambda number: abs(number - last)):
-        if key_of(listing, entries[number]) == position.after:
+        if key_of(list_format, entries[number]) == position.after:
             return number + 1
     return last + 1
 

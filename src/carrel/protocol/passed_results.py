@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from carrel.errors import InvalidMessage
-from carrel.protocol.encoding import encode
+from carrel.protocol.encoding import encode, merged
 from carrel.protocol.revision import Revision
 from carrel.wire.base import CacheableResult, Result
 
@@ -97,11 +97,7 @@ def _converted(call: Call, passed: PassedResult[Any]) -> bytes:
     """Return the encoded result in the revision of the client."""
     data = encode(call.connection.finish(call, _stripped(passed.value)))
     found = _unknown(passed)
-    if found is None:
-        return data
-    from carrel.protocol import unknown
-
-    return encode(unknown.merged(msgspec.json.decode(data), found))
+    return data if found is None else encode(merged(_decode(data), found))
 
 
 def _unknown(passed: PassedResult[Any]) -> dict[str, Any] | None:

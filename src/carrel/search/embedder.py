@@ -16,7 +16,7 @@ from carrel.errors import ConfigError, RequestTimeout, ResourceError
 from carrel.transports.client.fetch import Fetch
 from carrel.transports.client.http_errors import read_retry_after
 
-__all__ = ["Embed", "Embedder", "EmbeddingsEndpoint", "EmbeddingsFunction", "Refused", "Unavailable"]
+__all__ = ["Embed", "Embedder", "EmbeddingsEndpoint", "EmbeddingsFunction", "Rejected", "Unavailable"]
 
 Embed: TypeAlias = Callable[[list[str]], Any]
 """Function that returns a vector for each text, or an awaitable of that. Any sequence of numbers is a vector."""
@@ -24,7 +24,7 @@ Embed: TypeAlias = Callable[[list[str]], Any]
 #: Seconds for a request, bytes of a response, and of one vector in it: about 20,000 numbers, each 32 bytes in memory.
 TIMEOUT, MAX_RESPONSE, MAX_VECTOR = 60.0, 32 * 1024 * 1024, 512 * 1024
 #: Statuses with which an endpoint says that the texts themselves are wrong, for example too long.
-REFUSED = (400, 413, 422)
+REJECTED = (400, 413, 422)
 
 
 class Unavailable(Exception):
@@ -35,7 +35,7 @@ class Unavailable(Exception):
         self.retry_after = retry_after
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """The endpoint does not take these texts."""
 
 
@@ -47,7 +47,7 @@ class Embedder(Protocol):
 
         Raises:
             Unavailable: the embedder cannot be used now.
-            Refused: the embedder rejects these texts.
+            Rejected: the embedder rejects these texts.
         """
         ...
 
@@ -61,11 +61,11 @@ class _Vector(msgspec.Struct, gc=False):
     index: int
 
 
-class _Answer(msgspec.Struct, gc=False):
+class _EmbeddingsResponse(msgspec.Struct, gc=False):
     data: list[_Vector]
 
 
-_decoder = msgspec.json.Decoder(_Answer)
+_decoder = msgspec.json.Decoder(_EmbeddingsResponse)
 _numbers = msgspec.json.Decoder(list[float])
 
 
@@ -83,7 +83,7 @@ class EmbeddingsEndpoint:
         path = parts.path.rstrip("/")
         path = path if path.endswith("/embeddings") else f"{path}/embeddings"
         self._url = parts._replace(path=path, fragment="").geturl()
-        self._place = parts._replace(path=path, query="", fragment="").geturl()
+        self._endpoint = parts._replace(path=path, query="", fragment="").geturl()
         self._model = model
         self._headers = {"Content-Type": "application/json"}
         if key:
@@ -99,27 +99,27 @@ class EmbeddingsEndpoint:
     async def embed(self, texts: list[str]) -> list[list[float]]:
         """Return a vector for each text."""
         body = msgspec.json.encode({"model": self._model, "input": texts})
-        place = self._place
+        endpoint = self._endpoint
         try:
             async with self._fetch.request("POST", self._url, data=body, headers=self._headers) as response:
                 data, status = await response.read(), response.status
                 retry_after = read_retry_after(response.headers.get("Retry-After"))
         except (ResourceError, RequestTimeout) as error:
-            raise Unavailable(str(error).replace(self._url, place)) from None
-        if status in REFUSED:
-            raise Refused(f"{place} answered {status}")
+            raise Unavailable(str(error).replace(self._url, endpoint)) from None
+        if status in REJECTED:
+            raise Rejected(f"{endpoint} answered {status}")
         if status != 200:
-            raise Unavailable(f"{place} answered {status}", retry_after)
+            raise Unavailable(f"{endpoint} answered {status}", retry_after)
         try:
             found = _decoder.decode(data).data
             found.sort(key=lambda each: each.index)
             if [each.index for each in found] != list(range(len(texts))):
-                raise Unavailable(f"{place} did not answer with one vector for each text")
+                raise Unavailable(f"{endpoint} did not answer with one vector for each text")
             if any(len(each.embedding) > MAX_VECTOR for each in found):
-                raise Unavailable(f"{place} answered with a vector of more than {MAX_VECTOR:,} bytes")
+                raise Unavailable(f"{endpoint} answered with a vector of more than {MAX_VECTOR:,} bytes")
             return [_numbers.decode(each.embedding) for each in found]
         except (msgspec.MsgspecError, RecursionError) as error:
-            raise Unavailable(f"{place} answered with something else than embeddings: {error}") from None
+            raise Unavailable(f"{endpoint} answered with something else than embeddings: {error}") from None
 
     async def close(self) -> None:
         """Close the connections."""

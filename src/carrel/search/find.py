@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.provider import Request
 from carrel.search.engine import Match
-from carrel.search.manifest import Entry
+from carrel.search.manifest import IndexedResource
 from carrel.search.ranking import Ranked, fuse
 from carrel.search.store import Store
 from carrel.search.terms import Word
@@ -70,7 +70,7 @@ class Filters:
         label = self.label(name).rstrip("/")
         return source.rstrip("/") in (label, label.rpartition("/")[2], label.partition(":")[0])
 
-    def accept(self, entry: Entry) -> bool:
+    def accept(self, entry: IndexedResource) -> bool:
         """Return whether the caller may see a resource, and the options of the query include it."""
         if not self.has(entry.provider):
             return False
@@ -95,7 +95,7 @@ class Accepted:
         self._store = store
         self._filters = filters
         self._looked_at: set[int] = set()
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, IndexedResource] = {}
 
     def of(self, ask: Callable[[int, int], list[Match]], wanted: int) -> list[Match]:
         """Return the first matches of accepted resources, as many as are wanted.

@@ -18,7 +18,7 @@ from carrel.wire.resources import TextResourceContents, decoded
 
 if TYPE_CHECKING:
     from carrel.catalog.provider import Provider, Request
-    from carrel.search.manifest import Entry
+    from carrel.search.manifest import IndexedResource
     from carrel.search.ranking import Ranked
     from carrel.search.store import Store
     from carrel.search.terms import Word
@@ -133,7 +133,7 @@ class Hits:
         return "\n".join(each.text for each in contents if isinstance(each, TextResourceContents))
 
 
-def _link(entry: Entry, first: int, last: int) -> str:
+def _link(entry: IndexedResource, first: int, last: int) -> str:
     """Return the URI of some lines of a resource, or of all where its source gives no windows."""
     text = text_uri(entry.resource)
     if text != entry.uri:  # a document, whose text has lines

@@ -23,13 +23,13 @@ from carrel.catalog.provider import Change, ListChanges, Provider, Recipients, R
 from carrel.errors import ConfigError, MCPError
 from carrel.log import Log
 from carrel.search.embedder import Embed, Embedder, EmbeddingsEndpoint, EmbeddingsFunction
+from carrel.search.embeddings import Embeddings
 from carrel.search.engine import Damaged
 from carrel.search.find import Filters, find, named
+from carrel.search.folder import IndexFolder
 from carrel.search.hits import Hits
 from carrel.search.indexer import Indexer, Progress
-from carrel.search.meaning import Meaning
 from carrel.search.options import SearchOptions
-from carrel.search.place import Place
 from carrel.search.results import SearchHit, SearchResults
 from carrel.search.store import Store
 from carrel.search.terms import words_of
@@ -87,7 +87,7 @@ class SearchIndex:
         self._writer: ThreadPoolExecutor | None = None
         self._store: Store | None = None
         self._task: asyncio.Task[None] | None = None
-        self._place: Place | None = None
+        self._folder: IndexFolder | None = None
         self._ready = asyncio.Event()
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
@@ -97,12 +97,12 @@ class SearchIndex:
         self._embedded = False
         self._hits = Hits(self)
         self._model: str | None = None
-        self._meaning: Meaning | None = None
+        self._embeddings: Embeddings | None = None
         embedder = _embedder(options, embed)
         if embedder is not None:
             numbers()
             self._model = options.embeddings_model or ""
-            self._meaning = Meaning(embedder, self._tell_waiting)
+            self._embeddings = Embeddings(embedder, self._tell_waiting)
 
     def __repr__(self) -> str:
         return "SearchIndex()"
@@ -118,7 +118,7 @@ class SearchIndex:
         from carrel.search.engine import load
 
         load()
-        self._place = Place(self.options.folder, self._key())
+        self._folder = IndexFolder(self.options.folder, self._key())
         self._pool.start()
         self._writer = ThreadPoolExecutor(1, "carrel-index")
         self._ready, self._wake, self._settled = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -131,8 +131,8 @@ class SearchIndex:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        if self._meaning is not None:
-            await self._meaning.close()
+        if self._embeddings is not None:
+            await self._embeddings.close()
         writer, self._writer = self._writer, None
         await self._pool.stop()
         store, self._store = self._store, None
@@ -167,8 +167,8 @@ class SearchIndex:
     async def embedded(self) -> None:
         """Wait until all passages that this process has indexed have been embedded, if they are to be."""
         await self.ready()
-        if self._meaning is not None and self.writes:
-            await self._meaning.settled()
+        if self._embeddings is not None and self.writes:
+            await self._embeddings.settled()
 
     @property
     def complete(self) -> bool:
@@ -194,11 +194,11 @@ class SearchIndex:
 
     async def _follow(self) -> None:
         """Open the index, and keep it up to date."""
-        assert self._place is not None
+        assert self._folder is not None
         try:
             while True:
                 try:
-                    before, store = self._store, await self._run(Store, self._place, self._model)
+                    before, store = self._store, await self._run(Store, self._folder, self._model)
                 except Damaged as error:
                     log.debug("another process makes the index: %s", error)
                     await self._pause(RETRY)
@@ -209,7 +209,7 @@ class SearchIndex:
                 if store.writes:
                     async with self._embedding(store):
                         await self._keep(store)
-                await self._share(store, self._place)
+                await self._share(store, self._folder)
         except ConfigError as error:
             log.warning("nothing can be searched: %s", error)
         except Exception:
@@ -218,10 +218,10 @@ class SearchIndex:
     @asynccontextmanager
     async def _embedding(self, store: Store) -> AsyncIterator[None]:
         """Have the passages of an index embedded meanwhile."""
-        if self._meaning is None:
+        if self._embeddings is None:
             yield
             return
-        task = asyncio.ensure_future(self._meaning.follow(lambda: store.vectors, self._run))
+        task = asyncio.ensure_future(self._embeddings.follow(lambda: store.vectors, self._run))
         try:
             yield
         finally:
@@ -247,14 +247,14 @@ class SearchIndex:
                     ended = monotonic()
                     next_look = ended + max(self.options.refresh, 20 * (ended - begun))
                     next_list = ended + 2 * (ended - begun)  # lists that change all the time leave time for the rest
-                    if self._meaning is not None and store.vectors is not None:
+                    if self._embeddings is not None and store.vectors is not None:
                         await self._run(store.vectors.tidy)
-                        self._meaning.wake()
+                        self._embeddings.wake()
                     self._ready.set()
                 elif changed:
                     await indexer.update(store, changed)
-                    if self._meaning is not None:
-                        self._meaning.wake()
+                    if self._embeddings is not None:
+                        self._embeddings.wake()
             except Damaged as error:
                 self._ready.clear()
                 await self._run(store.rebuild, str(error))
@@ -267,9 +267,9 @@ class SearchIndex:
                 await self._pause(max(0.0, next_look - monotonic()))
                 await asyncio.sleep(SETTLE)
 
-    async def _share(self, store: Store, place: Place) -> None:
+    async def _share(self, store: Store, folder: IndexFolder) -> None:
         """Search in the index of another process, until that ends or makes its index anew."""
-        while not self._stale and not await self._run(place.lock):
+        while not self._stale and not await self._run(folder.lock):
             if not self._ready.is_set() and await self._run(lambda: store.manifest.complete):
                 self._ready.set()
             self._wake.clear()
@@ -291,8 +291,8 @@ class SearchIndex:
         self._embedded = self._embedded or (self._ready.is_set() and not passages)
 
     def _tell(self, progress: Progress) -> None:
-        if self._meaning is not None:
-            self._meaning.wake()
+        if self._embeddings is not None:
+            self._embeddings.wake()
         if self._progress is not None and not self._ready.is_set():
             self._progress(progress)
 
@@ -330,7 +330,7 @@ class SearchIndex:
             return SearchResults(query=query, hits=[], complete=self.complete)
         filters = Filters(self, source, mime_type, path, request)
         try:
-            vector = None if self._meaning is None else await self._meaning.of_query(query)
+            vector = None if self._embeddings is None else await self._embeddings.of_query(query)
             ranked: list[Ranked] = await self.in_thread(request, find, store, words, filters, limit, vector)
             hits = await self._hits.read(store, ranked, words, limit, request)
         except Damaged as error:

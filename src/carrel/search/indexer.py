@@ -1,7 +1,7 @@
 """Indexer: keeps the index up to date. It lists resources, reads new and changed ones, and follows change
 notifications.
 
-A resource is read again if its stamp (size, modification time, version) has changed. A resource without a stamp is read
+A resource is read again if its size, modification time or version has changed. A resource without a version is read
 each time, and written only if its text differs.
 """
 
@@ -24,10 +24,10 @@ from carrel.catalog.provider import Provider, Request
 from carrel.errors import MCPError, ProviderUnavailable, ResourceNotFound
 from carrel.log import Log
 from carrel.media_types import DIRECTORY
-from carrel.search.manifest import Entry, number_of
+from carrel.search.manifest import IndexedResource, number_of
 from carrel.search.options import SearchOptions
-from carrel.search.stamps import is_racy, stamp_of
 from carrel.search.store import Store
+from carrel.search.versions import is_racy, version_of
 from carrel.sources.documents.query import TEXT, text_uri
 from carrel.wire.resources import ReadResourceResult, Resource, TextResourceContents, decoded
 
@@ -73,12 +73,12 @@ class Progress(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Resource that was read at a time, its text, its stamp, and whether it may be in the index already."""
+    """Resource that was read at a time, its text, its version, and whether it may be in the index already."""
 
     resource: Resource
     text: str
     moment: float
-    stamp: str
+    version: str
     known: bool
 
 
@@ -111,7 +111,7 @@ class Indexer:
     # All resources
 
     async def look(self, store: Store, changed: Collection[str] = ()) -> None:
-        """Bring the index up to date. The URIs in ``changed`` are read again even if their stamps are unchanged.
+        """Bring the index up to date. The URIs in ``changed`` are read again even if their versions are unchanged.
 
         Raises:
             Damaged: the index cannot be read.
@@ -150,10 +150,10 @@ class Indexer:
                     await asyncio.sleep(0)
                 self._resources += 1
                 self._bytes += resource.size or 0
-                stamp = known.get(number)
-                if stamp and stamp == stamp_of(resource) and resource.uri not in changed:
+                version = known.get(number)
+                if version and version == version_of(resource) and resource.uri not in changed:
                     continue
-                batch.append((resource, stamp is not None))
+                batch.append((resource, version is not None))
                 size += UNKNOWN_SIZE if resource.size is None else resource.size
                 if len(batch) >= BATCH or size >= BATCH_BYTES:
                     writing = await self._index(store, provider, batch, windows, writing)
@@ -260,7 +260,7 @@ class Indexer:
         """Read single resources of a provider that has many."""
         windows = await _gives_windows(provider)
         numbers = {uri: number_of(provider.name, uri) for uri in uris}
-        known: dict[int, Entry] = await self._run(store.entries, list(numbers.values()))
+        known: dict[int, IndexedResource] = await self._run(store.entries, list(numbers.values()))
         put: list[Read] = []
         gone: list[int] = []
         for uri, number in numbers.items():
@@ -307,8 +307,8 @@ class Indexer:
                 text = texts[0] if len(texts) == 1 else "\n".join(texts)
                 if resource.mime_type is None:
                     resource = msgspec.structs.replace(resource, mime_type=kind)
-        stamp = "" if not listed or is_racy(resource, now) else stamp_of(resource)
-        return Read(resource, text, now, stamp, known)
+        version = "" if not listed or is_racy(resource, now) else version_of(resource)
+        return Read(resource, text, now, version, known)
 
     # In the thread that changes the index
 
@@ -322,14 +322,14 @@ class Indexer:
             if each.known:
                 before = store.entries([entry.number]).get(entry.number)
                 if before is not None and before.digest == entry.digest and _about(before) == _about(entry):
-                    if before.stamp != entry.stamp or before.resource != entry.resource:
-                        store.manifest.stamp(entry.number, entry.resource, entry.stamp)
+                    if before.version != entry.version or before.resource != entry.resource:
+                        store.manifest.set_version(entry.number, entry.resource, entry.version)
                     continue
             self._total += entry.size
             put.append((entry, each.known))
         store.write(put, gone)
 
-    def _entry(self, provider: Provider, windows: bool, read: Read) -> Entry:
+    def _entry(self, provider: Provider, windows: bool, read: Read) -> IndexedResource:
         """Return the entry of a resource, without its text where that is too large."""
         resource, text = read.resource, read.text
         data = text.encode("utf-8", "surrogatepass")
@@ -337,12 +337,12 @@ class Indexer:
             resource = msgspec.structs.replace(resource, size=len(data))
         if len(data) > self._options.max_file_size or not self._is_text(resource) or not self._fits(len(data)):
             text, data = "", b""
-        return Entry(
+        return IndexedResource(
             number_of(provider.name, resource.uri),
             provider.name,
             resource.uri,
             resource,
-            read.stamp,
+            read.version,
             read.moment,
             len(data),
             hashlib.blake2b(data, digest_size=16).digest(),
@@ -414,7 +414,7 @@ def _remove_others(store: Store, known: Collection[int], here: Collection[int]) 
         store.write([], gone)
 
 
-def _about(entry: Entry) -> tuple[str, str | None, str | None, str | None]:
+def _about(entry: IndexedResource) -> tuple[str, str | None, str | None, str | None]:
     """Return what of the description of a resource is in the index."""
     resource = entry.resource
     return resource.name, resource.title, resource.description, resource.mime_type

@@ -1,4 +1,4 @@
-"""Manifest of the index: its resources, their metadata, and the stamps that detect changes.
+"""Manifest of the index: its resources, their metadata, and the versions that detect changes.
 
 A SQLite file beside the index of terms. If a source has no windows of lines, the manifest also keeps the compressed
 text for snippets; otherwise snippets are read from the source.
@@ -19,7 +19,7 @@ from carrel.search.engine import Damaged
 from carrel.wire.base import Annotations
 from carrel.wire.resources import Resource
 
-__all__ = ["Entry", "Manifest", "number_of"]
+__all__ = ["IndexedResource", "Manifest", "number_of"]
 
 #: Numbers that one statement asks for.
 ASKED = 500
@@ -27,7 +27,7 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS providers (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS resources (
-    number INTEGER PRIMARY KEY, provider INTEGER NOT NULL, resource BLOB NOT NULL, stamp TEXT NOT NULL,
+    number INTEGER PRIMARY KEY, provider INTEGER NOT NULL, resource BLOB NOT NULL, version TEXT NOT NULL,
     read REAL NOT NULL, size INTEGER NOT NULL, digest BLOB NOT NULL, windows INTEGER NOT NULL, text BLOB
 );
 """
@@ -38,10 +38,10 @@ CACHE = 16 * 1024
 T = TypeVar("T")
 
 
-class Entry(msgspec.Struct, gc=False):
+class IndexedResource(msgspec.Struct, gc=False):
     """Resource in the index.
 
-    ``stamp`` changes when the resource changes; it is empty if nothing indicates a change. ``read`` is the time of
+    ``version`` changes when the resource changes; it is empty if nothing indicates a change. ``read`` is the time of
     reading, in seconds since 1970. ``size`` is the number of bytes of the indexed text as UTF-8, or 0 if only the name
     is indexed. ``windows``: the source supports windows of lines. ``text`` and ``path`` (relative to the provider's
     root) are only set when an entry is written.
@@ -51,7 +51,7 @@ class Entry(msgspec.Struct, gc=False):
     provider: str
     uri: str
     resource: Resource
-    stamp: str
+    version: str
     read: float
     size: int
     digest: bytes
@@ -124,11 +124,11 @@ class Manifest:
 
     # Writing
 
-    def put(self, entries: Iterable[Entry]) -> None:
+    def put(self, entries: Iterable[IndexedResource]) -> None:
         """Add resources, or replace them."""
         self._safely(lambda: self._database.executemany(PUT, [self._row(entry) for entry in entries]))
 
-    def _row(self, entry: Entry) -> tuple[object, ...]:
+    def _row(self, entry: IndexedResource) -> tuple[object, ...]:
         text = None if entry.text is None else zlib.compress(entry.text.encode("utf-8", "surrogatepass"))
         provider = self._ids.get(entry.provider)
         if provider is None:
@@ -136,8 +136,8 @@ class Manifest:
             self._read_ids()
             provider = self._ids[entry.provider]
         resource = msgspec.json.encode(entry.resource)
-        rest = (entry.stamp, entry.read, entry.size, entry.digest, entry.windows, text)
-        return entry.number, provider, resource, *rest
+        columns = (entry.version, entry.read, entry.size, entry.digest, entry.windows, text)
+        return entry.number, provider, resource, *columns
 
     def _read_ids(self) -> None:
         self._ids: dict[str, int] = dict(self._database.execute("SELECT name, id FROM providers").fetchall())
@@ -149,12 +149,12 @@ class Manifest:
         """Say that everything that is shared is in the index, from the next commit on."""
         self._safely(lambda: self._mark("yes"))
 
-    def stamp(self, number: int, resource: Resource, stamp: str) -> None:
+    def set_version(self, number: int, resource: Resource, version: str) -> None:
         """Update the metadata of a resource whose text is unchanged."""
         data = msgspec.json.encode(resource)
         self._safely(
             lambda: self._database.execute(
-                "UPDATE resources SET resource = ?, stamp = ? WHERE number = ?", (data, stamp, number)
+                "UPDATE resources SET resource = ?, version = ? WHERE number = ?", (data, version, number)
             )
         )
 
@@ -175,8 +175,8 @@ class Manifest:
     # Reading
 
     def known(self, provider: str) -> dict[int, str]:
-        """Return the stamps of the resources of a provider by their numbers."""
-        statement = "SELECT number, stamp FROM resources WHERE provider = (SELECT id FROM providers WHERE name = ?)"
+        """Return the versions of the resources of a provider by their numbers."""
+        statement = "SELECT number, version FROM resources WHERE provider = (SELECT id FROM providers WHERE name = ?)"
         return dict(self._rows(statement, (provider,)))
 
     def count(self, provider: str) -> int:
@@ -184,9 +184,9 @@ class Manifest:
         statement = "SELECT COUNT(*) FROM resources WHERE provider = (SELECT id FROM providers WHERE name = ?)"
         return int(self._rows(statement, (provider,))[0][0])
 
-    def get(self, numbers: Sequence[int]) -> dict[int, Entry]:
+    def get(self, numbers: Sequence[int]) -> dict[int, IndexedResource]:
         """Return resources by their numbers, without their texts. Those that are not here are left out."""
-        found: dict[int, Entry] = {}
+        found: dict[int, IndexedResource] = {}
         for at in range(0, len(numbers), ASKED):
             part = numbers[at : at + ASKED]
             marks = ",".join("?" * len(part))
@@ -200,7 +200,7 @@ class Manifest:
         data = rows[0][0] if rows else None
         return None if data is None else self._safely(lambda: _decompressed(data))
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[IndexedResource]:
         """Yield all resources, without their texts."""
         last = -1
         while True:
@@ -238,17 +238,17 @@ class Manifest:
 
 
 _JOINED = "resources JOIN providers ON provider = providers.id"
-_COLUMNS = f"number, name, resource, stamp, read, size, digest, windows FROM {_JOINED}"
+_COLUMNS = f"number, name, resource, version, read, size, digest, windows FROM {_JOINED}"
 _decoder = msgspec.json.Decoder(Resource)
 
 
-def _entry(row: tuple[Any, ...]) -> Entry:
-    number, provider, data, stamp, read, size, digest, windows = row
+def _entry(row: tuple[Any, ...]) -> IndexedResource:
+    number, provider, data, version, read, size, digest, windows = row
     try:
         resource = _decoder.decode(data)
     except msgspec.MsgspecError as error:
         raise Damaged(str(error)) from error
-    return Entry(number, provider, resource.uri, resource, stamp, read, size, digest, bool(windows))
+    return IndexedResource(number, provider, resource.uri, resource, version, read, size, digest, bool(windows))
 
 
 def _decompressed(data: bytes) -> str:

@@ -75,7 +75,7 @@ def passages_of(text: str, mime_type: str | None = None) -> Iterator[Passage]:
         if section.heading and section.heading not in headings:
             headings.append(section.heading)
         if end - begin > target * 3 // 2:
-            for cut in _cuts(text, begin, end, target):
+            for cut in _split_points(text, begin, end, target):
                 passage = _passage(text, begin, cut, line, headings)
                 yield passage
                 line, begin = passage.last + (text[cut - 1] == "\n"), cut
@@ -161,7 +161,7 @@ def _with_lines_above(text: str, start: int, last: int) -> int:
     return start
 
 
-def _cuts(text: str, begin: int, end: int, target: int) -> Iterator[int]:
+def _split_points(text: str, begin: int, end: int, target: int) -> Iterator[int]:
     """Yield where to cut a large section: after paragraphs, else after lines, else anywhere."""
     while end - begin > target * 3 // 2:
         most = begin + target

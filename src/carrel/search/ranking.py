@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from carrel.search.engine import Match
-from carrel.search.manifest import Entry, importance_of
+from carrel.search.manifest import IndexedResource, importance_of
 from carrel.search.terms import Word
 from carrel.sources.content.words import terms_of
 
@@ -24,7 +24,7 @@ SMOOTHING = 20
 #: Weights of the lists: the best passage, the whole resource, its names, and its names with typing mistakes.
 PASSAGE, WHOLE, NAMES, MISSPELLED = 1.0, 1.0, 1.0, 0.35
 #: Weight of passages that match by embedding: as much as both lists of words in the text together.
-MEANING = 2.0
+EMBEDDINGS = 2.0
 #: Weight of the next passage of a resource, relative to the previous passage.
 FADING = 0.5
 #: How much priority and recency can change a score, and the days after which recency has halved.
@@ -41,13 +41,13 @@ NAMED_FIRST = 30
 class Ranked(NamedTuple):
     """Resource with its score, and the best of its passages; None if only its name matches."""
 
-    entry: Entry
+    entry: IndexedResource
     score: float
     passage: Match | None
 
 
 def fuse(
-    entries: Mapping[int, Entry],
+    entries: Mapping[int, IndexedResource],
     passages: Iterable[Match],
     names: Iterable[Match],
     misspelled: Iterable[Match],
@@ -77,15 +77,15 @@ def fuse(
     for match in meant:
         if match.number in entries:
             nearest.setdefault(match.number, match)
-    lists = ((PASSAGE, best), (WHOLE, whole), (NAMES, named), (MISSPELLED, alike), (MEANING, nearest))
+    lists = ((PASSAGE, best), (WHOLE, whole), (NAMES, named), (MISSPELLED, alike), (EMBEDDINGS, nearest))
     for weight, ranking in lists:
         for rank, number in enumerate(dict.fromkeys(ranking)):
             scores[number] = scores.get(number, 0.0) + weight / (SMOOTHING + rank)
     asked = {term for word in words for term in word.terms}
     is_named, closest = _naming(asked), set(named[:NAMED_FIRST])
     moment = now or datetime.now(UTC)
-    meaning = MEANING if nearest else 0.0
-    most = (PASSAGE + WHOLE + NAMES + MISSPELLED + NAMED + meaning) / SMOOTHING * (1 + BY_PRIORITY / 2 + BY_RECENCY)
+    most = PASSAGE + WHOLE + NAMES + MISSPELLED + NAMED + (EMBEDDINGS if nearest else 0.0)
+    most *= (1 + BY_PRIORITY / 2 + BY_RECENCY) / SMOOTHING
     ranked = []
     first = heapq.nlargest(LOOKED_AT, scores, key=lambda number: (scores[number], -number))
     for number in first:
@@ -101,10 +101,10 @@ def fuse(
     return ranked
 
 
-def _naming(asked: set[str]) -> Callable[[Entry], bool]:
+def _naming(asked: set[str]) -> Callable[[IndexedResource], bool]:
     """Return the predicate for resources whose name, without its ending, has just the terms of the query."""
 
-    def is_named(entry: Entry) -> bool:
+    def is_named(entry: IndexedResource) -> bool:
         name = entry.resource.name
         stem, dot, _ = name.rpartition(".")
         return set(terms_of(name)) == asked or (bool(dot) and set(terms_of(stem)) == asked)

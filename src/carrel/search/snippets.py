@@ -51,7 +51,7 @@ def snippet_of(text: str, first: int, words: Sequence[Word], terms: Callable[[st
     if place < 0:
         return None
     begin = max(0, place - 1) if place and lines[place - 1].strip() else place
-    shown = [_cut(line, words) for line in lines[begin : begin + LINES]]
+    shown = [_truncate(line, words) for line in lines[begin : begin + LINES]]
     while shown and not shown[-1]:
         shown.pop()
     return Snippet("\n".join(shown), first + place)
@@ -77,7 +77,7 @@ def _begins_word(line: str, at: int) -> bool:
     return not before.isalnum() or (line[at].isupper() and (not before.isupper() or line[at + 1 : at + 2].islower()))
 
 
-def _cut(line: str, words: Sequence[Word]) -> str:
+def _truncate(line: str, words: Sequence[Word]) -> str:
     """Return a line, cut around the first word of the query that is in it, if it is too long."""
     line = line.rstrip()
     if len(line) <= MAX_LINE:

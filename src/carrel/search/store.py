@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from carrel.log import Log
 from carrel.search.engine import Damaged, Engine, engine_version
-from carrel.search.manifest import Entry, Manifest
+from carrel.search.folder import IndexFolder
+from carrel.search.manifest import IndexedResource, Manifest
 from carrel.search.passages import passages_of
-from carrel.search.place import Place
 from carrel.search.vectors import Vectors
 from carrel.sources.content.words import is_cjk, terms_of
 from carrel.sources.documents.query import text_uri
@@ -24,7 +24,7 @@ __all__ = ["Store"]
 log = Log("carrel.search")
 
 #: Version of the index format; an index with another version is rebuilt.
-FORMAT = "2"
+FORMAT = "3"
 #: Characters of the headings of a resource that are indexed with its name.
 MAX_HEADINGS = 20_000
 #: Folders of a path, and characters of a description, that are indexed with a name.
@@ -41,12 +41,12 @@ class Store:
         Damaged: another process has the lock, and there is no index yet.
     """
 
-    def __init__(self, place: Place, model: str | None = None) -> None:
-        self._place = place
+    def __init__(self, folder: IndexFolder, model: str | None = None) -> None:
+        self._folder = folder
         self._model = model
         self.vectors: Vectors | None = None
         self._version = f"{FORMAT} tantivy {engine_version()}"
-        self.writes = place.lock()
+        self.writes = folder.lock()
         self.rebuilt: str | None = None
         """Why the index was begun anew; None if it was taken over."""
         try:
@@ -57,33 +57,33 @@ class Store:
                     raise
                 self._begin_anew(str(error))
         except BaseException:
-            place.unlock()
+            folder.unlock()
             raise
 
     def _open(self) -> None:
-        fresh = not os.path.exists(self._place.manifest)  # noqa: PTH110
+        fresh = not os.path.exists(self._folder.manifest)  # noqa: PTH110
         if fresh and not self.writes:
             raise Damaged("there is no index yet")
         if fresh:
-            self._place.clear()
-        self.manifest = Manifest(self._place.manifest, self._version, write=self.writes)
+            self._folder.clear()
+        self.manifest = Manifest(self._folder.manifest, self._version, write=self.writes)
         try:
-            self.engine = Engine(self._place.terms, write=self.writes)
+            self.engine = Engine(self._folder.terms, write=self.writes)
             if self.writes and self.manifest.totals()[0] and not self.engine.has_documents:
                 raise Damaged("the terms are missing")
             if self._model is not None:
                 fresh = not self.manifest.totals()[0]
-                self.vectors = Vectors(self._place.path, self._model, write=self.writes, fresh=fresh)
+                self.vectors = Vectors(self._folder.path, self._model, write=self.writes, fresh=fresh)
         except BaseException:
             self.manifest.close()
             raise
-        self._identity = self._place.identity()
+        self._identity = self._folder.identity()
         if self.writes:
-            self._place.restrict()
+            self._folder.restrict()
 
     def _begin_anew(self, reason: str) -> None:
         log.warning("the search index is made anew: %s", reason)
-        self._place.clear()
+        self._folder.clear()
         self._open()
         self.rebuilt = reason
 
@@ -107,11 +107,11 @@ class Store:
         try:
             self.close_files()
         finally:
-            self._place.unlock()
+            self._folder.unlock()
 
     # Writing
 
-    def write(self, put: Iterable[tuple[Entry, bool]], removed: Iterable[int] = ()) -> None:
+    def write(self, put: Iterable[tuple[IndexedResource, bool]], removed: Iterable[int] = ()) -> None:
         """Add or replace resources, each with whether it may be here already, and remove others."""
         for number in removed:
             self.engine.remove(number)
@@ -144,7 +144,7 @@ class Store:
             self.vectors.commit()  # first, because resources in the manifest are not read again
         self.engine.commit()
         self.manifest.commit()
-        self._place.restrict()
+        self._folder.restrict()
 
     def refresh(self) -> None:
         """Search in what another process has written.
@@ -152,15 +152,15 @@ class Store:
         Raises:
             Damaged: it cannot be read, or another process has made the index anew.
         """
-        if self._place.identity() != self._identity:
+        if self._folder.identity() != self._identity:
             raise Damaged("another process has made the index anew")
         self.engine.reload()
 
     def size(self) -> int:
         """Return the bytes that the index has on the disk."""
-        return self._place.size()
+        return self._folder.size()
 
-    def entries(self, numbers: Sequence[int]) -> dict[int, Entry]:
+    def entries(self, numbers: Sequence[int]) -> dict[int, IndexedResource]:
         """Return resources by their numbers."""
         return self.manifest.get(numbers)
 

@@ -1,7 +1,7 @@
 """HTTP client for the JSON documents of authorization servers, on ``carrel.transports.client.fetch``.
 
 Only https is used, or http to this machine. Redirects are not followed. A response must arrive within the timeout, and
-have at most ``MAX_ANSWER`` bytes.
+have at most ``MAX_RESPONSE_BYTES`` bytes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from carrel.security.server.bearer import Unverifiable
 from carrel.transports.addresses import is_loopback, is_public, read_address
 from carrel.transports.client.fetch import Fetch
 
-__all__ = ["Answer", "Fetcher", "NotThere", "check_url", "is_loopback", "require_libraries"]
+__all__ = ["FetchedResponse", "Fetcher", "NotThere", "check_url", "is_loopback", "require_libraries"]
 
 INSTALL_HINT = "pip install 'carrel[auth]'"
 
 #: Maximum size of a response body, in bytes.
-MAX_ANSWER = 512 * 1024
+MAX_RESPONSE_BYTES = 512 * 1024
 
 
 class NotThere(Unverifiable):
@@ -81,7 +81,7 @@ def _are_neighbours(host: str, home: str) -> bool:
     return host == home or (is_loopback(host) and is_loopback(home))
 
 
-class Answer(NamedTuple):
+class FetchedResponse(NamedTuple):
     """HTTP response: status, headers by their names in lower case, and body."""
 
     url: str
@@ -111,7 +111,9 @@ class Fetcher:
     """
 
     def __init__(self, timeout: float = 5.0, hosts: Collection[str] | None = None) -> None:
-        self._fetch = Fetch(timeout=timeout, max_bytes=MAX_ANSWER, hosts=hosts, accept="application/json", proxies=True)
+        self._fetch = Fetch(
+            timeout=timeout, max_bytes=MAX_RESPONSE_BYTES, hosts=hosts, accept="application/json", proxies=True
+        )
 
     async def __aenter__(self) -> Fetcher:
         return self
@@ -150,7 +152,7 @@ class Fetcher:
         form: Mapping[str, str] | None = None,
         document: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> FetchedResponse:
         """Send a request, optionally with a form or a JSON document as its body, and return the response.
 
         Raises:
@@ -163,12 +165,12 @@ class Fetcher:
                 method, url, data=body if form is None else dict(form), headers={**given, **(headers or {})}
             ) as response:
                 found = await response.read()
-                return Answer(url, response.status, {k.lower(): v for k, v in response.headers.items()}, found)
+                return FetchedResponse(url, response.status, {k.lower(): v for k, v in response.headers.items()}, found)
         except (ResourceError, RequestTimeout) as error:
             raise Unverifiable(str(error)) from None
 
 
-def check_status(answer: Answer) -> Answer:
+def check_status(answer: FetchedResponse) -> FetchedResponse:
     """Return a response after checking that its status is 200.
 
     Raises:

@@ -24,12 +24,12 @@ from carrel.limits import Limits
 from carrel.protocol.description import Description
 from carrel.server.capabilities import Capabilities
 from carrel.server.catalog_operations import CatalogOperations
+from carrel.server.checks import check_options
 from carrel.server.contexts import ServerContexts
 from carrel.server.dispatch import Dispatch, Middleware
 from carrel.server.endpoint import ServerEndpoint
 from carrel.server.lifecycle import Hook, Lifecycle
 from carrel.server.metadata import icons_of
-from carrel.server.mistakes import check_options
 from carrel.server.operations import Operations
 from carrel.server.options import Icons, SkillsFolderOptions, UnknownArguments
 from carrel.server.registration import Registration
@@ -76,7 +76,7 @@ class Server(Registration, Generic[State]):
     encrypts, all of them decrypt) protect the ``requestState`` of stateless clients; replicas have to share them, one
     process makes its own. ``limits`` hold for every transport (docs/limits.md). With ``mask_errors``, models get the
     message of an exception of a tool only if it is a ToolError; otherwise they get a reference to the log. ``strict``
-    and ``unknown_arguments`` ("refuse", "ignore") are the defaults for all tools and prompts; see ``tools.add``.
+    and ``unknown_arguments`` ("reject", "ignore") are the defaults for all tools and prompts; see ``tools.add``.
     ``state`` is the store of sessions, streams and tasks that replicas share; without it, they are in the memory of
     this process (docs/scale.md). ``gate`` decides which resources, tools and prompts each caller may use
     (docs/access.md). ``log_level`` is the default of the option of ``run``.
@@ -114,7 +114,7 @@ class Server(Registration, Generic[State]):
         limits: Limits | None = None,
         mask_errors: bool = False,
         strict: bool = False,
-        unknown_arguments: UnknownArguments = "refuse",
+        unknown_arguments: UnknownArguments = "reject",
         state: SharedState | None = None,
         gate: Gate | None = None,
         log_level: str | None = None,
@@ -166,12 +166,12 @@ class Server(Registration, Generic[State]):
         self._operations = CatalogOperations(runtime, self._local, watches)
         operations = self._operations
         self._capabilities = Capabilities(runtime, self._local, self._lifecycle.added, lambda: operations.completes)
-        announced = self._capabilities.announced
-        runtime.operations.update(Operations(runtime, watches, announced).handlers())
+        notified_lists = self._capabilities.notified_lists
+        runtime.operations.update(Operations(runtime, watches, notified_lists).handlers())
         runtime.operations.update(self._operations.handlers())
         self.gate = runtime.hub.gate = gate
-        self._dispatch = Dispatch(runtime.operations, self._capabilities.needs(), gate)
-        self.endpoint = ServerEndpoint(runtime, self._dispatch, self._lifecycle, watches, announced)
+        self._dispatch = Dispatch(runtime.operations, self._capabilities.requirements(), gate)
+        self.endpoint = ServerEndpoint(runtime, self._dispatch, self._lifecycle, watches, notified_lists)
         """The interface of transports, and of servers that this one is added to."""
 
     @property
@@ -252,7 +252,7 @@ class Server(Registration, Generic[State]):
             return
         await self.endpoint.watches.end(name)
         await self._runtime.catalog.remove(name)
-        self._runtime.announce(lists=LISTS)
+        self._runtime.notify(lists=LISTS)
 
     def disable(self, *, tags: Iterable[str]) -> None:
         """Disable all tools, prompts, resources and templates with one of ``tags``, including later additions.
@@ -403,7 +403,9 @@ class Server(Registration, Generic[State]):
         """
         from carrel.server import serving
 
-        serving.run(self, self.name, transport, options, tells_errors=self.tools.tells_errors, level=self._log_level)
+        serving.run(
+            self, self.name, transport, options, exposes_errors=self.tools.exposes_errors, level=self._log_level
+        )
 
     async def run_async(self, transport: Transport = "stdio", **options: Unpack[RunOptions]) -> None:
         """Serve in the running event loop; takes what ``run`` takes. Cancelling it over HTTP ends it gracefully.
@@ -414,7 +416,7 @@ class Server(Registration, Generic[State]):
         from carrel.server import serving
 
         await serving.run_async(
-            self, self.name, transport, options, tells_errors=self.tools.tells_errors, level=self._log_level
+            self, self.name, transport, options, exposes_errors=self.tools.exposes_errors, level=self._log_level
         )
 
     def asgi(self, path: str = "/mcp", **options: Unpack[ASGIOptions]) -> StreamableHTTP:

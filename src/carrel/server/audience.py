@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from carrel.catalog.access import find_view
-from carrel.catalog.cut import shows_any
+from carrel.catalog.view_filter import shows_any
 from carrel.log import Log
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from carrel.protocol.revisions import REQUESTS
-from carrel.server.dispatch import Need
+from carrel.server.dispatch import Requirement
 from carrel.server.subscriptions import LISTS
 from carrel.wire.lifecycle import ListChanged, ResourcesCapability, ServerCapabilities
 
@@ -36,15 +36,15 @@ class Capabilities:
         self.declares_resources = False
         """Whether resources are declared even if none exist."""
 
-    def needs(self) -> dict[str, Need]:
+    def requirements(self) -> dict[str, Requirement]:
         """Return the conditions of operations by name: they are refused where nothing of their kind is there.
 
         Lists are answered all the same, empty.
         """
-        kinds: dict[str | None, Need] = {
-            "prompts": Need("prompts", lambda: self.has_prompts),
-            "resources": Need("resources", lambda: self.has_resources),
-            "tools": Need("tools", lambda: self.has_tools),
+        kinds: dict[str | None, Requirement] = {
+            "prompts": Requirement("prompts", lambda: self.has_prompts),
+            "resources": Requirement("resources", lambda: self.has_resources),
+            "tools": Requirement("tools", lambda: self.has_tools),
         }
         needing = (row for row in REQUESTS.values() if row.capability in kinds and row.verb != "list")
         return {row.operation: kinds[row.capability] for row in needing}
@@ -91,7 +91,7 @@ class Capabilities:
             extensions=runtime.extensions or None,
         )
 
-    def announced(self) -> list[ListName]:
+    def notified_lists(self) -> list[ListName]:
         """Return the lists with change notifications: those declared in the capabilities."""
         if not self._runtime.list_changed:
             return []

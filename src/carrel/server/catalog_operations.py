@@ -9,19 +9,19 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from carrel.catalog.access import request_of
-from carrel.catalog.cut import cut_prompts, cut_resources, cut_templates, cut_tools
 from carrel.catalog.paging import resolved
 from carrel.catalog.provider import MaybeAwaitable, Page, Request
+from carrel.catalog.view_filter import prompt_filter, resource_filter, template_filter, tool_filter
 from carrel.errors import InvalidParams, MethodNotFound, ResourceForbidden, ResourceNotFound, ToolError
 from carrel.server.completion import limited, suggested
-from carrel.server.failures import words_of
+from carrel.server.failures import message_of
 from carrel.server.pages import answer_page, private
 from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.base import PageResult, Result
 from carrel.wire.completion import CompleteResult, Completion, ResourceTemplateReference
 from carrel.wire.content import TextContent
 from carrel.wire.prompts import ListPromptsResult
-from carrel.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult, decoded
+from carrel.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
 from carrel.wire.tools import CallToolResult, ListToolsResult
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class CatalogOperations:
         """Answer resources/list."""
         if (self._catalog.only is not None or self._is_local("list_resources")) and not self._local.resources.guarded:
             entries, limit = self._local.resources.static, self._runtime.page_size
-            return answer_page(entries, call, limit, _resources, lambda entry: entry.resource, cut_resources)
+            return answer_page(entries, call, limit, _resources, lambda entry: entry.resource, resource_filter)
         request = self._request(call, channel)
         if self._watches.forming and call.connection in self._runtime.hub.sessions:
             return self._list_later(request)
@@ -101,7 +101,7 @@ class CatalogOperations:
         """Answer resources/templates/list."""
         if (self._catalog.only is not None or self._is_local("list_templates")) and not self._local.resources.guarded:
             templates, limit = self._local.resources.templates, self._runtime.page_size
-            return answer_page(templates, call, limit, _templates, lambda entry: entry.template, cut_templates)
+            return answer_page(templates, call, limit, _templates, lambda entry: entry.template, template_filter)
         return self._list(self._catalog.list_templates, self._request(call, channel), _templates)
 
     def list_tools(self, call: Call, channel: Channel) -> Any:
@@ -109,14 +109,14 @@ class CatalogOperations:
         if (self._catalog.only is not None or self._is_local("list_tools")) and not self._local.tools.guarded:
             tools = self._local.tools
             variant, describe = tools.describe(call.peer)
-            return answer_page(tools.entries, call, self._runtime.page_size, _tools, describe, cut_tools, variant)
+            return answer_page(tools.entries, call, self._runtime.page_size, _tools, describe, tool_filter, variant)
         return self._list(self._catalog.list_tools, self._request(call, channel), _tools)
 
     def list_prompts(self, call: Call, channel: Channel) -> Any:
         """Answer prompts/list."""
         if (self._catalog.only is not None or self._is_local("list_prompts")) and not self._local.prompts.guarded:
             prompts, limit = self._local.prompts.entries, self._runtime.page_size
-            return answer_page(prompts, call, limit, _prompts, lambda entry: entry.prompt, cut_prompts)
+            return answer_page(prompts, call, limit, _prompts, lambda entry: entry.prompt, prompt_filter)
         return self._list(self._catalog.list_prompts, self._request(call, channel), _prompts)
 
     # Reading
@@ -182,7 +182,7 @@ class CatalogOperations:
             found = self._catalog.call_tool(name, arguments, request)
             return await found if hasattr(found, "__await__") else found
         except ToolError as error:
-            return CallToolResult(content=[TextContent(words_of(error))], is_error=True)
+            return CallToolResult(content=[TextContent(message_of(error))], is_error=True)
 
     def get_prompt(self, call: Call, channel: Channel) -> Any:
         """Answer prompts/get."""
@@ -255,6 +255,11 @@ def _with_hints(result: PageResult, page: Page[Any]) -> PageResult:
     return msgspec.structs.replace(result, ttl_ms=ttl, cache_scope=page.scope)
 
 
-async def _private_later(pending: MaybeAwaitable[ReadResourceResult | bytes], call: Call) -> ReadResourceResult:
+async def _private_later(pending: MaybeAwaitable[ReadResourceResult | bytes], call: Call) -> ReadResourceResult | bytes:
     result: ReadResourceResult | bytes = await resolved(pending)
-    return private(decoded(result), call)
+    if isinstance(result, bytes):
+        from carrel.protocol.passed_results import with_members
+
+        everybody = call.view is None or call.view.everybody or not call.peer.revision.stateless
+        return result if everybody else with_members(result, {"cacheScope": "private"})
+    return private(result, call)

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from carrel.protocol.methods import Verb
     from carrel.protocol.principal import Principal
     from carrel.protocol.server import Call
-    from carrel.server.elicitation.questions import Elicited, Question
+    from carrel.server.elicitation.client_requests import ClientRequest, Elicited
     from carrel.server.runtime import Runtime
-    from carrel.server.session import Session
+    from carrel.server.session_state import SessionState
     from carrel.server.task_interface import RunningTask
 
 else:
@@ -66,7 +66,7 @@ class Sent:
 
 
 class InnerRead(ReadResourceParams, kw_only=True):
-    """Parameters of a resource read within a handler: its questions belong to the round of that handler."""
+    """Parameters of a resource read within a handler: its requests belong to the round of that handler."""
 
     round: Round
 
@@ -102,7 +102,7 @@ class Context(Generic[State]):
         self._over = False
         """Whether the handler has ended, or was cancelled: then no more messages are sent."""
         self._lacking: dict[str, Any] | None = None
-        """Capabilities that concurrent questions need, and the client did not declare."""
+        """Capabilities that concurrent requests need, and the client did not declare."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._progress: float | None = None
@@ -139,7 +139,7 @@ class Context(Generic[State]):
         return cast("State", self._runtime.state)
 
     @property
-    def session(self) -> Session | None:
+    def session(self) -> SessionState | None:
         """The session of the client, with a small store of the handlers' own; None for a stateless request."""
         if self._call.peer.revision.stateless:
             return None
@@ -170,7 +170,7 @@ class Context(Generic[State]):
         principal = self.principal
         caller = SameCaller(self._call.connection, None if principal is None else principal.id)
         chosen = {f"{kind}_list_changed" for kind in kinds or ("tools", "prompts", "resources")}
-        self._runtime.announce(lists=[name for name in LISTS if name in chosen], recipients=caller)
+        self._runtime.notify(lists=[name for name in LISTS if name in chosen], recipients=caller)
 
     @property
     def shows_pages(self) -> bool:
@@ -223,9 +223,9 @@ class Context(Generic[State]):
             TransportError: it did not answer in time, or went away.
             ConfigError: the form has fields that a form cannot have.
         """
-        from carrel.server.elicitation.questions import form_question  # here and below: loaded on first use
+        from carrel.server.elicitation.client_requests import form_elicitation  # here and below: loaded on first use
 
-        return await self._ask(form_question(message, form), key)  # type: ignore[no-any-return]
+        return await self._ask(form_elicitation(message, form), key)  # type: ignore[no-any-return]
 
     async def elicit_url(
         self, message: str, url: str, *, key: str | None = None, required: bool = False
@@ -244,14 +244,14 @@ class Context(Generic[State]):
             TransportError: it did not answer in time, or went away.
             ValueError: the URL is neither https: nor, on this machine, http:; or it hides its real host.
         """
-        from carrel.server.elicitation.questions import check, page_question
+        from carrel.server.elicitation.client_requests import check, url_elicitation
 
         revision = self._call.peer.revision
-        question = page_question(message, url, revision)
+        request = url_elicitation(message, url, revision)
         if required and "elicitation_complete" in revision.events:
-            await check(self, [question])
-            raise URLElicitationRequired(msgspec.to_builtins(revision.project(question.params)))
-        return await self._ask(question, key)  # type: ignore[no-any-return]
+            await check(self, [request])
+            raise URLElicitationRequired(msgspec.to_builtins(revision.project(request.params)))
+        return await self._ask(request, key)  # type: ignore[no-any-return]
 
     def elicitation_completed(self, id: str | None) -> Sent:
         """Notify the client that a URL mode elicitation is complete, even after the response to the call.
@@ -283,10 +283,10 @@ class Context(Generic[State]):
             PeerError: the client answered with an error.
             TransportError: it did not answer in time, or went away.
         """
-        from carrel.server.elicitation.questions import sampling_question
+        from carrel.server.elicitation.client_requests import sampling_request
 
-        question = sampling_question(messages, max_tokens, details, self._call.peer.revision)
-        return await self._ask(question, key)  # type: ignore[no-any-return]
+        request = sampling_request(messages, max_tokens, details, self._call.peer.revision)
+        return await self._ask(request, key)  # type: ignore[no-any-return]
 
     async def list_roots(self, *, key: str | None = None) -> list[Root]:
         """Ask for the client's roots: the directories and files that servers may work on.
@@ -296,22 +296,22 @@ class Context(Generic[State]):
             PeerError: the client answered with an error.
             TransportError: it did not answer in time, or went away.
         """
-        from carrel.server.elicitation.questions import roots_question
+        from carrel.server.elicitation.client_requests import roots_request
 
-        found: ListRootsResult = await self._ask(roots_question(), key)
+        found: ListRootsResult = await self._ask(roots_request(), key)
         return found.roots
 
-    async def _ask(self, question: Question, key: str | None) -> Any:
+    async def _ask(self, request: ClientRequest, key: str | None) -> Any:
         if threading.get_ident() != self._thread:
-            raise RuntimeError("Questions are asked on the event loop of the server: in a function with async def")
+            raise RuntimeError("Only functions with async def can send requests to the client, on the event loop")
         if self._over:
             raise TransportError("the client cannot be asked: the call has ended")
-        return (await ask(self, {key: question}))[0]
+        return (await ask(self, {key: request}))[0]
 
     async def once(self, name: str, make: Callable[[], Any]) -> Any:
         """Return what ``make`` returns, and do not call it again when this handler is run again for the same request.
 
-        For side effects that must not happen twice, and values that must stay the same, although a question follows.
+        For side effects that must not happen twice, and values that must stay the same over several rounds.
         The value is kept encrypted in the client's ``requestState``, so it should be small. It is returned as decoded
         from JSON, in the first run already.
 
@@ -338,7 +338,7 @@ class Context(Generic[State]):
 
     @property
     def _this_round(self) -> Round:
-        """State of this run of the handler: answers, open questions, and values of ``once``."""
+        """State of this run of the handler: answers, open requests, and values of ``once``."""
         if self._round is None:
             if isinstance(self._call.params, InnerRead):
                 self._round = self._call.params.round

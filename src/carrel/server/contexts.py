@@ -23,28 +23,28 @@ __all__ = ["ServerContexts"]
 
 
 class ProviderContext(Context):
-    """Context of a request that a provider answers, which may have questions of another server."""
+    """Context of a request that a provider answers, which may have requests of another server."""
 
     __slots__ = ()
 
     async def pass_on(self, params: ServerRequestParams, *, key: str | None = None) -> Any:
-        """Put a question of another server to the client as it came, and return its whole result, unchecked.
+        """Forward a request of another server to the client unchanged, and return its whole result, unchecked.
 
         Members that are not known here are passed on both ways, see ``carrel.protocol.unknown``.
 
         Raises:
-            InvalidParams: the question makes no sense.
+            InvalidParams: the request makes no sense.
             MissingCapability: the client did not declare that it can answer it.
             PeerError: the client answered with an error.
             TransportError: it did not answer in time, or went away.
         """
-        from carrel.server.elicitation.passed_questions import passed_question  # loaded on first use
+        from carrel.server.elicitation.forwarded_requests import forwarded_request  # loaded on first use
 
         try:
-            question = passed_question(params, self._call.peer.revision)
+            request = forwarded_request(params, self._call.peer.revision)
         except ValueError as error:
             raise InvalidParams(f"Invalid params: {error}") from None
-        return await self._ask(question, key)
+        return await self._ask(request, key)
 
 
 class ServerContexts:

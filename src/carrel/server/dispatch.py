@@ -21,11 +21,12 @@ import msgspec
 from carrel.catalog.access import NAME_VERBS, find_view
 from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound, ToolError
 from carrel.log import Log
+from carrel.protocol.encoding import encode
 from carrel.protocol.methods import CALL_TOOL
 from carrel.protocol.revisions import REQUESTS
 from carrel.protocol.server import ErrorResponse
 from carrel.server.elicitation.input_required import InputRequired, required_by, withdraw
-from carrel.server.failures import is_interrupt, told, words_of
+from carrel.server.failures import is_interrupt, message_of, public_error
 from carrel.wire.base import Result, prepared
 from carrel.wire.content import TextContent
 from carrel.wire.jsonrpc import Message
@@ -48,7 +49,7 @@ Next: TypeAlias = "Callable[[Call], Awaitable[Result]]"
 Middleware: TypeAlias = "Callable[[Call, Next], Awaitable[Result]]"
 
 
-class Need:
+class Requirement:
     """Condition of an operation: that there is anything of a kind, such as tools. Once it is met, it stays met."""
 
     __slots__ = ("_check", "kind", "met")
@@ -72,14 +73,16 @@ class Need:
 class Dispatch:
     """Dispatcher of the requests of one server to their handlers.
 
-    ``handlers`` are the handlers by operation name, which may change; ``needs`` are conditions of some of them. With
-    ``gate``, calls get the view of their caller, which the catalog cuts everything to.
+    ``handlers`` are the handlers by operation name, which may change; ``requirements`` are conditions of some of them.
+    With ``gate``, calls get the view of their caller, and the catalog leaves out everything that the view hides.
     """
 
-    def __init__(self, handlers: Mapping[str, Operation], needs: Mapping[str, Need], gate: Gate | None = None) -> None:
+    def __init__(
+        self, handlers: Mapping[str, Operation], requirements: Mapping[str, Requirement], gate: Gate | None = None
+    ) -> None:
         self._handlers = handlers
         self._gate = gate
-        self._needs = needs
+        self._requirements = requirements
         self._middleware: list[tuple[Middleware, frozenset[str]]] = []
         self._wrapped: dict[str, tuple[Operation, Operation]] = {}
 
@@ -99,9 +102,9 @@ class Dispatch:
         """
         try:
             operation = call.request.operation
-            need = self._needs.get(operation)
-            if need is not None and not need.met:
-                need.check(call.request.method)
+            requirement = self._requirements.get(operation)
+            if requirement is not None and not requirement.met:
+                requirement.check(call.request.method)
             handler = self._handlers.get(operation)
             if handler is None:
                 raise MethodNotFound(f"Method not found: {call.request.method}")
@@ -119,7 +122,7 @@ class Dispatch:
                 return self._answer_later(call, result)
             return call.connection.reply(call, result)
         except BaseException as error:  # not a cancellation: nothing has been awaited yet
-            return self.refuse(call, error)
+            return self.reject(call, error)
 
     async def _answer_later(
         self, call: Call, pending: Awaitable[Result | bytes | ErrorResponse]
@@ -133,13 +136,13 @@ class Dispatch:
         except (asyncio.CancelledError, GeneratorExit):
             raise  # from the function, or from the task that awaits this
         except BaseException as error:
-            return self.refuse(call, error)
+            return self.reject(call, error)
         finally:
             if call.connection.waiting:
                 withdraw(call)
 
     @staticmethod
-    def refuse(call: Call, error: BaseException) -> ErrorResponse:
+    def reject(call: Call, error: BaseException) -> ErrorResponse:
         """Return the error response of a call, and log the error if the response hides it.
 
         Raises:
@@ -148,9 +151,9 @@ class Dispatch:
         if is_interrupt(error):
             raise error
         try:
-            return call.connection.reject(call, told(call.request.method, error))
+            return call.connection.reject(call, public_error(call.request.method, error))
         except Exception as worse:  # the data of the error cannot be turned into JSON
-            return call.connection.reject(call, told(call.request.method, worse))
+            return call.connection.reject(call, public_error(call.request.method, worse))
 
     def _wrap(self, method: str, handler: Operation) -> Operation:
         """Return a handler in the middleware of its method."""
@@ -189,18 +192,29 @@ def _check_target(call: Call, view: View) -> None:
 async def _run(around: list[Middleware], handler: Operation, call: Call, channel: Channel) -> Any:
     """Run a handler in middleware. A ``ToolError`` of middleware around a tool call is a result, as from the tool."""
 
+    passed: tuple[Any, bytes, bytes] | None = None
+
     async def last(call: Call) -> Any:
-        return await _result_of(handler, call, channel)
+        nonlocal passed
+        result = await _result_of(handler, call, channel)
+        if not isinstance(result, bytes | msgspec.Raw):
+            return result
+        value = _decoded(result, call)
+        passed = value, bytes(result), encode(value)
+        return value
 
     step: Next = last
     for middleware in reversed(around):
         step = _bind(middleware, step)
     try:
-        return await step(call)
+        result = await step(call)
+        if passed is not None and result is passed[0] and encode(result) == passed[2]:
+            return passed[1]  # as it came: it may have members that its type does not know
+        return result
     except ToolError as error:
         if call.request is not CALL_TOOL:
             raise
-        log.info("tool %s was refused by middleware: %s", call.params.name, words := words_of(error))
+        log.info("tool %s was rejected by middleware: %s", call.params.name, words := message_of(error))
         return CallToolResult(content=[TextContent(words)], is_error=True)
 
 
@@ -209,13 +223,25 @@ def _bind(middleware: Middleware, next: Next) -> Next:
 
 
 async def _result_of(handler: Operation, call: Call, channel: Channel) -> Any:
-    """Run a handler, and return its result as an object, also where it is encoded already."""
+    """Run a handler, and return its result: an object, or encoded already."""
     result = handler(call, channel)
     listens = isinstance(result, asyncio.Future)
     if hasattr(result, "__await__"):
         result = await result
     if listens and isinstance(result, bytes):
-        result = msgspec.json.decode(result, type=Message).result
-    if isinstance(result, bytes | msgspec.Raw):
-        return msgspec.json.decode(result, type=prepared(call.request.result), dec_hook=read_contents)
+        return _decoded(msgspec.json.decode(result, type=Message).result, call)
     return result
+
+
+def _decoded(result: Any, call: Call) -> Any:
+    """Return an encoded result as an object. Content blocks of unknown types are replaced by empty text."""
+    kind = prepared(call.request.result)
+    try:
+        return msgspec.json.decode(result, type=kind, dec_hook=read_contents)
+    except msgspec.ValidationError:
+        from carrel.protocol.unknown import without_foreign_blocks  # only results of other servers have any
+
+        known = without_foreign_blocks(msgspec.Raw(bytes(result)))
+        if known is None:
+            raise
+        return msgspec.json.decode(known[0], type=kind, dec_hook=read_contents)

@@ -30,8 +30,8 @@ __all__ = ["ServerEndpoint"]
 class ServerEndpoint:
     """Endpoint of a server: opens connections and answers calls. Implements ``transports.server.Application``.
 
-    Programs that use a server do not need it: ``app.run``, ``app.asgi`` and ``Client(app)`` do. ``announced`` returns
-    the lists with change notifications.
+    Programs that use a server do not need it: ``app.run``, ``app.asgi`` and ``Client(app)`` do. ``notified_lists``
+    returns the lists with change notifications.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ServerEndpoint:
         dispatch: Dispatch,
         lifecycle: Lifecycle,
         watches: Watches,
-        announced: Callable[[], Sequence[str]],
+        notified_lists: Callable[[], Sequence[str]],
     ) -> None:
         self.runtime = runtime
         """Settings and services that the registries, handlers and contexts of the server share."""
@@ -51,11 +51,11 @@ class ServerEndpoint:
         self.watches = watches
         """Watches over the providers, for subscriptions."""
         self.answer: Callable[[Call, Channel], Any] = dispatch.answer
-        self.refuse: Callable[[Call, BaseException], ErrorResponse] = dispatch.refuse
+        self.reject: Callable[[Call, BaseException], ErrorResponse] = dispatch.reject
         self.position: Callable[[], int] = runtime.position
         self.stop = lifecycle.stop
         self.end_streams = lifecycle.end_streams
-        self._announced = announced
+        self._notified_lists = notified_lists
         self._lifecycle = lifecycle
         self._dispatch = dispatch
         self._is_observed = False
@@ -112,7 +112,7 @@ class ServerEndpoint:
             ServerUnavailable: there is no room for it in the budget of its client.
         """
         assert connection.peer is not None
-        lists, revision = set_of(tuple(self._announced())), connection.peer.revision
+        lists, revision = set_of(tuple(self._notified_lists())), connection.peer.revision
         channel = connection.channel
         assert channel is not None
         entry = Subscription(channel, revision, lists, dict(subscriptions), connection=connection)

@@ -11,12 +11,12 @@ import signal
 from carrel.errors import INTERNAL_ERROR, ConfigError, MCPError, ProtocolError, ResourceError
 from carrel.log import Log
 
-__all__ = ["Hidden", "is_interrupt", "log_failure", "told", "words_of"]
+__all__ = ["MaskedError", "is_interrupt", "log_failure", "message_of", "public_error"]
 
 log = Log("carrel")
 
 
-class Hidden(ProtocolError):
+class MaskedError(ProtocolError):
     """Internal error sent to a client in place of one that is hidden from it."""
 
     code = INTERNAL_ERROR
@@ -34,18 +34,18 @@ def log_failure(name: str, error: BaseException) -> str:
     """Log an error, with its traceback unless Carrel raised it on purpose, and return its reference in the log."""
     reference = os.urandom(4).hex()
     if isinstance(error, MCPError) and not isinstance(error, ConfigError):  # raised on purpose: the words are enough
-        log.warning("%s failed, reference %s: %s", name, reference, words_of(error))
+        log.warning("%s failed, reference %s: %s", name, reference, message_of(error))
     else:
         log.error("%s failed, reference %s", name, reference, exc_info=error)
     return reference
 
 
-def told(name: str, error: BaseException) -> BaseException:
+def public_error(name: str, error: BaseException) -> BaseException:
     """Return the error to send to a client: one of the protocol or of a resource as it is, else a logged reference."""
-    return error if isinstance(error, ProtocolError | ResourceError) else Hidden(log_failure(name, error))
+    return error if isinstance(error, ProtocolError | ResourceError) else MaskedError(log_failure(name, error))
 
 
-def words_of(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """Return the message of an error as text that can be sent, or else its type."""
     try:
         words = str(error)

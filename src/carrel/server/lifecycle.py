@@ -130,7 +130,7 @@ class Lifecycle:
                 self._waiting[provider.name] = asyncio.ensure_future(self._start_later(provider))
             return
         self._watches.begin(provider)
-        self._runtime.announce(lists=LISTS)
+        self._runtime.notify(lists=LISTS)
 
     async def leave_out(self, name: str) -> bool:
         """Stop trying to start a provider that cannot be reached yet. Return whether there is one of that name."""
@@ -160,7 +160,7 @@ class Lifecycle:
                 break
         log.warning("%s can be reached now", provider.name)
         self._watches.begin(provider)
-        self._runtime.announce(lists=LISTS)
+        self._runtime.notify(lists=LISTS)
 
     async def stop(self) -> None:
         """End the subscriptions gracefully, stop the providers, leave the lifespan, with the last transport."""

@@ -10,9 +10,16 @@ import msgspec
 from msgspec import Raw
 
 from carrel.catalog.cursor import key_of, position_of
-from carrel.catalog.cut import WHOLE, CutOf, cut_prompts, cut_resources, cut_templates, cut_tools
 from carrel.catalog.paging import resolved
 from carrel.catalog.provider import Hit, MaybeAwaitable, Page, Provider, Request
+from carrel.catalog.view_filter import (
+    UNFILTERED,
+    FilterOf,
+    prompt_filter,
+    resource_filter,
+    template_filter,
+    tool_filter,
+)
 from carrel.errors import InvalidParams, ResourceNotFound
 from carrel.protocol.connection import Peer
 from carrel.protocol.methods import CALL_TOOL, COMPLETE, GET_PROMPT, READ_RESOURCE
@@ -38,7 +45,7 @@ from carrel.wire.resources import ReadResourceParams, ReadResourceResult, Resour
 from carrel.wire.tools import CallToolParams, Tool
 
 if TYPE_CHECKING:
-    from carrel.catalog.listing import Listing
+    from carrel.catalog.ordered_list import OrderedList
     from carrel.protocol.channel import Channel
     from carrel.protocol.principal import View
     from carrel.server.runtime import Runtime
@@ -160,7 +167,7 @@ class LocalProvider(Provider):
         context: Context[Any] = Context(self._runtime, request.call, request.channel or _Silence())
         return await is_permitted(f"resource {uri}", entry.when, context)
 
-    async def _hidden(self, listing: Listing[Any], request: Request) -> frozenset[str]:
+    async def _hidden(self, listing: OrderedList[Any], request: Request) -> frozenset[str]:
         """Return the keys of the entries of a list that do not exist for the caller."""
         if request.call is None:
             return frozenset([key for key, entry in listing.entries.items() if entry.when is not None])
@@ -169,7 +176,7 @@ class LocalProvider(Provider):
         return await hidden(listing, self._runtime, request.call, request.channel or _Silence())
 
     async def _guarded_page(
-        self, listing: Listing[Any], request: Request, cut: CutOf, describe: Callable[[Any], Any]
+        self, listing: OrderedList[Any], request: Request, cut: FilterOf, describe: Callable[[Any], Any]
     ) -> Page[Any]:
         """Return a page of a list that depends on the caller."""
         entries, more = _page(listing, request, cut, await self._hidden(listing, request))
@@ -178,15 +185,15 @@ class LocalProvider(Provider):
     def list_resources(self, request: Request) -> MaybeAwaitable[Page[Resource]]:
         """Return a page of the resources, in the order of their URIs."""
         if self.resources.guarded:
-            return self._guarded_page(self.resources.static, request, cut_resources, lambda entry: entry.resource)
-        entries, more = _page(self.resources.static, request, cut_resources)
+            return self._guarded_page(self.resources.static, request, resource_filter, lambda entry: entry.resource)
+        entries, more = _page(self.resources.static, request, resource_filter)
         return Page([entry.resource for entry in entries], more)
 
     def list_templates(self, request: Request) -> MaybeAwaitable[Page[ResourceTemplate]]:
         """Return a page of the resource templates."""
         if self.resources.guarded:
-            return self._guarded_page(self.resources.templates, request, cut_templates, lambda entry: entry.template)
-        entries, more = _page(self.resources.templates, request, cut_templates)
+            return self._guarded_page(self.resources.templates, request, template_filter, lambda entry: entry.template)
+        entries, more = _page(self.resources.templates, request, template_filter)
         return Page([entry.template for entry in entries], more)
 
     def search(self, query: str, request: Request) -> MaybeAwaitable[Page[Hit]]:
@@ -272,8 +279,8 @@ class LocalProvider(Provider):
         """Return a page of the tools, as the client of the request may see them."""
         _, describe = self.tools.describe(None if request.call is None else request.call.peer)
         if self.tools.guarded:
-            return self._guarded_page(self.tools.entries, request, cut_tools, describe)
-        entries, more = _page(self.tools.entries, request, cut_tools)
+            return self._guarded_page(self.tools.entries, request, tool_filter, describe)
+        entries, more = _page(self.tools.entries, request, tool_filter)
         return Page([tool for entry in entries if (tool := describe(entry)) is not None], more)
 
     def call_tool(self, name: str, arguments: Raw, request: Request) -> Any:
@@ -290,8 +297,8 @@ class LocalProvider(Provider):
     def list_prompts(self, request: Request) -> MaybeAwaitable[Page[Prompt]]:
         """Return a page of the prompts."""
         if self.prompts.guarded:
-            return self._guarded_page(self.prompts.entries, request, cut_prompts, lambda entry: entry.prompt)
-        entries, more = _page(self.prompts.entries, request, cut_prompts)
+            return self._guarded_page(self.prompts.entries, request, prompt_filter, lambda entry: entry.prompt)
+        entries, more = _page(self.prompts.entries, request, prompt_filter)
         return Page([entry.prompt for entry in entries], more)
 
     def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> Any:
@@ -320,10 +327,10 @@ def unknown_template(uri: str) -> InvalidParams:
 
 
 def _page(
-    listing: Listing[Any], request: Request, cut: CutOf, hidden: frozenset[str] = frozenset()
+    listing: OrderedList[Any], request: Request, cut: FilterOf, hidden: frozenset[str] = frozenset()
 ) -> tuple[list[Any], str | None]:
     after = None if request.cursor is None else key_of(request.cursor)
-    part = WHOLE if request.view is None else cut(request.view)
+    part = UNFILTERED if request.view is None else cut(request.view)
     shown = part.shown
     if hidden:
 

@@ -40,12 +40,15 @@ AT_ONCE = 100
 
 
 class Operations:
-    """Request handlers of lifecycle, subscriptions, ping and log level. ``announced`` are the lists that can change."""
+    """Request handlers of lifecycle, subscriptions, ping and log level.
 
-    def __init__(self, runtime: Runtime, watches: Watches, announced: Callable[[], Sequence[str]]) -> None:
+    ``notified_lists`` returns the lists with change notifications.
+    """
+
+    def __init__(self, runtime: Runtime, watches: Watches, notified_lists: Callable[[], Sequence[str]]) -> None:
         self._runtime = runtime
         self._watches = watches
-        self._announced = announced
+        self._notified_lists = notified_lists
 
     def handlers(self) -> dict[str, Operation]:
         """Return the handlers by operation name."""
@@ -68,7 +71,7 @@ class Operations:
         """Answer initialize: open a session and its subscription."""
         connection = call.connection
         result = connection.initialize(call)
-        lists = set_of(tuple(self._announced()))
+        lists = set_of(tuple(self._notified_lists()))
         entry = Subscription(connection.channel or channel, call.peer.revision, lists, connection=connection)
         try:
             entry.take(PEER_FACTOR * len(bytes(call.raw)))
@@ -268,7 +271,7 @@ class Operations:
         runtime = self._runtime
         wanted: SubscriptionFilter = call.params.notifications
         honored, lists = SubscriptionFilter(), list[str]()
-        for name in self._announced():
+        for name in self._notified_lists():
             if getattr(wanted, name):
                 setattr(honored, name, True)
                 lists.append(name)

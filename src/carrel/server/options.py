@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 Icons: TypeAlias = Iterable[Icon | dict[str, Any] | str]
-UnknownArguments: TypeAlias = Literal["refuse", "ignore"]
+UnknownArguments: TypeAlias = Literal["reject", "ignore"]
 When: TypeAlias = Callable[[Any], bool | Awaitable[bool]]
 """Function of the ``Context`` of a request: whether something exists for its caller."""
 TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
@@ -89,7 +89,7 @@ def ignores_unknown(value: UnknownArguments) -> bool:
     """Return whether arguments of unknown names are left out, by the option ``unknown_arguments``.
 
     Raises:
-        ConfigError: it is neither "refuse" nor "ignore".
+        ConfigError: it is neither "reject" nor "ignore".
     """
     if value not in get_args(UnknownArguments):
         raise ConfigError(f"unknown_arguments must be 'refuse' or 'ignore', not {value!r}")

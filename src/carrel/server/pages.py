@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from carrel.catalog.cursor import key_of, position_of, read_cursor, write_cursor
-from carrel.catalog.cut import WHOLE, CutOf
-from carrel.catalog.listing import Listing
+from carrel.catalog.ordered_list import OrderedList
+from carrel.catalog.view_filter import UNFILTERED, FilterOf
 from carrel.errors import InvalidCursor
 from carrel.protocol.encoding import encode
 from carrel.wire.base import CacheableResult
@@ -29,12 +29,12 @@ LOCAL = ""
 
 
 def answer_page(
-    listing: Listing[T],
+    listing: OrderedList[T],
     call: Call,
     limit: int,
     make: Callable[[Sequence[Any], str | None], CacheableResult],
     describe: Callable[[T], Wire | None],
-    cut: CutOf,
+    cut: FilterOf,
     variant: str = "",
 ) -> bytes:
     """Answer a list request from a listing: return the encoded page of its cursor.
@@ -56,10 +56,10 @@ def answer_page(
         listing.used.add((kept, after))
     else:
         changes = listing.changes
-        part = WHOLE if call.view is None else cut(call.view)
+        part = UNFILTERED if call.view is None else cut(call.view)
         entries, more = listing.page(after, limit, part.within, part.shown)
         described: list[Any]
-        if part is WHOLE:
+        if part is UNFILTERED:
             described = [item for _, entry in entries if (item := describe(entry)) is not None]
         else:
             described = []

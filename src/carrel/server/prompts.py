@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_args
 
 import msgspec
 
-from carrel.catalog.listing import Listing
+from carrel.catalog.ordered_list import OrderedList
 from carrel.errors import ConfigError, InvalidParams
 from carrel.protocol.json_values import InvalidArguments
+from carrel.server.checks import name_of
 from carrel.server.completion import CompletableFunction, Completers, Run
 from carrel.server.invocation import Function
 from carrel.server.metadata import Meta, icons_of, tagged, tags_of
-from carrel.server.mistakes import name_of
 from carrel.server.options import When
 from carrel.server.results import block_of
 from carrel.wire.base import Icon, Role
@@ -51,7 +51,7 @@ class Prompts:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self.entries: Listing[RegisteredPrompt] = Listing()
+        self.entries: OrderedList[RegisteredPrompt] = OrderedList()
         """Registered prompts, by name."""
         self.guarded = False
         """Whether any has a ``when``, so that lists depend on the caller."""
@@ -146,7 +146,7 @@ class Prompts:
         return self._switches
 
     def _changed(self, names: Iterable[str]) -> None:
-        self._runtime.announce(lists={"prompts_list_changed": names})
+        self._runtime.notify(lists={"prompts_list_changed": names})
 
     def _put(self, name: str, entry: RegisteredPrompt) -> None:
         if self._switches is None:

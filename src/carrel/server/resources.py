@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 import msgspec
 
-from carrel.catalog.listing import Listing
+from carrel.catalog.ordered_list import OrderedList
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
 from carrel.media_types import type_of_name
 from carrel.protocol.json_values import InvalidArguments
@@ -82,9 +82,9 @@ class Resources:
     def __init__(self, runtime: Runtime, on_templates: Callable[[], None]) -> None:
         self._runtime = runtime
         self._on_templates = on_templates
-        self.static: Listing[StaticResource] = Listing()
+        self.static: OrderedList[StaticResource] = OrderedList()
         """Resources of one URI, by it."""
-        self.templates: Listing[Template] = Listing()
+        self.templates: OrderedList[Template] = OrderedList()
         """Resource templates, by their URI templates."""
         self.guarded = False
         """Whether any has a ``when``, so that lists depend on the caller."""
@@ -206,11 +206,11 @@ class Resources:
 
     def _listed(self, uris: Iterable[str]) -> None:
         self._on_templates()
-        self._runtime.announce(lists={"resources_list_changed": uris})
+        self._runtime.notify(lists={"resources_list_changed": uris})
 
     def changed(self, *uris: str) -> None:
         """Notify subscribers that resources have changed, in both eras. May be called from any thread."""
-        self._runtime.announce(uris=[canonical(uri) for uri in uris])
+        self._runtime.notify(uris=[canonical(uri) for uri in uris])
 
     def register(
         self, uri: str, function: Callable[P, R], **options: Unpack[ResourceOptions]
@@ -280,7 +280,7 @@ class Resources:
             self.static.put(uri, entry)
         else:
             self._switches[0].put(uri, entry)
-        self._runtime.announce(lists={"resources_list_changed": (uri,)})
+        self._runtime.notify(lists={"resources_list_changed": (uri,)})
 
     def _add_template(
         self,

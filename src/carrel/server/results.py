@@ -60,7 +60,7 @@ def result_of(value: Any, entry: RegisteredTool) -> CallToolResult:
     if output is None and (content is not None or value is None):
         return CallToolResult(content=content or [])
     if content is not None:
-        return _refused(entry, "There is content, but no structured content; CallToolResult has both")
+        return _invalid_result(entry, "There is content, but no structured content; CallToolResult has both")
     plain, encoded = _encode(value, entry)
     wrap = output is not None and entry.function.signature.wraps and not entry.by_hand
     if output is None and type(plain) is list and _is_foreign(value, "is_frame"):
@@ -70,7 +70,7 @@ def result_of(value: Any, entry: RegisteredTool) -> CallToolResult:
         try:
             output.validate(structured, None if wrap else encoded)
         except InvalidArguments as error:
-            return _refused(entry, str(error))
+            return _invalid_result(entry, str(error))
     blocks = _text_of(value, plain, encoded)
     if output is None and (type(structured) is not dict or entry.structured is False):
         return CallToolResult(content=blocks)
@@ -81,15 +81,15 @@ def _checked(value: CallToolResult, entry: RegisteredTool, output: Validator) ->
     """Return a complete result if its structured content fits the output schema, else an error."""
     if value.is_error is not True:
         if value.structured_content is UNSET:
-            return _refused(entry, "There is no structured content")
+            return _invalid_result(entry, "There is no structured content")
         try:
             output.validate(value.structured_content)
         except InvalidArguments as error:
-            return _refused(entry, str(error))
+            return _invalid_result(entry, str(error))
     return value
 
 
-def _refused(entry: RegisteredTool, problem: str) -> CallToolResult:
+def _invalid_result(entry: RegisteredTool, problem: str) -> CallToolResult:
     log.error("the result of tool %s does not conform to its output schema: %s", entry.name, problem)
     text = f"{entry.name}: the result does not conform to the output schema: {problem}"
     return CallToolResult(content=[TextContent(text)], is_error=True)

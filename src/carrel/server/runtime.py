@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from carrel.protocol.principal import View
     from carrel.protocol.server import Call, Connection
     from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
-    from carrel.server.session import Session
+    from carrel.server.session_state import SessionState
     from carrel.server.task_interface import Tasks
     from carrel.state.interfaces import State as SharedState
     from carrel.state.records import Changed
@@ -71,7 +71,7 @@ class Runtime:
         make_tasks: Callable[[Runtime], Tasks],
         shared_state: SharedState | None = None,
         strict: bool = False,
-        unknown_arguments: UnknownArguments = "refuse",
+        unknown_arguments: UnknownArguments = "reject",
     ) -> None:
         if page_size < 1:
             raise ConfigError(f"page_size must be at least 1, not {page_size}")
@@ -96,7 +96,7 @@ class Runtime:
         """Handlers of requests, by operation name."""
         self.extensions: dict[str, dict[str, Any]] = {}
         """Settings of the extensions of the server, by name."""
-        self.sessions: dict[Connection, Session] = {}
+        self.sessions: dict[Connection, SessionState] = {}
         """Sessions that handlers use, until their connections are closed."""
         self.listeners: list[Callable[[Sequence[Change], ListChanges, Recipients | None], None]] = []
         """Called with every change, in the event loop of the server: the catalogs in which it is a provider."""
@@ -223,16 +223,16 @@ class Runtime:
         self._outer = outer
         self._on_extend = on_extend
 
-    def session_of(self, connection: Connection) -> Session:
+    def session_of(self, connection: Connection) -> SessionState:
         """Return the session on a connection, for handlers of this server and of those mounted in it."""
         if self._outer is not None:
             return self._outer.session_of(connection)
         found = self.sessions.get(connection)
         if found is None:
-            from carrel.server.session import Session  # loaded on first use
+            from carrel.server.session_state import SessionState  # loaded on first use
 
             replica = self.replica if connection.shared else None
-            found = Session(connection, replica, lambda: self.limits.max_session_state_bytes)
+            found = SessionState(connection, replica, lambda: self.limits.max_session_state_bytes)
             if connection in self.hub.sessions:  # not closed meanwhile
                 self.sessions[connection] = found
             else:
@@ -269,7 +269,7 @@ class Runtime:
 
     # Changes
 
-    def announce(
+    def notify(
         self,
         uris: Iterable[str] = (),
         lists: Iterable[ListName] | ListChanges = (),
@@ -322,7 +322,7 @@ class Runtime:
     def _take(self, notice: Changed) -> None:
         """Notify subscribers here of changes on the bus."""
         lists: ListChanges = {name: notice.lists[name] for name in LISTS if name in notice.lists}
-        self._announce(notice.uris, lists, self.replica.position - 1)
+        self._notify(notice.uris, lists, self.replica.position - 1)
 
     def _see(self, uris: Iterable[str], lists: ListChanges, recipients: Recipients | None = None) -> None:
         """Notify subscribers here of changes that are not on the bus, and keep those for clients that reconnect."""
@@ -339,9 +339,9 @@ class Runtime:
             since = self._replica.position
             if changed.uris or changed.lists:
                 self._replica.record(changed)
-        self._announce(uris, lists, since, recipients)
+        self._notify(uris, lists, since, recipients)
 
-    def _announce(
+    def _notify(
         self, uris: Sequence[str], lists: ListChanges, since: int, recipients: Recipients | None = None
     ) -> None:
         for listener in self.listeners:
@@ -368,7 +368,7 @@ class Runtime:
         known = listed.get("resources_list_changed", ())
         if entries and known is not None:
             listed["resources_list_changed"] = [*known, *entries]
-        self.announce([canonical(change.uri) for change in changes], listed, seen=seen, recipients=recipients)
+        self.notify([canonical(change.uri) for change in changes], listed, seen=seen, recipients=recipients)
 
     # State of multi round-trip requests
 
@@ -385,7 +385,7 @@ class Runtime:
 
     @property
     def exchanges(self) -> Exchanges:
-        """Multi round-trip requests of stateless clients: answered with questions, and repeated with answers."""
+        """Multi round-trip requests of stateless clients: answered with input requests, and repeated with responses."""
         if self._outer is not None:
             return self._outer.exchanges
         if self._exchanges is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from carrel.errors import ConfigError
 from carrel.log import Log
-from carrel.server.mistakes import check_options
+from carrel.server.checks import check_options
 
 if TYPE_CHECKING:
     from carrel.transports.server.application import HasEndpoint
@@ -24,14 +24,14 @@ log = Log("carrel")
 
 
 def run(
-    app: HasEndpoint, name: str, transport: str, options: RunOptions, *, tells_errors: bool, level: str | None
+    app: HasEndpoint, name: str, transport: str, options: RunOptions, *, exposes_errors: bool, level: str | None
 ) -> None:
     """Serve on stdio or HTTP, in a new event loop.
 
     Raises:
         ConfigError: the transport is unknown, or does not take these options.
     """
-    transport, given = _prepare(name, transport, options, tells_errors=tells_errors, default_level=level)
+    transport, given = _prepare(name, transport, options, exposes_errors=exposes_errors, default_level=level)
     if transport == "stdio":
         from carrel.transports.server import stdio
 
@@ -45,14 +45,14 @@ def run(
 
 
 async def run_async(
-    app: HasEndpoint, name: str, transport: str, options: RunOptions, *, tells_errors: bool, level: str | None
+    app: HasEndpoint, name: str, transport: str, options: RunOptions, *, exposes_errors: bool, level: str | None
 ) -> None:
     """Serve in the running event loop, on stdio or HTTP.
 
     Raises:
         ConfigError: the transport is unknown, or does not take these options.
     """
-    transport, given = _prepare(name, transport, options, tells_errors=tells_errors, default_level=level)
+    transport, given = _prepare(name, transport, options, exposes_errors=exposes_errors, default_level=level)
     if transport == "stdio":
         from carrel.transports.server import stdio
 
@@ -64,7 +64,7 @@ async def run_async(
 
 
 def _prepare(
-    name: str, transport: str, given: RunOptions, *, tells_errors: bool, default_level: str | None
+    name: str, transport: str, given: RunOptions, *, exposes_errors: bool, default_level: str | None
 ) -> tuple[str, ServeOptions]:
     """Check the arguments of ``run``, and return the transport ("stdio" or "http") and the options of HTTP.
 
@@ -93,7 +93,7 @@ def _prepare(
         options.setdefault("sse_path", "/sse")
     options.setdefault("on_started", partial(_greet, name, options.get("sse_path")))
     host = options.get("host", "127.0.0.1")
-    if tells_errors and not is_loopback(host):
+    if exposes_errors and not is_loopback(host):
         log.warning(
             "listening on %s, where other machines may reach it, without mask_errors=True: "
             "callers are told the messages of all exceptions that tools raise",

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call, Connection
-    from carrel.server.elicitation.questions import Question
+    from carrel.server.elicitation.client_requests import ClientRequest
     from carrel.wire.tasks import TaskStatus
 
-__all__ = ["RunningTask", "TaskChannel", "TaskQuestion", "Tasks", "task_of"]
+__all__ = ["RunningTask", "TaskChannel", "TaskRequest", "Tasks", "task_of"]
 
 
-class TaskQuestion(Protocol):
+class TaskRequest(Protocol):
     """Request to the client of a task, which waits for its answer."""
 
     answer: asyncio.Future[Any]
@@ -46,14 +46,14 @@ class RunningTask(Protocol):
     def update(self, status: TaskStatus, message: str | None = None) -> None:
         """Change the status of the task and notify its client."""
 
-    async def ask(self, questions: Iterable[tuple[str, Question]]) -> list[Any]:
-        """Put questions, each with its preferred key, to the client of the task, and wait for the answers."""
+    async def ask(self, requests: Iterable[tuple[str, ClientRequest]]) -> list[Any]:
+        """Put requests, each with its preferred key, to the client of the task, and wait for the answers."""
 
-    def deliver(self, question: TaskQuestion) -> None:
-        """Send a question, or keep it until the client fetches the result (2025-11-25)."""
+    def deliver(self, request: TaskRequest) -> None:
+        """Send a request, or keep it until the client fetches the result (2025-11-25)."""
 
-    def lose(self, connection: Connection, question: TaskQuestion) -> None:
-        """Keep a question whose client is gone for the next client that fetches the result."""
+    def keep(self, connection: Connection, request: TaskRequest) -> None:
+        """Keep a request whose client is gone for the next client that fetches the result."""
 
 
 class Tasks(Protocol):

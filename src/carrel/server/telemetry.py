@@ -18,7 +18,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from carrel.protocol.server_errors import error_object
 from carrel.server.elicitation.input_required import InputRequired
-from carrel.server.failures import words_of
+from carrel.server.failures import message_of
 
 if TYPE_CHECKING:
     from carrel.protocol.server import Call
@@ -115,7 +115,7 @@ def judge(span: Span, call: Call, outcome: Any) -> dict[str, Any]:
     if isinstance(outcome, BaseException) and not isinstance(outcome, asyncio.CancelledError | GeneratorExit):
         code = str(error_object(outcome, call.peer.revision).code)
         found = {"error.type": code, "rpc.response.status_code": code}
-        span.set_status(StatusCode.ERROR, words_of(outcome))
+        span.set_status(StatusCode.ERROR, message_of(outcome))
     elif isinstance(outcome, BaseException):
         found = {"error.type": "cancelled"}
         span.set_status(StatusCode.ERROR, "cancelled")

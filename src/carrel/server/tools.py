@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 from msgspec import Raw
 
-from carrel.catalog.listing import Listing
+from carrel.catalog.ordered_list import OrderedList
 from carrel.catalog.paging import resolved
 from carrel.errors import (
     ConfigError,
@@ -27,12 +27,12 @@ from carrel.errors import (
 )
 from carrel.log import Log
 from carrel.protocol.json_values import InvalidArguments
+from carrel.server.checks import name_of
 from carrel.server.context import Context
 from carrel.server.elicitation.input_required import InputRequired
-from carrel.server.failures import Hidden, is_interrupt, log_failure, words_of
+from carrel.server.failures import MaskedError, is_interrupt, log_failure, message_of
 from carrel.server.invocation import Function
 from carrel.server.metadata import Meta, icons_of, read_struct, tagged, tags_of
-from carrel.server.mistakes import name_of
 from carrel.server.options import TaskSupport, UnknownArguments, When
 from carrel.server.registered_tool import RegisteredTool
 from carrel.server.results import result_of
@@ -60,7 +60,7 @@ class Tools:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self.entries: Listing[RegisteredTool] = Listing()
+        self.entries: OrderedList[RegisteredTool] = OrderedList()
         """Registered tools, by name."""
         self.guarded = False
         """Whether any has a ``when``, so that lists depend on the caller."""
@@ -103,7 +103,7 @@ class Tools:
         out of ``structuredContent``, ``True`` always puts it there.
 
         With ``strict``, arguments are held to the schema; otherwise the text "5" is read as an integer, and so on.
-        ``unknown_arguments`` says whether to "refuse" or "ignore" arguments that the function does not have. These two
+        ``unknown_arguments`` says whether to "reject" or "ignore" arguments that the function does not have. These two
         and ``mask_errors`` default to the server's options.
 
         ``task`` says whether a call may ("optional") or must ("required") become a task, whose result is fetched later;
@@ -196,7 +196,7 @@ class Tools:
         return self._switches
 
     def _changed(self, names: Iterable[str]) -> None:
-        self._runtime.announce(lists={"tools_list_changed": names})
+        self._runtime.notify(lists={"tools_list_changed": names})
 
     def _put(self, name: str, entry: RegisteredTool) -> None:
         if self._switches is None:
@@ -219,7 +219,7 @@ class Tools:
         return "no pages", lambda entry: without_page(entry.describe()) if for_models(entry.ui) else None
 
     @property
-    def tells_errors(self) -> bool:
+    def exposes_errors(self) -> bool:
         """Whether there is a tool that sends the messages of all its exceptions to models."""
         return any(not entry.mask_errors for entry in self.entries)
 
@@ -324,11 +324,11 @@ def failure_of(error: BaseException, entry: RegisteredTool, *, stateless: bool) 
 
     Raises:
         ProtocolError: the error is one of the protocol, not of the tool.
-        BaseException: it ends the function for another reason: a question, a cancellation, Ctrl-C.
+        BaseException: it ends the function for another reason: required input, a cancellation, Ctrl-C.
     """
     if isinstance(error, BaseExceptionGroup):
-        questions, others = error.split(InputRequired)
-        if questions is not None:
+        required, others = error.split(InputRequired)
+        if required is not None:
             if others is None:
                 raise error
             error = others
@@ -343,13 +343,13 @@ def failure_of(error: BaseException, entry: RegisteredTool, *, stateless: bool) 
 
 def _explain(error: BaseException, entry: RegisteredTool) -> str:
     """Return the message that the model gets for an error, and log the error."""
-    words, name = words_of(error), f"tool {entry.name}"
+    words, name = message_of(error), f"tool {entry.name}"
     if isinstance(error, ToolError):
         log.info("%s failed on purpose: %s", name, words)
         return words
     reference = log_failure(name, error)
     if entry.mask_errors:
-        return Hidden(reference).message
+        return MaskedError(reference).message
     if isinstance(error, MCPError) and not isinstance(error, ConfigError):
         return words
     return f"{words} (reference {reference})"

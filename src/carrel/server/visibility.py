@@ -9,7 +9,7 @@ from carrel.log import Log
 from carrel.server.context import Context
 
 if TYPE_CHECKING:
-    from carrel.catalog.listing import Listing
+    from carrel.catalog.ordered_list import OrderedList
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
     from carrel.server.options import When
@@ -20,14 +20,14 @@ __all__ = ["Switches", "hidden", "is_permitted"]
 log = Log("carrel")
 
 
-class Entry(Protocol):
-    """Entry of a registry."""
+class RegistryEntry(Protocol):
+    """Entry of a registry of tools, prompts or resources."""
 
     tags: frozenset[str]
     when: When | None
 
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=RegistryEntry)
 
 
 async def is_permitted(name: str, when: When | None, context: Context[Any]) -> bool:
@@ -42,7 +42,7 @@ async def is_permitted(name: str, when: When | None, context: Context[Any]) -> b
         return False
 
 
-async def hidden(listing: Listing[E], runtime: Runtime, call: Call, channel: Channel) -> frozenset[str]:
+async def hidden(listing: OrderedList[E], runtime: Runtime, call: Call, channel: Channel) -> frozenset[str]:
     """Return the keys of the entries that do not exist for the caller of a request."""
     context: Context[Any] = Context(runtime, call, channel)
     guarded = [(key, entry.when) for key, entry in listing.entries.copy().items() if entry.when is not None]
@@ -52,7 +52,7 @@ async def hidden(listing: Listing[E], runtime: Runtime, call: Call, channel: Cha
 class Switches(Generic[E]):
     """Disabled entries of a listing, by name or tag; ``changed`` is called with entries that appear or disappear."""
 
-    def __init__(self, listing: Listing[E], changed: Callable[[Iterable[str]], None]) -> None:
+    def __init__(self, listing: OrderedList[E], changed: Callable[[Iterable[str]], None]) -> None:
         self._listing = listing
         self._changed = changed
         self._names: set[str] = set()

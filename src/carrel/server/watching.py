@@ -90,7 +90,7 @@ class Watch:
         if self.late:
             find = self._runtime.catalog.routes.find
             uris = [uri for uri in self._runtime.hub.uris if find(uri) is self.provider]
-            self._runtime.announce(uris, ("resources_list_changed",), seen="everywhere")
+            self._runtime.notify(uris, ("resources_list_changed",), seen="everywhere")
 
 
 class Watches:

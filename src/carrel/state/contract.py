@@ -21,7 +21,7 @@ import pytest_asyncio
 
 from carrel.protocol.connection import MAX_SLOT
 from carrel.protocol.revisions import LATEST_HANDSHAKE, REVISIONS
-from carrel.state.interfaces import LeaseLost, State
+from carrel.state.interfaces import LeaseExpired, State
 from carrel.state.records import (
     AnswerLetter,
     CancelTaskLetter,
@@ -156,7 +156,7 @@ class StateContract:
         assert not await other.mailbox.put(lost, LETTERS[0])
         assert not await one.renew(), "a lease that is lost is not found again"
         for taking in (waiting, asyncio.ensure_future(one.mailbox.take())):
-            with pytest.raises(LeaseLost):
+            with pytest.raises(LeaseExpired):
                 await asyncio.wait_for(taking, TIMEOUT)
         third = await self._lease()
         await one.take_slot()
@@ -417,7 +417,7 @@ class StateContract:
     async def test_a_task_created_on_one_replica_is_fetched_on_another(self, replicas: tuple[State, State]) -> None:
         one, other = replicas
         question = InputRequest(method="elicitation/create", params={"message": "Who?"})
-        asking = task("a", status="input_required", message="asking", questions={"elicit-1": question})
+        asking = task("a", status="input_required", message="asking", input_requests={"elicit-1": question})
         await one.tasks.create(task("a"))
         assert await other.tasks.get("a") == task("a")
         assert await one.tasks.save(asking)

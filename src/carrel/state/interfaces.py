@@ -10,10 +10,10 @@ from typing import Protocol
 
 from carrel.state.records import Batch, Letter, Notice, Replay, SessionRecord, TaskRecord
 
-__all__ = ["Bus", "EventLog", "LeaseLost", "Mailbox", "Quotas", "Sessions", "State", "TaskStore", "UsedStates"]
+__all__ = ["Bus", "EventLog", "LeaseExpired", "Mailbox", "Quotas", "Sessions", "State", "TaskStore", "UsedStates"]
 
 
-class LeaseLost(Exception):
+class LeaseExpired(Exception):
     """The replica has no slot any more, because its lease was not renewed in time."""
 
 
@@ -93,7 +93,7 @@ class Mailbox(Protocol):
         """Return and remove the letters to this replica, oldest first; wait until there are some.
 
         Raises:
-            LeaseLost: this replica has no slot any more.
+            LeaseExpired: this replica has no slot any more.
         """
 
 
@@ -122,11 +122,11 @@ class UsedStates(Protocol):
     async def use(self, exchange: bytes, step: int, answers: bytes, ttl: float) -> bool:
         """Take a step with the digest of its answers; return False if it, or another one in its place, was taken.
 
-        The same step with the same answers may be taken again if the handler has ended with further questions.
+        The same step with the same answers may be taken again if the handler has asked for more input.
         """
 
     async def asked(self, exchange: bytes, ttl: float) -> None:
-        """Record that the handler of the last step has ended with further questions."""
+        """Record that the handler of the last step has asked for more input."""
 
 
 class Quotas(Protocol):

@@ -8,7 +8,7 @@ from collections import deque
 from itertools import islice
 from typing import Protocol
 
-from carrel.state.interfaces import LeaseLost
+from carrel.state.interfaces import LeaseExpired
 from carrel.state.records import Batch, Changed, Letter, Notice, SessionMessage
 
 __all__ = ["MAX_NOTICES", "MemoryBus", "MemoryMailbox"]
@@ -95,11 +95,11 @@ class MemoryMailbox:
     async def take(self) -> list[Letter]:
         """Return and remove the letters to this replica, oldest first; wait until there are some."""
         if not self._store.has_replica(self.slot):
-            raise LeaseLost(f"The lease of slot {self.slot} was not renewed in time")
+            raise LeaseExpired(f"The lease of slot {self.slot} was not renewed in time")
         box = self._store.boxes[self.slot]
         letters = [await box.get()]
         while not box.empty():
             letters.append(box.get_nowait())
         if letters[-1] is None:
-            raise LeaseLost(f"The lease of slot {self.slot} was not renewed in time")
+            raise LeaseExpired(f"The lease of slot {self.slot} was not renewed in time")
         return [letter for letter in letters if letter is not None]

@@ -19,7 +19,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Entry(msgspec.Struct, gc=False):
+class ExpiringValue(msgspec.Struct, gc=False):
     """A value, and when it expires by the clock of the store."""
 
     value: Any
@@ -31,7 +31,7 @@ class Lifetimes(Generic[K, V]):
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._entries: dict[K, Entry] = {}
+        self._entries: dict[K, ExpiringValue] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -44,7 +44,7 @@ class Lifetimes(Generic[K, V]):
                 entry = self._entries.pop(oldest)
                 if entry.expires > self._clock():
                     self._entries[oldest] = entry
-        self._entries[key] = Entry(value, self._clock() + ttl)
+        self._entries[key] = ExpiringValue(value, self._clock() + ttl)
 
     def renew(self, key: K, ttl: float) -> None:
         """Begin the lifetime of an entry anew."""
@@ -276,7 +276,7 @@ class MemoryUsedStates:
         return True
 
     async def asked(self, exchange: bytes, ttl: float) -> None:
-        """Record that the handler of the last step has ended with further questions."""
+        """Record that the handler of the last step has asked for more input."""
         known = self._steps.get(exchange)
         if known is not None:
             self._steps.put(exchange, (known[0], known[1], True), ttl)

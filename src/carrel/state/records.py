@@ -31,14 +31,14 @@ __all__ = [
     "SessionEnded",
     "SessionMessage",
     "SessionRecord",
-    "SlotLost",
+    "SlotExpired",
     "SubscriptionChanged",
     "TailLetter",
     "TaskAnswerLetter",
     "TaskChanged",
     "TaskMessageLetter",
     "TaskRecord",
-    "slot_of_question",
+    "slot_of_request",
     "slot_of_stream",
 ]
 
@@ -80,7 +80,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     tool: str
     status: TaskStatus = "working"
     message: str | None = None
-    questions: dict[str, InputRequest] = {}
+    input_requests: dict[str, InputRequest] = {}
     result: bytes | None = None
     error: ErrorObject | None = None
 
@@ -163,7 +163,7 @@ class Gap(msgspec.Struct, frozen=True):
     since: int = 0
 
 
-class SlotLost(msgspec.Struct, frozen=True):
+class SlotExpired(msgspec.Struct, frozen=True):
     """This replica has lost its slot: others act as if it had stopped (passed to handlers, not stored)."""
 
     slot: int
@@ -212,7 +212,7 @@ class CancelTaskLetter(msgspec.Struct, frozen=True, tag=True):
 
 
 class TaskAnswerLetter(msgspec.Struct, frozen=True, tag=True):
-    """An answer to a question of a task of the addressed replica; ``answer`` is JSON."""
+    """An answer to an input request of a task of the addressed replica; ``answer`` is JSON."""
 
     task: str
     key: str
@@ -239,8 +239,8 @@ Letter: TypeAlias = (
 )
 
 
-def slot_of_question(id: Id) -> int | None:
-    """Return the slot of the replica whose handler waits for the answer to a question; None for a foreign id."""
+def slot_of_request(id: Id) -> int | None:
+    """Return the slot of the replica whose handler waits for the response to a request; None for a foreign id."""
     return id >> SLOT_SHIFT if isinstance(id, int) and id >= 0 else None
 
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from carrel.errors import ServerUnavailable
 from carrel.log import Log
-from carrel.state.interfaces import LeaseLost, State
-from carrel.state.records import Changed, Gap, Letter, Notice, SlotLost
+from carrel.state.interfaces import LeaseExpired, State
+from carrel.state.records import Changed, Gap, Letter, Notice, SlotExpired
 
 __all__ = ["Replica"]
 
@@ -56,7 +56,7 @@ class Replica:
         self._writing: asyncio.Task[None] | None = None
         self._reading: list[asyncio.Task[None]] = []
         self._letters: asyncio.Task[None] | None = None
-        self._lost = asyncio.Event()
+        self._slot_expired = asyncio.Event()
         """The slot is known to be lost."""
         self._held_until = math.inf
         """When the lease of the slot expires at the latest, by the clock of the event loop."""
@@ -67,7 +67,7 @@ class Replica:
         return self.state.shared
 
     def on(self, kind: type[T], handler: Callable[[T], None]) -> None:
-        """Call a handler with each notice or letter of a kind, and with ``Gap`` and ``SlotLost`` when that happens."""
+        """Call a handler with each notice or letter of a kind, and with each ``Gap`` and ``SlotExpired``."""
         self._handlers.setdefault(kind, []).append(handler)
 
     def off(self, kind: type[T], handler: Callable[[T], None]) -> None:
@@ -112,8 +112,8 @@ class Replica:
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.state.lease / RENEWALS):
-                    await self._lost.wait()
-            self._lost.clear()
+                    await self._slot_expired.wait()
+            self._slot_expired.clear()
             try:
                 await self.renew()
             except Exception:
@@ -127,20 +127,20 @@ class Replica:
             held = await self.state.renew()
         except Exception:
             if loop.time() >= self._held_until:
-                self._lose()
+                self._drop_slot()
             raise
         if not held or self._held_until == -math.inf:
-            self._lose()
+            self._drop_slot()
             begun = loop.time()
             await self.state.take_slot()
             self._read_letters()
             log.warning("this replica was cut off from the others; it goes on in slot %d", self.state.slot)
         self._held_until = begun + self.state.lease
 
-    def _lose(self) -> None:
+    def _drop_slot(self) -> None:
         if self._held_until != -math.inf:
             self._held_until = -math.inf
-            self._pass(SlotLost(self.state.slot))
+            self._pass(SlotExpired(self.state.slot))
 
     # Reading
 
@@ -168,9 +168,9 @@ class Replica:
         while True:
             try:
                 letters = await self.state.mailbox.take()
-            except LeaseLost:
-                self._lose()
-                self._lost.set()
+            except LeaseExpired:
+                self._drop_slot()
+                self._slot_expired.set()
                 return  # ``renew`` begins again
             except Exception:
                 log.exception("reading the letters of other replicas failed")
@@ -179,7 +179,7 @@ class Replica:
             for letter in letters:
                 self._pass(letter)
 
-    def _pass(self, message: Notice | Letter | Gap | SlotLost) -> None:
+    def _pass(self, message: Notice | Letter | Gap | SlotExpired) -> None:
         for handler in self._handlers.get(type(message), ()):
             try:
                 handler(message)
@@ -249,7 +249,7 @@ class Replica:
         if self.shared:
             self.write(self.state.bus.publish(notice))
 
-    def tell(self, slot: int, letter: Letter) -> None:
+    def notify(self, slot: int, letter: Letter) -> None:
         """Tell one other replica."""
         self.write(self.state.mailbox.put(slot, letter))
 

@@ -8,7 +8,7 @@ with Client("https://example.org/mcp") as client:
 from carrel.sync.client import Client
 from carrel.sync.handlers import Handlers
 from carrel.sync.host import Host
-from carrel.sync.listing import PagedList
+from carrel.sync.paged_list import PagedList
 from carrel.sync.tools import VendorTools, tools_of
 
 __all__ = ["Client", "Handlers", "Host", "PagedList", "VendorTools", "tools_of"]

@@ -13,8 +13,8 @@ from carrel.client.handlers import Progress, RootsSource
 from carrel.client.retry import Retries
 from carrel.client.session import LogReceiver
 from carrel.sync.handlers import AnyHandlers, async_handlers
-from carrel.sync.listing import PagedList
 from carrel.sync.loop import background, run
+from carrel.sync.paged_list import PagedList
 from carrel.sync.state import ClientState
 from carrel.sync.watch import Watch
 from carrel.wire.base import ClientCapabilities, Implementation, LoggingLevel

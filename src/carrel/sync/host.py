@@ -56,7 +56,7 @@ class Host:
         credentials: Callable[[ServerConfig], Credentials | None] | None = None,
         listener: Listener | None = None,
         catalog: HostCatalog | None = None,
-        face: Callable[[HostedServer], Provider] | None = None,
+        expose: Callable[[HostedServer], Provider] | None = None,
         enter_timeout: float | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
@@ -69,7 +69,7 @@ class Host:
             credentials=credentials,
             listener=listener,
             catalog=catalog,
-            face=face,
+            expose=expose,
             enter_timeout=enter_timeout,
             **async_client_options(options),
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from carrel.client import server_skills, skills
-from carrel.sync.listing import PagedList
 from carrel.sync.loop import run
+from carrel.sync.paged_list import PagedList
 from carrel.wire.resources import Resource, ResourceContents
 
 __all__ = ["ServerSkills", "SkillSnapshot"]

@@ -7,9 +7,9 @@ from typing import Any, Unpack
 
 from carrel.client import tasks as asynchronous
 from carrel.sync.handlers import AnyHandlers, async_handlers
-from carrel.sync.listing import PagedList
 from carrel.sync.loop import iterate, run
 from carrel.sync.options import CallOptions, async_call_options
+from carrel.sync.paged_list import PagedList
 from carrel.wire.tasks import TaskStatus
 from carrel.wire.tools import CallToolResult
 

@@ -102,8 +102,8 @@ def belongs(provider: Provider, uri: str, templates: Iterable[ResourceTemplate] 
 
 
 def is_prefix(prefix: str, uri: str) -> bool:
-    rest = uri.removeprefix(prefix)
-    return uri.startswith(prefix) and (not rest or prefix[-1:] in "/:" or rest[0] in "/?")
+    remaining = uri.removeprefix(prefix)
+    return uri.startswith(prefix) and (not remaining or prefix[-1:] in "/:" or remaining[0] in "/?")
 
 
 def key_of(kind: Kind, item: Any) -> str:
@@ -135,9 +135,9 @@ class Caller:
 
     async def all(self, kind: Kind, limit: int = 100) -> list[Any]:
         """Return all items of a list, in pages of up to ``limit``."""
-        return await self.rest(kind, None, limit)
+        return await self.remaining(kind, None, limit)
 
-    async def rest(self, kind: Kind, cursor: str | None, limit: int = 100) -> list[Any]:
+    async def remaining(self, kind: Kind, cursor: str | None, limit: int = 100) -> list[Any]:
         """Return the items of a list after a cursor."""
         found: list[Any] = []
         seen: set[str] = set()

@@ -29,7 +29,7 @@ class ChangeTests(Hooks):
     rounds = 10
     """How often an operation is repeated to see whether it leaves something open."""
 
-    def needs_watch(self, provider: Provider) -> None:
+    def requires_watch(self, provider: Provider) -> None:
         """Skip the test unless the provider has a watch."""
         if not provider.offers("watch"):
             skip(provider, "no watch")
@@ -54,21 +54,21 @@ class ChangeTests(Hooks):
                 await listener.hear(uri, "removed")
 
     async def test_two_watches_both_hear(self, provider: Provider) -> None:
-        self.needs_watch(provider)
+        self.requires_watch(provider)
         async with running(provider), Listener(provider) as one, Listener(provider) as other:
             uri = await self.created(provider)
             await self.change(provider, uri)
             await asyncio.gather(one.hear(uri, *self.reports), other.hear(uri, *self.reports))
 
     async def test_a_watch_ends_when_the_provider_stops(self, provider: Provider) -> None:
-        self.needs_watch(provider)
+        self.requires_watch(provider)
         async with AsyncExitStack() as stack:
             async with running(provider):
                 listener = await stack.enter_async_context(Listener(provider))
             await listener.end()
 
     async def test_a_watch_can_be_cancelled_while_it_waits(self, provider: Provider) -> None:
-        self.needs_watch(provider)
+        self.requires_watch(provider)
         async with running(provider):
             batches = provider.watch(Interest())
             async with asyncio.timeout(TIMEOUT):

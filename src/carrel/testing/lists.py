@@ -65,7 +65,7 @@ class ListTests(Hooks):
             first, cursor = await self.first_of(provider, 2)
             if await self.create(provider) is None:
                 skip(provider, "no way to create a resource", "create")
-            uris = [*first, *(item.uri for item in await Caller(provider).rest("resources", cursor, 2))]
+            uris = [*first, *(item.uri for item in await Caller(provider).remaining("resources", cursor, 2))]
             assert [uri for uri in uris if uri in before] == before
             assert len(set(uris)) == len(uris)
 
@@ -83,11 +83,11 @@ class ListTests(Hooks):
                 # The cursor points right after the resource that is removed now.
                 created.remove(first[-1])
                 await self.remove(provider, first[-1])
-                rest = await Caller(provider).rest("resources", cursor, 2)
+                remaining = await Caller(provider).remaining("resources", cursor, 2)
                 now = {resource.uri for resource in await Caller(provider).resources()}
                 assert first[-1] not in now
                 # Others may have gone with it, such as what else there was of a table.
-                assert [resource.uri for resource in rest] == [uri for uri in before[count:] if uri in now]
+                assert [resource.uri for resource in remaining] == [uri for uri in before[count:] if uri in now]
                 before = [uri for uri in before if uri in now]
 
     @pytest.mark.parametrize("kind", KINDS)
@@ -101,8 +101,8 @@ class ListTests(Hooks):
         async with running(other):
             for page in pages:
                 assert page.next_cursor is not None, "a page before the end has a cursor"
-                rest = await Caller(other).rest(kind, page.next_cursor, 2)
-                assert [key_of(kind, item) for item in rest] == whole[len(page.items) :]
+                remaining = await Caller(other).remaining(kind, page.next_cursor, 2)
+                assert [key_of(kind, item) for item in remaining] == whole[len(page.items) :]
 
     @pytest.mark.parametrize("kind", KINDS)
     async def test_a_cursor_that_was_never_given_out_is_refused(self, provider: Provider, kind: Kind) -> None:
@@ -156,8 +156,8 @@ class ListTests(Hooks):
         if other is None:
             skip(provider, "no second instance", "again")
         async with running(other):
-            rest = await Caller(other).list_directory(uri, first.next_cursor, 1000)
-            assert [entry.uri for entry in rest.items] == whole[len(first.items) :]
+            remaining = await Caller(other).list_directory(uri, first.next_cursor, 1000)
+            assert [entry.uri for entry in remaining.items] == whole[len(first.items) :]
 
     async def test_the_cursor_of_one_list_is_refused_by_another(self, provider: Provider) -> None:
         async with running(provider):

@@ -137,7 +137,7 @@ class MemoryTransport:
     async def open(self, receiver: Receiver) -> None:
         """Start the server and connect to it."""
         self._receiver = receiver
-        await Visited.enter(self._app)
+        await RunningApplication.enter(self._app)
         self._dispatcher = Dispatcher(self._app, _Ear(receiver))
 
     def send(self, message: OutgoingMessage) -> None:
@@ -160,13 +160,13 @@ class MemoryTransport:
             try:
                 await dispatcher.close()
             finally:
-                await Visited.leave(self._app)
+                await RunningApplication.leave(self._app)
 
 
-class Visited:
+class RunningApplication:
     """Reference-counted application shared by clients of one event loop: it runs until the last one disconnects."""
 
-    known: ClassVar[dict[int, Visited]] = {}
+    known: ClassVar[dict[int, RunningApplication]] = {}
 
     def __init__(self, app: Application) -> None:
         self.app = app

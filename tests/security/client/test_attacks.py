@@ -14,7 +14,7 @@ from carrel import Client
 from carrel.errors import AuthorizationError, TransportError
 from carrel.security.client import Bearer, OAuth
 from carrel.security.client.revocation import NotRevoked
-from carrel.security.fetch import MAX_ANSWER
+from carrel.security.fetch import MAX_RESPONSE_BYTES
 from carrel.transports.client.options import HTTPOptions
 from support.authorization_server import OAUTH, PROTECTED, Authority, running, visit
 
@@ -90,18 +90,18 @@ async def test_a_server_from_elsewhere_does_not_lead_to_metadata_in_here(authori
         await who.headers("https://mcp.example/mcp")
         challenge = f'Bearer resource_metadata="{scheme}://{host}:{port}{PROTECTED}"'
         with pytest.raises(AuthorizationError, match=r"cannot be followed"):
-            await who.refused("https://mcp.example/mcp", 401, [challenge], None)
+            await who.rejected("https://mcp.example/mcp", 401, [challenge], None)
     assert authority.asked == []
 
 
 @pytest.mark.parametrize("host", INSIDE)
 async def test_documents_from_elsewhere_do_not_lead_to_addresses_in_here(authority: Authority, user: Make, host: str):
     """The document is one of this machine here; what it names is looked at by the same rules."""
-    from carrel.security.client.protected_resource import check_place
+    from carrel.security.client.protected_resource import check_discovered_url
 
     for url in (f"https://{host}/x", f"http://{host}/x"):
         with pytest.raises(AuthorizationError, match="cannot be followed"):
-            check_place(url, "authorization server", found_at="https://mcp.example/x", hosts=())
+            check_discovered_url(url, "authorization server", found_at="https://mcp.example/x", hosts=())
 
 
 @pytest.mark.usefixtures("names")
@@ -224,7 +224,7 @@ async def test_no_token_is_sent_where_everybody_could_read_it(user: Make, url: s
 
 
 @pytest.mark.parametrize("path", [PROTECTED, OAUTH, "/register", "/token"])
-@pytest.mark.parametrize("body", [b" " * (MAX_ANSWER + 1), b"<html>", b"[]", b"[" * 100_000, b"\xff", b""])
+@pytest.mark.parametrize("body", [b" " * (MAX_RESPONSE_BYTES + 1), b"<html>", b"[]", b"[" * 100_000, b"\xff", b""])
 async def test_answers_that_are_none_are_errors_in_words(authority: Authority, user: Make, path: str, body: bytes):
     authority.responses[path] = web.Response(body=body, content_type="application/json")
     with pytest.raises(AuthorizationError) as caught:
@@ -275,7 +275,7 @@ async def test_no_secret_is_in_what_is_shown(authority: Authority, user: Make, c
     who = user(client_id="id", client_secret="client-secret")
     authority.metadata["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
     await visit(who, authority.resource)
-    shown = caplog.text + repr(vars(who)) + repr(who) + repr(await who.identify(who._place.server))  # type: ignore[union-attr]
+    shown = caplog.text + repr(vars(who)) + repr(who) + repr(await who.identify(who._target.server))  # type: ignore[union-attr]
     for secret in ("refresh-secret", "access-secret"):
         assert secret not in shown
     assert "client-secret" not in caplog.text

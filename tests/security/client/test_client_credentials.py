@@ -262,7 +262,7 @@ async def test_a_token_that_does_not_do_is_told_in_words(authority: Authority):
     authority.granted["mine"], authority.scope = set(), "admin"
     with pytest.raises(AuthorizationError, match="wants a token that may do more: admin"):
         await visit(Bearer("mine"), authority.resource)
-    assert not await Bearer("mine").refused(authority.resource, 403, [], None)
+    assert not await Bearer("mine").rejected(authority.resource, 403, [], None)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from carrel.security.client import ClientCredentials, MemoryStore, OAuth, Privat
 from carrel.security.client.authorization_server import find_server
 from carrel.security.client.authorization_target import AuthorizationTarget
 from carrel.security.client.revocation import NotRevoked
-from carrel.security.client.tokens import TokenRefused, request_token
+from carrel.security.client.tokens import TokenRejected, request_token
 from carrel.transports.client.options import HTTPOptions
 from support.clock import Clock
 from support.http_requests import build
@@ -214,11 +214,11 @@ async def test_a_login_that_is_revoked_cannot_be_renewed(auth: Provider, site: s
         assert await who.revoke(site)
         assert not await who.revoke(site)
         assert not await who.headers(site)
-        identity = await who.identify((await who._place_of(token)).server)
+        identity = await who.identify((await who._target_of(token)).server)
         assert identity is not None
         form = {"grant_type": "refresh_token", "refresh_token": token.refresh_token}
-        with pytest.raises(TokenRefused, match="invalid_grant"):
-            await request_token((await who._place_of(token)).server, identity, form, who.fetcher, who.clock)
+        with pytest.raises(TokenRejected, match="invalid_grant"):
+            await request_token((await who._target_of(token)).server, identity, form, who.fetcher, who.clock)
 
 
 async def test_a_provider_that_does_not_answer_does_not_keep_a_login(auth: Provider, site: str):

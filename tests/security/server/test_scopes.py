@@ -59,7 +59,7 @@ def needed(method: str, **params: Any) -> set[str]:
 
 def to_read(scopes: Scopes, uri: str) -> frozenset[str]:
     """Return the scopes that are required to read a resource."""
-    return scopes.needed_by("resources/read") | scopes.of_resource(uri, reading=True)
+    return scopes.required_by("resources/read") | scopes.of_resource(uri, reading=True)
 
 
 def view_of(scopes: Scopes, *granted: str) -> View:

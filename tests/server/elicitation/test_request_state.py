@@ -267,7 +267,7 @@ async def test_a_question_that_is_another_one_by_now_is_asked_anew(caplog: pytes
         files.append("d")
         second = await ask(peer, "clear", inputResponses={"sure": YES}, requestState=state_of(first))
         assert second["result"]["inputRequests"]["sure"]["params"]["message"] == "Delete 4 files?"
-        assert "question sure is not what it was" in caplog.text
+        assert "request sure differs from the previous round" in caplog.text
         third = await ask(peer, "clear", inputResponses={"sure": YES}, requestState=state_of(second))
     assert third["result"]["content"][0]["text"] == "True 4"
 

@@ -29,7 +29,7 @@ class Passport:
     async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
         return {"Authorization": f"Bearer {self.tokens[0]}"} if self.tokens else {}
 
-    async def refused(
+    async def rejected(
         self,
         url: str,
         status: int,

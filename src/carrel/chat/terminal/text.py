@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from carrel.columns import cut
+from carrel.columns import truncate
 from carrel.printable import printable
 
 __all__ = ["arguments_line", "characters", "clean", "clean_line", "first_lines", "size_text"]
@@ -40,7 +40,7 @@ def clean_line(text: object, longest: int = 200) -> str:
 def first_lines(text: str, most: int, width: int) -> list[str]:
     """Return the first lines of a text, none wider than ``width``, and a line that says how many are left out."""
     lines = [line.rstrip() for line in clean(text).split("\n") if line.strip()]
-    shown = [cut(line, width) for line in lines[:most]]
+    shown = [truncate(line, width) for line in lines[:most]]
     left = len(lines) - most
     return [*shown, f"… {left:,} more line{'' if left == 1 else 's'}"] if left > 0 else shown
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from carrel.host.config.discover import unique
 from carrel.host.config.read import read_file
 from carrel.host.config.server_config import ConfigFile, Problem, ServerConfig
-from carrel.host.config.stamps import Stamp, stamps_of
+from carrel.host.config.timestamps import FileTimestamp, timestamps_of
 from carrel.log import Log
 
 __all__ = ["ConfigFiles"]
@@ -24,19 +24,19 @@ class ConfigFiles:
         self.paths = [Path(path) for path in paths]
         self.problems: Sequence[Problem] = ()
         """Problems in the files."""
-        self._stamps: list[Stamp] = []
+        self._timestamps: list[FileTimestamp] = []
 
     @property
     def changed(self) -> bool:
         """Whether a file has changed since the last read."""
-        return stamps_of(self.paths) != self._stamps
+        return timestamps_of(self.paths) != self._timestamps
 
     def read(self, current: Iterable[ServerConfig]) -> list[ServerConfig]:
         """Read the files, and return all servers: the given servers, and the servers in the files.
 
         If the entry or the file of a ``current`` server has become invalid, keep the server's configuration.
         """
-        self._stamps = stamps_of(self.paths)  # first, so that a change during the read is detected later
+        self._timestamps = timestamps_of(self.paths)  # first, so that a change during the read is detected later
         read = [read_file(path) for path in self.paths]
         self.problems = [problem for file in read for problem in file.problems]
         for problem in self.problems:

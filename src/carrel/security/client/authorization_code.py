@@ -24,7 +24,7 @@ from carrel.security.client.credentials import OAuthCredentials, Options
 from carrel.security.client.registration import check_document_url, register
 from carrel.security.client.scope_selection import with_offline_access
 from carrel.security.client.storage import UserStore
-from carrel.security.client.tokens import Token, TokenRefused, request_token
+from carrel.security.client.tokens import Token, TokenRejected, request_token
 from carrel.transports.addresses import is_loopback
 
 __all__ = ["OAuth"]
@@ -182,7 +182,7 @@ class OAuth(OAuthCredentials):
                 resource=place.resource,
                 nonce=request.nonce,
             )
-        except TokenRefused as error:
+        except TokenRejected as error:
             await self.disowned(identity, error)
             raise
         return token
@@ -201,7 +201,7 @@ class OAuth(OAuthCredentials):
                 task.cancel()
             await asyncio.gather(opening, waiting, return_exceptions=True)
 
-    async def disowned(self, identity: ClientIdentity, error: TokenRefused) -> None:
+    async def disowned(self, identity: ClientIdentity, error: TokenRejected) -> None:
         """Delete a dynamic registration after ``invalid_client``, so that the client registers again next time."""
         if error.error == "invalid_client" and identity.dynamic:
             await self.store.delete(self._name("client", identity.issuer))

@@ -14,7 +14,7 @@ import msgspec
 
 from carrel.errors import AuthorizationError
 from carrel.protocol.json_values import without_nulls
-from carrel.security.client.protected_resource import check_place
+from carrel.security.client.protected_resource import check_discovered_url
 from carrel.security.discovery import discover
 from carrel.security.fetch import Fetcher
 from carrel.security.server.bearer import Unverifiable
@@ -112,7 +112,7 @@ def _read(document: Mapping[str, Any], issuer: str, hosts: Collection[str]) -> A
     for name in (*DEFAULTS, "revocation_endpoint"):
         url = getattr(found, name)
         if url is not None:
-            check_place(url, name, found_at=issuer, hosts=hosts)
+            check_discovered_url(url, name, found_at=issuer, hosts=hosts)
     return msgspec.structs.replace(found, undescribed=False)
 
 

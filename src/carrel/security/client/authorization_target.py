@@ -11,10 +11,10 @@ from typing import NamedTuple
 from carrel.errors import AuthorizationError
 from carrel.security.client.authorization_server import AuthorizationServer, find_server, find_server_of_old
 from carrel.security.client.challenges import Challenge
-from carrel.security.client.protected_resource import ProtectedResource, check_place, find_resource
+from carrel.security.client.protected_resource import ProtectedResource, check_discovered_url, find_resource
 from carrel.security.fetch import Fetcher
 
-__all__ = ["AuthorizationTarget", "find_place"]
+__all__ = ["AuthorizationTarget", "discover_target"]
 
 #: Maximum number of authorization servers to try per metadata document.
 MAX_ISSUERS = 5
@@ -34,7 +34,7 @@ class AuthorizationTarget(NamedTuple):
     pkce_advertised: bool
 
 
-async def find_place(
+async def discover_target(
     url: str,
     challenge: Challenge | None,
     revision: str | None,
@@ -93,7 +93,7 @@ async def first_that_answers(
     problems: list[str] = []
     for issuer in issuers:
         try:
-            check_place(issuer, "authorization server", found_at=found.url, hosts=hosts)
+            check_discovered_url(issuer, "authorization server", found_at=found.url, hosts=hosts)
             return await find_server(issuer, fetcher, hosts, headers)
         except AuthorizationError as error:
             problems.append(str(error))

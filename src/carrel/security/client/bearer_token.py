@@ -59,7 +59,7 @@ class Bearer:
             token = check_token(await given if inspect.isawaitable(given) else given)
         return {"authorization": f"Bearer {token}"}
 
-    async def refused(
+    async def rejected(
         self,
         url: str,
         status: int,

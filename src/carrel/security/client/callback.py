@@ -48,7 +48,7 @@ class Callback:
         self._state = ""
         self._answer: asyncio.Future[str] | None = None
         self._servers: list[asyncio.Server] = []
-        self._visits: set[asyncio.Task[object]] = set()
+        self._connections: set[asyncio.Task[object]] = set()
         self._answering: set[asyncio.Task[object]] = set()
 
     async def __aenter__(self) -> Callback:
@@ -71,9 +71,9 @@ class Callback:
             server.close()
         if self._answering:  # a response is still being written
             await asyncio.wait(self._answering, timeout=1.0)
-        for visit in self._visits:
-            visit.cancel()
-        await asyncio.gather(*self._visits, return_exceptions=True)
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
 
     @property
     def redirect_uri(self) -> str:
@@ -99,15 +99,15 @@ class Callback:
             ) from None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        visit = asyncio.current_task()
-        assert visit is not None
-        self._visits.add(visit)
-        visit.add_done_callback(self._visits.discard)
-        visit.add_done_callback(self._answering.discard)
+        connection = asyncio.current_task()
+        assert connection is not None
+        self._connections.add(connection)
+        connection.add_done_callback(self._connections.discard)
+        connection.add_done_callback(self._answering.discard)
         try:
             async with asyncio.timeout(PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
-                self._answering.add(visit)
+                self._answering.add(connection)
                 status, words = self._take(head.split(b"\r\n", 1)[0])
                 writer.write(page(status, words))
                 await writer.drain()

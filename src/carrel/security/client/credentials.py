@@ -20,7 +20,7 @@ import msgspec
 
 from carrel.errors import AuthorizationError
 from carrel.security.client.authorization_server import AuthorizationServer, find_server, find_server_of_old
-from carrel.security.client.authorization_target import AuthorizationTarget, find_place
+from carrel.security.client.authorization_target import AuthorizationTarget, discover_target
 from carrel.security.client.challenges import Challenge, choose_challenge, read_challenges, read_scope
 from carrel.security.client.client_authentication import ClientIdentity, PrivateKey
 from carrel.security.client.dpop import ALGORITHM, Prover, nonce_of
@@ -28,7 +28,7 @@ from carrel.security.client.protected_resource import origin_of
 from carrel.security.client.revocation import NotRevoked, revoke_token
 from carrel.security.client.scope_selection import select_scopes
 from carrel.security.client.storage import MemoryStore, TokenStore
-from carrel.security.client.tokens import Token, TokenRefused, request_token
+from carrel.security.client.tokens import Token, TokenRejected, request_token
 from carrel.security.discovery import check_issuer
 from carrel.security.fetch import Fetcher, require_libraries
 from carrel.security.server.bearer import Clock
@@ -116,7 +116,7 @@ class OAuthCredentials:
         self._dpop = dpop
         self._url: str | None = None
         self._token: Token | None = None
-        self._place: AuthorizationTarget | None = None
+        self._target: AuthorizationTarget | None = None
         self._prover: Prover | None = None
         self._loaded = False
         self._work: asyncio.Task[None] | None = None
@@ -125,7 +125,7 @@ class OAuthCredentials:
 
     # Methods for subclasses
 
-    async def grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> Token:
+    async def grant(self, target: AuthorizationTarget, scopes: frozenset[str]) -> Token:
         """Get a token from the authorization server.
 
         Raises:
@@ -133,7 +133,7 @@ class OAuthCredentials:
         """
         raise AuthorizationError("There is no way to get a token")
 
-    async def disowned(self, identity: ClientIdentity, error: TokenRefused) -> None:
+    async def disowned(self, identity: ClientIdentity, error: TokenRejected) -> None:
         """Handle an error response to a token request; a subclass may discard its client registration."""
 
     async def identify(self, server: AuthorizationServer) -> ClientIdentity | None:
@@ -177,7 +177,7 @@ class OAuthCredentials:
             headers["dpop"] = self._prove_with(token).prove(method, url, self.clock(), token.access_token)
         return headers
 
-    async def refused(
+    async def rejected(
         self,
         url: str,
         status: int,
@@ -211,17 +211,17 @@ class OAuthCredentials:
         if lacks_scope and token is not None and challenge is not None:
             await self._join(lambda: self._step_up(url, challenge, revision))
         else:
-            await self._join(lambda: self._renew_refused(url, challenge, revision))
+            await self._join(lambda: self._renew_rejected(url, challenge, revision))
         return True
 
     async def can_log_in(self, url: str, challenges: Sequence[str], revision: str | None) -> bool:
         """Return whether an authorization server for ``url`` is found: the server names it, or has its metadata."""
         challenge = choose_challenge(read_challenges(challenges))
         try:
-            place = await self._find_place(url, challenge, revision)
+            target = await self._discover(url, challenge, revision)
         except AuthorizationError:
             return challenge is not None and "resource_metadata" in challenge.parameters
-        return not place.server.undescribed
+        return not target.server.undescribed
 
     @property
     def work(self) -> asyncio.Task[None] | None:
@@ -346,12 +346,12 @@ class OAuthCredentials:
             return False
         try:
             async with asyncio.timeout(REVOCATION_TIME):
-                place = await self._place_of(token)
-                identity = await self.identify(place.server)
+                target = await self._target_of(token)
+                identity = await self.identify(target.server)
                 if identity is None or identity.id != token.client_id:
                     identity = ClientIdentity(issuer=token.issuer, id=token.client_id)
                 key = self.signing_key
-                await revoke_token(place.server, identity, token, self.fetcher, self.clock, key=key)
+                await revoke_token(target.server, identity, token, self.fetcher, self.clock, key=key)
         except TimeoutError:
             raise NotRevoked(f"{token.issuer} gave no answer within {REVOCATION_TIME:g} seconds") from None
         except AuthorizationError as error:
@@ -375,16 +375,16 @@ class OAuthCredentials:
             self._prover = Prover(token.key)
         return self._prover
 
-    def prover(self, place: AuthorizationTarget) -> Prover | None:
+    def prover(self, target: AuthorizationTarget) -> Prover | None:
         """Return the DPoP prover that tokens are bound to; None if they are plain bearer tokens.
 
         Raises:
             AuthorizationError: binding is required, and the authorization server does not support it.
         """
-        if not (place.bound if self._dpop is None else self._dpop):
+        if not (target.bound if self._dpop is None else self._dpop):
             return None
-        if ALGORITHM not in (place.server.dpop_signing_alg_values_supported or ()):
-            raise AuthorizationError(f"{place.server.issuer} binds no tokens to keys with {ALGORITHM} (DPoP)")
+        if ALGORITHM not in (target.server.dpop_signing_alg_values_supported or ()):
+            raise AuthorizationError(f"{target.server.issuer} binds no tokens to keys with {ALGORITHM} (DPoP)")
         if self._prover is None:
             self._prover = Prover()
         return self._prover
@@ -411,14 +411,14 @@ class OAuthCredentials:
         if newer is not None:
             self._token = newer
             return
-        place = await self._place_of(token)
+        target = await self._target_of(token)
         try:
-            await self._refresh(token, place)
-        except TokenRefused:
+            await self._refresh(token, target)
+        except TokenRejected:
             if self.interactive:
                 await self._forget()  # the next 401 response starts a new grant
             else:
-                await self._grant(place, token.requested)
+                await self._grant(target, token.requested)
 
     async def _newer(self, token: Token) -> Token | None:
         """Return the newer token that another process has put in the store, if any."""
@@ -434,34 +434,34 @@ class OAuthCredentials:
                 return stored
         return None
 
-    async def _place_of(self, token: Token) -> AuthorizationTarget:
+    async def _target_of(self, token: Token) -> AuthorizationTarget:
         """Return the authorization target that a token came from."""
-        if self._place is None or self._place.server.issuer != token.issuer:
+        if self._target is None or self._target.server.issuer != token.issuer:
             if token.resource is None:
                 server = await find_server_of_old(self._url or "", self.fetcher, self.hosts, {})
             else:
                 server = await find_server(token.issuer, self.fetcher, self.hosts, {})
-            self._place = AuthorizationTarget(server, token.resource, None, token.key is not None, True)
-        return self._place
+            self._target = AuthorizationTarget(server, token.resource, None, token.key is not None, True)
+        return self._target
 
-    async def _refresh(self, token: Token, place: AuthorizationTarget) -> None:
+    async def _refresh(self, token: Token, target: AuthorizationTarget) -> None:
         """Renew a token with its refresh token.
 
         https://www.rfc-editor.org/rfc/rfc6749#section-6
 
         Raises:
-            TokenRefused: there is no refresh token, or it is not valid, or no longer valid.
+            TokenRejected: there is no refresh token, or it is not valid, or no longer valid.
         """
-        identity = await self.identify(place.server)
+        identity = await self.identify(target.server)
         ours = identity is not None and (identity.issuer, identity.id) == (token.issuer, token.client_id)
         if identity is None or not ours or token.refresh_token is None:
-            raise TokenRefused("There is no refresh token", None)
+            raise TokenRejected("There is no refresh token", None)
         if token.key is not None:
             self._prove_with(token)
         form = {"grant_type": "refresh_token", "refresh_token": token.refresh_token}
         try:
             issued, _ = await request_token(
-                place.server,
+                target.server,
                 identity,
                 form,
                 self.fetcher,
@@ -471,7 +471,7 @@ class OAuthCredentials:
                 requested=token.scopes,
                 resource=token.resource,
             )
-        except TokenRefused as error:
+        except TokenRejected as error:
             await self.disowned(identity, error)
             raise
         kept = msgspec.structs.replace(
@@ -482,10 +482,10 @@ class OAuthCredentials:
         )
         await self._keep(kept)
 
-    async def _find_place(self, url: str, challenge: Challenge | None, revision: str | None) -> AuthorizationTarget:
+    async def _discover(self, url: str, challenge: Challenge | None, revision: str | None) -> AuthorizationTarget:
         """Discover the authorization target of the server again, as it may have changed."""
         before = None if self._token is None else self._token.issuer
-        self._place = await find_place(
+        self._target = await discover_target(
             url,
             challenge,
             revision,
@@ -494,13 +494,13 @@ class OAuthCredentials:
             registered_with=self.issuer,
             before=before,
         )
-        return self._place
+        return self._target
 
-    async def _renew_refused(self, url: str, challenge: Challenge | None, revision: str | None) -> None:
+    async def _renew_rejected(self, url: str, challenge: Challenge | None, revision: str | None) -> None:
         """Get the first token, or replace a token that was rejected with 401."""
         token, now = self._token, self.clock()
-        place = await self._find_place(url, challenge, revision)
-        if token is not None and token.issuer != place.server.issuer:  # the server has changed its authorization server
+        target = await self._discover(url, challenge, revision)
+        if token is not None and token.issuer != target.server.issuer:  # the resource has a new authorization server
             self._renewals.clear()
             await self._forget()
             token = None
@@ -516,13 +516,13 @@ class OAuthCredentials:
                     f"{token.resource or 'it'}: its operator has to look into that"
                 )
             self._renewals.append(now)
-            with suppress(TokenRefused):
-                await self._refresh(token, place)
+            with suppress(TokenRejected):
+                await self._refresh(token, target)
                 return
         held = frozenset() if token is None else token.requested
         asked = read_scope(None if challenge is None else challenge.parameters.get("scope"))
-        scopes = select_scopes(asked, place.scopes_supported, wanted=self.wanted, held=held)
-        await self._grant(place, scopes)
+        scopes = select_scopes(asked, target.scopes_supported, wanted=self.wanted, held=held)
+        await self._grant(target, scopes)
 
     async def _step_up(self, url: str, challenge: Challenge, revision: str | None) -> None:
         """Get a token with more scopes than the current token (step-up authorization).
@@ -540,16 +540,16 @@ class OAuthCredentials:
         if taken >= MAX_STEPS or not asked:
             raise AuthorizationError(f"{url} asks for {words}, which cannot be had from its authorization server")
         self._steps[scopes] = taken + 1
-        await self._grant(await self._find_place(url, challenge, revision), scopes)
+        await self._grant(await self._discover(url, challenge, revision), scopes)
         if self._token is not None and asked <= self._token.scopes:
             del self._steps[scopes]
 
-    async def _grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> None:
+    async def _grant(self, target: AuthorizationTarget, scopes: frozenset[str]) -> None:
         if self.known_as() is not None and self.issuer is None:
-            self.issuer = place.server.issuer  # pin the issuer: client credentials are not sent to any other issuer
-        token = await self.grant(place, scopes)
+            self.issuer = target.server.issuer  # pin the issuer: client credentials are not sent to any other issuer
+        token = await self.grant(target, scopes)
         if self._dpop and token.key is None:
-            raise AuthorizationError(f"{place.server.issuer} issued a token that is not bound to a key (DPoP)")
+            raise AuthorizationError(f"{target.server.issuer} issued a token that is not bound to a key (DPoP)")
         if self.interactive and not token.subject:  # responses to different users must not share a cache
             token = msgspec.structs.replace(token, subject=secrets.token_urlsafe(12))
         await self._keep(token)

@@ -18,7 +18,7 @@ from carrel.security.fetch import Fetcher, check_url
 from carrel.security.server.bearer import Unverifiable
 from carrel.security.server.metadata import WELL_KNOWN, canonical
 
-__all__ = ["ProtectedResource", "check_place", "find_resource", "identifies", "origin_of"]
+__all__ = ["ProtectedResource", "check_discovered_url", "find_resource", "identifies", "origin_of"]
 
 
 class ProtectedResource(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ def locations(url: str) -> list[str]:
     return [f"{root}{path}", root] if path else [root]
 
 
-def check_place(url: str, what: str, *, found_at: str, hosts: Collection[str]) -> str:
+def check_discovered_url(url: str, what: str, *, found_at: str, hosts: Collection[str]) -> str:
     """Return a URL from metadata if it may be requested. ``hosts`` may be outside the public Internet.
 
     Raises:
@@ -91,7 +91,7 @@ async def find_resource(
     Raises:
         AuthorizationError: the metadata cannot be fetched, or belongs to another server.
     """
-    places = [] if named is None else [check_place(named, "resource_metadata", found_at=url, hosts=hosts)]
+    places = [] if named is None else [check_discovered_url(named, "resource_metadata", found_at=url, hosts=hosts)]
     for place in [*places, *(one for one in locations(url) if one not in places)]:
         try:
             answer = await fetcher.ask("GET", place, headers=headers)

@@ -16,17 +16,17 @@ from carrel.security.client.authorization_server import AuthorizationServer
 from carrel.security.client.challenges import read_scope
 from carrel.security.client.client_authentication import ClientIdentity, PrivateKey, authenticate
 from carrel.security.client.dpop import Prover
-from carrel.security.fetch import Answer, Fetcher
+from carrel.security.fetch import FetchedResponse, Fetcher
 from carrel.security.id_token import read_id_token
 from carrel.security.server.bearer import Clock, InvalidToken, Unverifiable
 
-__all__ = ["Token", "TokenRefused", "explain", "request_token"]
+__all__ = ["Token", "TokenRejected", "explain", "request_token"]
 
 #: Maximum number of characters of an authorization server's error text to include in messages.
 MAX_WORDS = 300
 
 
-class TokenRefused(AuthorizationError):
+class TokenRejected(AuthorizationError):
     """The authorization server rejected a token request. ``error`` is its error code, such as invalid_grant."""
 
     def __init__(self, message: str, error: str | None) -> None:
@@ -97,7 +97,7 @@ async def request_token(
     of the authorization request, which the ID token needs too.
 
     Raises:
-        TokenRefused: the authorization server rejects the request.
+        TokenRejected: the authorization server rejects the request.
         AuthorizationError: the endpoint cannot be reached, or its response is invalid.
     """
     url = server.endpoint("token_endpoint")
@@ -123,7 +123,7 @@ async def request_token(
             continue
         if answer.status >= 500 or answer.status == 429:  # not a verdict on the request itself
             raise AuthorizationError(f"{server.issuer} issues no token at the moment: {explain(answer)}")
-        raise TokenRefused(f"{server.issuer} issues no token: {explain(answer)}", reason)
+        raise TokenRejected(f"{server.issuer} issues no token: {explain(answer)}", reason)
     issued = read_issued(answer, server.issuer)
     scopes = requested if issued.scope is None else read_scope(issued.scope)
     bound = issued.token_type.lower() == "dpop"
@@ -146,7 +146,7 @@ async def request_token(
     return token, issued
 
 
-def read_issued(answer: Answer, issuer: str) -> Issued:
+def read_issued(answer: FetchedResponse, issuer: str) -> Issued:
     """Return the parsed response of a token endpoint.
 
     Raises:
@@ -189,7 +189,7 @@ def subject_of(
     return str(claims["sub"])
 
 
-def error_of(answer: Answer) -> str | None:
+def error_of(answer: FetchedResponse) -> str | None:
     """Return the error code of an error response (RFC 6749, section 5.2), if any."""
     try:
         error = answer.read().get("error")
@@ -198,7 +198,7 @@ def error_of(answer: Answer) -> str | None:
     return error if isinstance(error, str) else None
 
 
-def explain(answer: Answer) -> str:
+def explain(answer: FetchedResponse) -> str:
     """Return the error and its description in one line of printable text."""
     try:
         document = answer.read()

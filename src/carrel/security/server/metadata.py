@@ -14,7 +14,7 @@ import msgspec
 from carrel.errors import ConfigError
 from carrel.security.fetch import check_url, is_loopback
 
-__all__ = ["WELL_KNOWN", "canonical", "check_resource", "describe", "local_resource", "metadata_url", "place_of"]
+__all__ = ["WELL_KNOWN", "canonical", "check_resource", "describe", "endpoint_path", "local_resource", "metadata_url"]
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
@@ -73,7 +73,7 @@ def metadata_url(resource: str, *, mounted: bool) -> str:
     return f"{scheme}://{authority}{WELL_KNOWN}{slash}{path}"
 
 
-def place_of(scope: Mapping[str, Any], path: str, resource: str | None) -> str | None:
+def endpoint_path(scope: Mapping[str, Any], path: str, resource: str | None) -> str | None:
     """Return the path of the endpoint whose metadata is requested, or None if this is another request."""
     whole: str = scope["path"]
     root: str = scope.get("root_path", "")

@@ -19,9 +19,9 @@ from carrel.security.server.metadata import (
     canonical,
     check_resource,
     describe,
+    endpoint_path,
     local_resource,
     metadata_url,
-    place_of,
 )
 from carrel.security.server.token_cache import TokenCache
 
@@ -31,7 +31,7 @@ __all__ = ["ResourceOptions", "ResourceServer"]
 LEEWAY = 10.0
 
 #: Maximum number of cached loopback resource URIs.
-MAX_PLACES = 64
+MAX_RESOURCES = 64
 
 
 class ResourceOptions(Options, total=False):
@@ -90,13 +90,13 @@ class ResourceServer(BearerAuthorization):
         self.leeway = leeway
         self.remembered = TokenCache(remember, leeway, lambda: self.monotonic())
         self._audience = frozenset(map(canonical, audiences))
-        self._places: dict[tuple[Any, ...], str] = {}
+        self._resources: dict[tuple[Any, ...], str] = {}
         self._name = name
         self._documentation = documentation
 
     def document(self, scope: MutableMapping[str, Any], path: str) -> bytes | Challenge | None:
         """Return the protected resource metadata if a request is for it."""
-        place = place_of(scope, path, self.resource) if self.issuers else None
+        place = endpoint_path(scope, path, self.resource) if self.issuers else None
         if place is None:
             return None
         resource = self.resource or local_resource({**scope, "root_path": ""}, place)
@@ -118,11 +118,11 @@ class ResourceServer(BearerAuthorization):
             return self.resource
         host = next((value for name, value in scope["headers"] if name == b"host"), b"")
         place = (host, path, scope.get("root_path"), scope.get("server"), scope.get("scheme"))
-        found = self._places.get(place)
+        found = self._resources.get(place)
         if found is None:
             found = local_resource(scope, path)
-            if found is not None and len(self._places) < MAX_PLACES:
-                self._places[place] = found
+            if found is not None and len(self._resources) < MAX_RESOURCES:
+                self._resources[place] = found
         return found
 
     def check_audience(self, principal: Principal, scope: MutableMapping[str, Any], path: str) -> None:

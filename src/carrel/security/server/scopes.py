@@ -163,7 +163,7 @@ class ScopeView(View):
 
     def permits(self, method: str) -> bool:
         """Return whether requests of a method are permitted."""
-        return self._scopes.needed_by(method) <= self._granted
+        return self._scopes.required_by(method) <= self._granted
 
     def differs(self, uri: str) -> bool:
         """Return whether callers with other scopes may get a different response for a resource."""
@@ -235,7 +235,7 @@ class Scopes:
                 needed |= self.of_resource(uri, reading=method == READING)
         return needed
 
-    def needed_by(self, method: str) -> frozenset[str]:
+    def required_by(self, method: str) -> frozenset[str]:
         """Return the scopes that every request of a method requires."""
         return self.everywhere | self._methods.get(method, frozenset())
 
@@ -304,10 +304,10 @@ def named_resources(call: Call) -> Iterator[str]:
     elif isinstance(target, list):
         yield from target
     elif isinstance(template := getattr(target, "uri", None), str):
-        yield completed_place(template, call.params)
+        yield expand_template(template, call.params)
 
 
-def completed_place(template: str, params: Any) -> str:
+def expand_template(template: str, params: Any) -> str:
     """Return the URI that a completion request covers: its template with the known arguments and the typed folder.
 
     Text that is not a URI template is returned unchanged; it cannot be resolved.

@@ -61,18 +61,18 @@ def form_of(kind: Any) -> Form:
         return Form({"type": "object", "properties": {}}, lambda content: None)
     if isinstance(kind, dict):
         return _form(kind, _validate_by(kind))
-    from carrel.server.schema.type_hints import plain_type, refuse_slow_models, refuse_slow_patterns, walk
+    from carrel.server.schema.type_hints import plain_type, reject_slow_models, reject_slow_patterns, walk
 
     if hasattr(kind, "model_json_schema"):  # a pydantic model
         try:
-            refuse_slow_models(kind.__pydantic_core_schema__)
+            reject_slow_models(kind.__pydantic_core_schema__)
         except TypeError as error:
             raise ConfigError(f"{kind!r} cannot be a form: {error}") from None
         return _form(_flat(kind.model_json_schema(by_alias=True)), kind.model_validate)
     from carrel.server.schema.schema import schemas_of
 
     try:
-        refuse_slow_patterns(list(walk(kind)))
+        reject_slow_patterns(list(walk(kind)))
         (schema,), definitions = schemas_of([kind])
         flat = _flat({**schema, "$defs": definitions})
         if "properties" in flat:

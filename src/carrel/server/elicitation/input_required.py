@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.methods import OutgoingRequest
     from carrel.protocol.server import Call, Connection
-    from carrel.server.elicitation.questions import Capable, Question
+    from carrel.server.elicitation.client_requests import Capable, ClientRequest
     from carrel.server.runtime import Runtime
     from carrel.server.task_interface import RunningTask
 
@@ -57,7 +57,7 @@ __all__ = [
     "abandon",
     "ask",
     "begin",
-    "misfit",
+    "invalid_answer",
     "required_by",
     "use_state",
     "withdraw",
@@ -65,14 +65,14 @@ __all__ = [
 
 log = Log("carrel")
 
-#: Number of attempts for a question whose answers are not valid.
+#: Number of attempts for a request whose answers are not valid.
 MAX_ATTEMPTS = 3
 #: Bytes in the id of a request over its rounds.
 EXCHANGE_ID = 16
 
 
 class InputRequired(BaseException):
-    """Raised to end a handler whose questions a stateless client has yet to answer. Not an error: do not catch it."""
+    """Raised to end a handler whose requests a stateless client has yet to answer. Not an error: do not catch it."""
 
     def __init__(self, context: Asker) -> None:
         super().__init__("more input is required")
@@ -80,18 +80,18 @@ class InputRequired(BaseException):
 
 
 class Round(msgspec.Struct):
-    """State of one run of a handler: the answers of earlier rounds, and the questions still open.
+    """State of one run of a handler: the answers of earlier rounds, and the requests still open.
 
-    ``digests`` identify the questions that were asked; ``misfits`` counts the invalid answers to each; ``kept`` are the
+    ``digests`` identify the requests that were asked; ``attempts`` counts the invalid answers to each; ``kept`` are the
     values of ``Context.once``. ``exchange`` is the id of the request over all rounds, and ``step`` is how many times it
-    was answered with questions.
+    was answered with requests.
     """
 
     answers: dict[str, Any] = {}
     digests: dict[str, bytes] = {}
-    misfits: dict[str, int] = {}
+    attempts: dict[str, int] = {}
     kept: dict[str, Any] = {}
-    needed: dict[str, Question] = {}
+    needed: dict[str, ClientRequest] = {}
     asked: dict[str, int] = {}
     exchange: bytes = b""
     step: int = 0
@@ -104,12 +104,12 @@ class Round(msgspec.Struct):
         return f"{operation}-{number}"
 
 
-def digest_of(question: Question) -> bytes:
-    """Return the digest of a question, so that no answer is used for a different one. ``_meta`` makes no difference."""
-    params = question.params
+def digest_of(request: ClientRequest) -> bytes:
+    """Return the digest of a request, so that no answer is used for a different one. ``_meta`` makes no difference."""
+    params = request.params
     if params.meta is not None:
         params = msgspec.structs.replace(params, meta=None)
-    return sha256(question.operation.encode() + encode(params))[:16]
+    return sha256(request.operation.encode() + encode(params))[:16]
 
 
 def sha256(data: bytes) -> bytes:
@@ -161,7 +161,7 @@ async def use_state(context: Asker) -> None:
         await context._runtime.exchanges.use(current.exchange, current.step, answers, context._call.connection.client)
 
 
-async def ask(context: Asker, questions: Mapping[str | None, Question]) -> list[Any]:
+async def ask(context: Asker, requests: Mapping[str | None, ClientRequest]) -> list[Any]:
     """Send requests to the client, and return the answers in the same order.
 
     Raises:
@@ -169,60 +169,64 @@ async def ask(context: Asker, questions: Mapping[str | None, Question]) -> list[
         PeerError: the client answered with an error.
         ProtocolError: its answers are not valid: ``MAX_ATTEMPTS`` answers of a user, or one answer of a program.
     """
-    from carrel.server.elicitation.questions import check  # loaded on first use
+    from carrel.server.elicitation.client_requests import check  # loaded on first use
 
-    await check(context, questions.values())
+    await check(context, requests.values())
     task = task_of(context._channel)
     if task is not None:
-        return await _ask_task(context, task, questions)
+        return await _ask_task(context, task, requests)
     if context._call.peer.revision.stateless:
-        return await _ask_stateless(context, questions)
-    return list(await asyncio.gather(*(_ask_session(context, question) for question in questions.values())))
+        return await _ask_stateless(context, requests)
+    return list(await asyncio.gather(*(_ask_session(context, request) for request in requests.values())))
 
 
-async def _ask_task(context: Asker, task: RunningTask, questions: Mapping[str | None, Question]) -> list[Any]:
-    """Put questions to the client of a task, whose status is ``input_required`` meanwhile."""
+async def _ask_task(context: Asker, task: RunningTask, requests: Mapping[str | None, ClientRequest]) -> list[Any]:
+    """Put requests to the client of a task, whose status is ``input_required`` meanwhile."""
     if context._call.peer.revision.stateless:
         key_for = context._this_round.key_for
-        return await task.ask([(key_for(each.operation, key), each) for key, each in questions.items()])
+        return await task.ask([(key_for(each.operation, key), each) for key, each in requests.items()])
     task.update("input_required")
     try:
-        return list(await asyncio.gather(*(_ask_session(context, question) for question in questions.values())))
+        return list(await asyncio.gather(*(_ask_session(context, request) for request in requests.values())))
     finally:
         task.update("working")
 
 
-async def _ask_stateless(context: Asker, questions: Mapping[str | None, Question]) -> list[Any]:
+async def _ask_stateless(context: Asker, requests: Mapping[str | None, ClientRequest]) -> list[Any]:
     current = context._this_round
     found: list[Any] = []
-    for given, question in questions.items():
-        key = current.key_for(question.operation, given)
-        digest = digest_of(question)
+    for given, request in requests.items():
+        key = current.key_for(request.operation, given)
+        digest = digest_of(request)
         answer = current.answers.pop(key, UNSET)
         if current.digests.setdefault(key, digest) != digest:
-            log.warning("%s: question %s is not what it was; make it with once()", context._call.request.method, key)
+            log.warning(
+                "%s: request %s differs from the previous round; make it with once()",
+                context._call.request.method,
+                key,
+            )
             current.digests[key] = digest
         elif answer is not UNSET:
             try:
-                found.append(question.read(answer))
+                found.append(request.read(answer))
             except ValueError as error:
-                current.misfits[key] = current.misfits.get(key, 0) + 1
-                if not question.again or current.misfits[key] >= MAX_ATTEMPTS:
+                current.attempts[key] = current.attempts.get(key, 0) + 1
+                if not request.again or current.attempts[key] >= MAX_ATTEMPTS:
                     current.answers[key] = answer  # which is as wrong in the next round
-                    raise misfit(key, error) from None
-                log.debug("the answer to question %s does not fit: %s", key, error)
+                    raise invalid_answer(key, error) from None
+                log.debug("the answer to request %s does not fit: %s", key, error)
             else:
                 current.answers[key] = answer
                 continue
-        current.needed[key] = question
-    if len(found) == len(questions):
+        current.needed[key] = request
+    if len(found) == len(requests):
         return found
-    await asyncio.sleep(0)  # concurrent questions go into one result
+    await asyncio.sleep(0)  # concurrent requests go into one result
     raise InputRequired(context)
 
 
-def misfit(key: str, error: ValueError) -> InvalidParams:
-    """Return the error for an answer that does not fit its question."""
+def invalid_answer(key: str, error: ValueError) -> InvalidParams:
+    """Return the error for an answer that does not fit its request."""
     return InvalidParams(f"Invalid params: inputResponses.{printable(key, 100)}: {printable(error)}", parameter=key)
 
 
@@ -242,14 +246,14 @@ async def required_by(error: BaseException) -> InputRequiredResult:
 
 
 async def required(context: Asker) -> InputRequiredResult:
-    """Return the ``InputRequiredResult`` with all open questions and the ``requestState``."""
+    """Return the ``InputRequiredResult`` with all open requests and the ``requestState``."""
     current = context._this_round
     revision = context._call.peer.revision
     requests = {
         key: InputRequest(
-            method=revision.server_requests[question.operation].method, params=revision.project(question.params)
+            method=revision.server_requests[request.operation].method, params=revision.project(request.params)
         )
-        for key, question in current.needed.items()
+        for key, request in current.needed.items()
     }
     answers = {key: answer for key, answer in current.answers.items() if key in current.digests}
     if current.exchange:
@@ -257,7 +261,7 @@ async def required(context: Asker) -> InputRequiredResult:
     value = {
         "answers": answers,
         "digests": current.digests,
-        "misfits": current.misfits,
+        "attempts": current.attempts,
         "kept": current.kept,
         "exchange": current.exchange or os.urandom(EXCHANGE_ID),
         "step": current.step + 1,
@@ -266,15 +270,15 @@ async def required(context: Asker) -> InputRequiredResult:
     return InputRequiredResult(result_type="input_required", input_requests=requests, request_state=state)
 
 
-async def _ask_session(context: Asker, question: Question) -> Any:
+async def _ask_session(context: Asker, request: ClientRequest) -> Any:
     problem = ""
     for _ in range(MAX_ATTEMPTS):
-        answer = await _request(context, question)
+        answer = await _request(context, request)
         try:
-            return question.read(answer)
+            return request.read(answer)
         except ValueError as error:
-            if not question.again:
-                method = context._call.peer.revision.server_requests[question.operation].method
+            if not request.again:
+                method = context._call.peer.revision.server_requests[request.operation].method
                 raise ProtocolError(f"The client's answer to {method} is malformed: {printable(error)}") from None
             problem = printable(error)
     raise ProtocolError(f"The client's answers do not fit: {problem}")
@@ -332,14 +336,14 @@ class Pending(msgspec.Struct, eq=False):
         self.connection = self.channel = None
 
 
-async def _request(context: Asker, question: Question) -> Any:
-    """Send a question as a JSON-RPC request and wait for its answer."""
+async def _request(context: Asker, request: ClientRequest) -> Any:
+    """Send a JSON-RPC request and wait for its answer."""
     call = context._call
     revision = call.peer.revision
     if getattr(context._channel, "muted", False):  # only HTTP has a channel without a reader
         raise InvalidMessage("Invalid request: who does not accept text/event-stream cannot be asked what this needs")
-    request, params = revision.server_requests[question.operation], revision.project(question.params)
-    pending = Pending(call, context._channel, request, params, asyncio.get_running_loop().create_future())
+    row, params = revision.server_requests[request.operation], revision.project(request.params)
+    pending = Pending(call, context._channel, row, params, asyncio.get_running_loop().create_future())
     limit: float | None = context._runtime.state_ttl
     task = pending.task
     if task is None:
@@ -381,6 +385,6 @@ def abandon(connection: Connection) -> None:
         task = pending.task
         if task is not None:
             pending.forget()
-            task.lose(connection, pending)
+            task.keep(connection, pending)
         else:
             pending.fail(TransportError("The client went away before it answered"))

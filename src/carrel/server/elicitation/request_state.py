@@ -46,7 +46,7 @@ class Exchanges:
     """Multi round-trip requests in progress; each of their states is used once on all replicas.
 
     A client that has lost the response may send the same state with the same answers again only if the response was
-    further questions: then nothing has been done. The states of an exchange are one sequence, so however often a step
+    further requests: then nothing has been done. The states of an exchange are one sequence, so however often a step
     is repeated, only one of the next steps is taken. An exchange is dropped once all its states have expired (``ttl``
     seconds); until then it counts against ``budget``.
     """
@@ -88,7 +88,7 @@ class Exchanges:
         self._count(id, client if known is None else known[0])
 
     async def ask(self, id: bytes) -> None:
-        """Record that the handler of an exchange has ended with further questions."""
+        """Record that the handler of an exchange has ended with further requests."""
         await self._used.asked(id, self._ttl)
         known = self._counted.get(id)
         if known is not None:

@@ -43,7 +43,7 @@ class Model:
         except self._invalid as error:
             problems = problems_of(error)
             if not isinstance(given, bytes):
-                raise refusal(problems) from None
+                raise invalid_arguments(problems) from None
             model = self._validate_again(given, problems)
         return {item.name: getattr(model, f"argument_{index}") for index, item in enumerate(self._parameters)}
 
@@ -56,7 +56,7 @@ class Model:
             try:
                 members = msgspec.json.decode(again)
             except REFUSED:
-                raise refusal(problems) from None
+                raise invalid_arguments(problems) from None
             optional = {item.alias for item in self._parameters if not item.required}
             for name in {problem["loc"][0] for problem in problems if problem["loc"]} & members.keys():
                 value = members[name]
@@ -67,11 +67,11 @@ class Model:
                     members[name] = value if text is None else msgspec.Raw(text)
             again = msgspec.json.encode(members)
         elif again == given:
-            raise refusal(problems)
+            raise invalid_arguments(problems)
         try:
             return self._model.model_validate_json(again, strict=self._strict)
         except self._invalid as error:
-            raise refusal(problems_of(error)) from None
+            raise invalid_arguments(problems_of(error)) from None
 
 
 def problems_of(error: Any) -> list[dict[str, Any]]:
@@ -80,7 +80,7 @@ def problems_of(error: Any) -> list[dict[str, Any]]:
     return found
 
 
-def refusal(problems: Sequence[dict[str, Any]]) -> InvalidArguments:
+def invalid_arguments(problems: Sequence[dict[str, Any]]) -> InvalidArguments:
     """Return the error for what pydantic reports: the first three problems, each with the path of the argument."""
     paths = [join_path(problem["loc"]) for problem in problems[:3]]
     if not paths[0]:

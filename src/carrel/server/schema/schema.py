@@ -29,8 +29,8 @@ GENERATORS = (abc.Iterator, abc.Iterable, abc.Generator, abc.AsyncIterator, abc.
 UNSAID: tuple[dict[str, Any], ...] = ({}, {"type": "array"}, {"type": "array", "items": {}})
 
 
-def input_schema(name: str, parameters: Sequence[Parameter], rest: Parameter | None) -> dict[str, Any]:
-    """Return the JSON Schema of a function's arguments. ``rest`` is its ``**kwargs``, ``name`` is for messages.
+def input_schema(name: str, parameters: Sequence[Parameter], variadic: Parameter | None) -> dict[str, Any]:
+    """Return the JSON Schema of a function's arguments. ``variadic`` is its ``**kwargs``, ``name`` is for messages.
 
     Raises:
         ConfigError: a type has no schema.
@@ -39,7 +39,7 @@ def input_schema(name: str, parameters: Sequence[Parameter], rest: Parameter | N
     annotations = [parameter.annotation for parameter in own]
     try:
         schemas, definitions = schemas_of(annotations)
-        more: Any = rest_schema(rest, definitions)
+        more: Any = variadic_schema(variadic, definitions)
     except TypeError as error:
         raise ConfigError(f"There is no JSON Schema for the parameters of {name}: {error}") from None
     found = {parameter.alias: schema for parameter, schema in zip(own, schemas, strict=True)}
@@ -68,10 +68,10 @@ def input_schema(name: str, parameters: Sequence[Parameter], rest: Parameter | N
     }
 
 
-def rest_schema(rest: Parameter | None, definitions: dict[str, Any]) -> Any:
-    if rest is None:
+def variadic_schema(variadic: Parameter | None, definitions: dict[str, Any]) -> Any:
+    if variadic is None:
         return False
-    (schema,), more = schemas_of([rest.annotation])
+    (schema,), more = schemas_of([variadic.annotation])
     definitions.update(more)
     return schema or True
 

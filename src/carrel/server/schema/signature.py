@@ -68,7 +68,7 @@ class Signature:
             "open",
             "parameters",
             "positional",
-            "rest",
+            "variadic",
             "strict",
         ),
         *("structured", "suspends", "yields"),
@@ -97,7 +97,7 @@ class Signature:
         self.open = False
         self.positional = False
         self._scope = inspect.unwrap(called)
-        self.rest: Parameter | None = None
+        self.variadic: Parameter | None = None
         self._reserved: set[str] = set()
         self._documentation = Documentation(function)
         self.parameters = self._collect(context_type)
@@ -130,26 +130,26 @@ class Signature:
                 self.dependencies[name] = marker
             elif context_type is not None and is_context(annotations[name], context_type):
                 if self.context_name is not None:
-                    self._refuse(name, f"is a second {context_type.__name__}; one is enough")
+                    self._reject(name, f"is a second {context_type.__name__}; one is enough")
                 self.context_name = name
             elif context_type is not None and name in CONTEXT_NAMES and item.annotation is item.empty:
                 hint = f"write {name}: {context_type.__name__} (from carrel import {context_type.__name__})"
-                self._refuse(name, f"is not annotated, and so would be an argument of the caller's; {hint}")
+                self._reject(name, f"is not annotated, and so would be an argument of the caller's; {hint}")
             elif item.kind is item.VAR_KEYWORD:
                 self.open = True
-                self.rest = self._accept(name, annotations[name], item.empty)
+                self.variadic = self._accept(name, annotations[name], item.empty)
             elif item.kind is item.VAR_POSITIONAL:
-                self._refuse(f"*{name}", "cannot be filled, because arguments come by name; name each of them")
+                self._reject(f"*{name}", "cannot be filled, because arguments come by name; name each of them")
             elif item.kind is item.POSITIONAL_ONLY:
-                self._refuse(name, "is positional-only, but arguments come by name; remove the '/' after it")
+                self._reject(name, "is positional-only, but arguments come by name; remove the '/' after it")
             elif index == 0 and name in ("self", "cls") and item.annotation is item.empty and is_in_class(function):
-                self._refuse(name, "says that this is an unbound method; register the method of an instance")
+                self._reject(name, "says that this is an unbound method; register the method of an instance")
             else:
                 parameters.append(self._accept(name, annotations[name], item.default))
         self.positional = not (self.context_name or self.dependencies) and all(
             item.kind is item.POSITIONAL_OR_KEYWORD and item.default is item.empty for item in found.parameters.values()
         )
-        if self.rest is not None:  # names that are taken by other parameters
+        if self.variadic is not None:  # names that are taken by other parameters
             code = getattr(self._scope, "__code__", None)
             positional = code.co_varnames[: code.co_argcount] if code else ()
             self._reserved = {*positional, *bound} - {parameter.name for parameter in parameters}
@@ -181,7 +181,7 @@ class Signature:
                     resolve({name: item}, self._scope)
                 except Exception as error:
                     hint = "what it names must be known in the module when it runs, not only to type checkers"
-                    self._refuse(name, f"has an annotation that cannot be resolved ({error}); {hint}")
+                    self._reject(name, f"has an annotation that cannot be resolved ({error}); {hint}")
             raise
 
     def _accept(self, name: str, annotation: Any, default: Any) -> Parameter:
@@ -200,7 +200,7 @@ class Signature:
         try:
             read_annotation(parameter)
         except (TypeError, NameError) as error:
-            self._refuse(name, f"cannot be an argument: {error}")
+            self._reject(name, f"cannot be an argument: {error}")
         return parameter
 
     def _make_model(self) -> Any:
@@ -212,7 +212,7 @@ class Signature:
             problem = " ".join(str(error).split())
             raise ConfigError(f"pydantic does not take the parameters of {self.name}: {problem}") from None
 
-    def _refuse(self, parameter: str, problem: str) -> NoReturn:
+    def _reject(self, parameter: str, problem: str) -> NoReturn:
         subject = "The result" if parameter == "return" else f"Parameter {parameter}"
         raise ConfigError(f"{subject} of {self.name} {problem}")
 
@@ -233,7 +233,7 @@ class Signature:
         if self._input is None:
             from carrel.server.schema.schema import input_schema
 
-            self._input = input_schema(self.name, self.parameters, self.rest)
+            self._input = input_schema(self.name, self.parameters, self.variadic)
         return self._input
 
     @property
@@ -352,15 +352,15 @@ class Signature:
         if self._pydantic:
             given = {item.alias: values[item.name] for item in self._pydantic if values[item.name] is not UNSET}
             values.update(self._model.validate(msgspec.json.encode(given)))
-        if self.rest is not None:
+        if self.variadic is not None:
             members = msgspec.json.decode(arguments or b"{}", type=dict[str, msgspec.Raw])
-            rest = {name: raw for name, raw in members.items() if name not in self._names}
-            for name in rest.keys() & self._reserved:
+            remaining = {name: raw for name, raw in members.items() if name not in self._names}
+            for name in remaining.keys() & self._reserved:
                 if not self.ignores_unknown:
                     raise unknown_argument(name, self._names)
-                del rest[name]
-            kind = self.rest.annotation
-            for name, raw in rest.items():
+                del remaining[name]
+            kind = self.variadic.annotation
+            for name, raw in remaining.items():
                 try:
                     values[name] = msgspec.json.decode(raw, type=kind, strict=self.strict, dec_hook=read_foreign)
                 except REFUSED as error:
@@ -426,11 +426,11 @@ class Signature:
     def _convert_rest(self, values: dict[str, Any]) -> None:
         from carrel.server.schema.text_values import reader_of
 
-        read = None if self.rest is None else reader_of(self.rest.annotation)
+        read = None if self.variadic is None else reader_of(self.variadic.annotation)
         for name in values.keys() - self._names.keys():
-            if self.ignores_unknown and (self.rest is None or name in self._reserved):
+            if self.ignores_unknown and (self.variadic is None or name in self._reserved):
                 del values[name]
-            elif self.rest is None or name in self._reserved:
+            elif self.variadic is None or name in self._reserved:
                 raise unknown_argument(name, self._names)
             elif read is not None:
                 values[name] = self._convert_one(name, values[name], read)

@@ -19,7 +19,7 @@ from carrel.server.schema.parameter import SIMPLE, UNIONS, Parameter
 
 __all__ = [
     *("Metadata", "describe", "has_fields", "is_array", "is_foreign", "is_pydantic", "make_model", "plain_type"),
-    *("read_annotation", "refuse_slow_models", "refuse_slow_patterns", "values_of", "walk"),
+    *("read_annotation", "reject_slow_models", "reject_slow_patterns", "values_of", "walk"),
 ]
 
 KNOWN = {
@@ -130,7 +130,7 @@ def is_for_pydantic(parameter: Parameter) -> bool:
     problem: Exception | None = None
     uses_pydantic = any(is_pydantic(node.value if isinstance(node, Metadata) else node) for node in nodes)
     foreign = [node for node in nodes if is_foreign(node) and not is_pydantic(node)]
-    refuse_slow_patterns(nodes)
+    reject_slow_patterns(nodes)
     for node in nodes:
         if get_origin(node) in SETS and not is_hashable(plain_type(get_args(node)[0])):
             raise TypeError(f"{node} cannot be, because its items cannot be hashed; use a list")
@@ -158,7 +158,7 @@ def is_for_pydantic(parameter: Parameter) -> bool:
     return True
 
 
-def refuse_slow_patterns(nodes: Sequence[Any]) -> None:
+def reject_slow_patterns(nodes: Sequence[Any]) -> None:
     """Refuse types with a pattern of ``msgspec.Meta`` that is open to catastrophic backtracking (ReDoS).
 
     Raises:
@@ -167,10 +167,10 @@ def refuse_slow_patterns(nodes: Sequence[Any]) -> None:
     metas = (node.value for node in nodes if isinstance(node, Metadata) and isinstance(node.value, msgspec.Meta))
     for meta in metas:
         if meta.pattern is not None:
-            refuse_if_slow(meta.pattern, meta.max_length)
+            reject_if_slow(meta.pattern, meta.max_length)
 
 
-def refuse_if_slow(pattern: Any, max_length: int | None) -> None:
+def reject_if_slow(pattern: Any, max_length: int | None) -> None:
     from carrel.server.schema.backtracking import hazard
 
     problem = hazard(pattern, max_length)
@@ -182,7 +182,7 @@ def refuse_if_slow(pattern: Any, max_length: int | None) -> None:
         )
 
 
-def refuse_slow_models(schema: Any) -> None:
+def reject_slow_models(schema: Any) -> None:
     """Refuse pydantic models with patterns for Python's ``re`` that are open to catastrophic backtracking (ReDoS).
 
     ``schema`` is a core schema of pydantic. By default, its patterns are not for ``re`` and take linear time.
@@ -204,7 +204,7 @@ def refuse_slow_models(schema: Any) -> None:
         nodes += node.values() if isinstance(node, dict) else node
     for node in strings:
         if python or not isinstance(node["pattern"], str):
-            refuse_if_slow(node["pattern"], node.get("max_length"))
+            reject_if_slow(node["pattern"], node.get("max_length"))
 
 
 def is_hashable(kind: Any) -> bool:
@@ -256,7 +256,7 @@ def make_model(parameters: Sequence[Parameter]) -> Any:
         field = pydantic.Field(alias=parameter.alias, validation_alias=parameter.alias, **options)
         fields[f"argument_{index}"] = (parameter.annotation, field)
     model = pydantic.create_model("Arguments", __config__=pydantic.ConfigDict(strict=True), **fields)
-    refuse_slow_models(model.__pydantic_core_schema__)
+    reject_slow_models(model.__pydantic_core_schema__)
     return model
 
 

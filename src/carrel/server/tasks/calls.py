@@ -80,8 +80,8 @@ async def _call_detaching(
     try:
         await asyncio.wait((working, detached), return_when=asyncio.FIRST_COMPLETED)
         if detached.done():
-            announced = tasks.begin(detached.result(), working)
-            return announced if isinstance(announced, Result) else await announced
+            stored = tasks.begin(detached.result(), working)
+            return stored if isinstance(stored, Result) else await stored
         return await working
     finally:
         task_channel.keep()

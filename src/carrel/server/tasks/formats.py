@@ -47,7 +47,7 @@ def detailed(record: TaskRecord) -> DetailedTask:
         poll_interval_ms=POLL_INTERVAL,
     )
     if record.status == "input_required":
-        task.input_requests = dict(record.questions)
+        task.input_requests = dict(record.input_requests)
     elif record.result is not None and record.status == "completed":
         task.result = Raw(record.result)
     elif record.error is not None and record.status == "failed":

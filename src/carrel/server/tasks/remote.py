@@ -40,7 +40,7 @@ class RemoteTasks:
         replica.on(ReplicaGone, self._on_gone)
 
     async def wait(self, record: TaskRecord, channel: Channel) -> TaskRecord:
-        """Wait for the end of a task; its questions are sent to ``channel`` meanwhile.
+        """Wait for the end of a task; its requests to the client are sent to ``channel`` meanwhile.
 
         Raises:
             InvalidParams: it is not there any more.
@@ -65,7 +65,7 @@ class RemoteTasks:
             self._waiting[record.id].remove(waiter)
             if not self._waiting[record.id]:
                 del self._waiting[record.id]
-                self._replica.tell(record.slot, HearTaskLetter(record.id, here, False))
+                self._replica.notify(record.slot, HearTaskLetter(record.id, here, False))
 
     async def checked(self, record: TaskRecord) -> TaskRecord | None:
         """Return a task, which fails if it is not over and the replica that ran it is gone; None if it is not there."""
@@ -73,7 +73,7 @@ class RemoteTasks:
         if record.over or record.slot == state.slot or await state.has_replica(record.slot):
             return record
         error = ErrorObject(INTERNAL_ERROR, GONE)
-        failed = msgspec.structs.replace(record, status="failed", message=GONE, error=error, questions={})
+        failed = msgspec.structs.replace(record, status="failed", message=GONE, error=error, input_requests={})
         if await self._store.save(failed):
             self._replica.publish(TaskChanged(record.id))
         return await self._store.get(record.id)

@@ -1,4 +1,4 @@
-"""Task that runs in this process: its asyncio task, its open questions, and where its messages go."""
+"""Task that runs in this process: its asyncio task, its open requests, and where its messages go."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msgspec import Raw
 from carrel.errors import InvalidParams
 from carrel.protocol import unknown
 from carrel.protocol.encoding import MARK, encode, restored
-from carrel.server.elicitation.input_required import MAX_ATTEMPTS, misfit
+from carrel.server.elicitation.input_required import MAX_ATTEMPTS, invalid_answer
 from carrel.state.records import TaskMessageLetter, TaskRecord
 from carrel.state.replica import Replica
 from carrel.wire.client_features import InputRequest
@@ -22,8 +22,8 @@ from carrel.wire.tasks import TaskStatus
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call, Connection
-    from carrel.server.elicitation.questions import Question
-    from carrel.server.task_interface import TaskQuestion
+    from carrel.server.elicitation.client_requests import ClientRequest
+    from carrel.server.task_interface import TaskRequest
 
 __all__ = ["RemoteChannel", "TaskRun"]
 
@@ -38,17 +38,17 @@ class TaskRun:
         self.call = call
         self.record = record
         self._changed = changed
-        self.questions: dict[str, tuple[Question, asyncio.Future[Any]]] = {}
+        self.requests: dict[str, tuple[ClientRequest, asyncio.Future[Any]]] = {}
         self.keys: set[str] = set()
-        """Keys of questions that were ever asked: a key belongs to one question for the life of the task."""
-        self._misfits: dict[str, int] = {}
+        """Keys of requests that were ever asked: a key belongs to one request for the life of the task."""
+        self._attempts: dict[str, int] = {}
         self.work: asyncio.Task[None] | None = None
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.connection: Connection = call.connection
         self.channel: Channel | None = call.connection.channel
         """Channel for messages of the task: the client's newest tasks/result request, or else its session."""
-        self.unsent: list[TaskQuestion] = []
-        """Questions that wait for a client with an open stream."""
+        self.unsent: list[TaskRequest] = []
+        """Requests that wait for a client with an open stream."""
         self.size = 0
         """Bytes that count as kept for its client."""
         self.timer: asyncio.TimerHandle | None = None
@@ -68,26 +68,26 @@ class TaskRun:
         """Whether the status of the task is terminal."""
         return self.record.over
 
-    def deliver(self, question: TaskQuestion) -> None:
-        """Send a question, or keep it until the client fetches the result (2025-11-25)."""
+    def deliver(self, request: TaskRequest) -> None:
+        """Send a request, or keep it until the client fetches the result (2025-11-25)."""
         if self.channel is not None and is_heard(self.channel):
-            question.send(self.connection, self.channel)
+            request.send(self.connection, self.channel)
         else:
-            self.unsent.append(question)
+            self.unsent.append(request)
 
-    def lose(self, connection: Connection, question: TaskQuestion) -> None:
-        """Keep a question whose client is gone for the next client that fetches the result."""
+    def keep(self, connection: Connection, request: TaskRequest) -> None:
+        """Keep a request whose client is gone for the next client that fetches the result."""
         if self.connection is connection:
             self.channel = None
-        self.deliver(question)
+        self.deliver(request)
 
     def hear(self, connection: Connection, channel: Channel | None) -> None:
-        """Send messages of the task to ``channel`` from now on, and the waiting questions at once."""
+        """Send messages of the task to ``channel`` from now on, and the waiting requests at once."""
         self.connection, self.channel = connection, channel
-        questions, self.unsent = self.unsent, []
-        for question in questions:
-            if not question.answer.done():
-                self.deliver(question)
+        requests, self.unsent = self.unsent, []
+        for request in requests:
+            if not request.answer.done():
+                self.deliver(request)
 
     def new_key(self, wanted: str) -> str:
         """Return ``wanted``, or with a number behind it where the task has used that key before, and record it."""
@@ -98,14 +98,14 @@ class TaskRun:
         self.keys.add(key)
         return key
 
-    def open_questions(self) -> dict[str, InputRequest]:
-        """Return the questions that wait for answers, as they are in the record."""
+    def input_requests(self) -> dict[str, InputRequest]:
+        """Return the requests that wait for answers, as they are in the record."""
         revision = self.call.peer.revision
         return {
             key: InputRequest(
-                method=revision.server_requests[question.operation].method, params=unknown.whole(question.params)
+                method=revision.server_requests[request.operation].method, params=unknown.whole(request.params)
             )
-            for key, (question, future) in self.questions.items()
+            for key, (request, future) in self.requests.items()
             if not future.done()
         }
 
@@ -118,38 +118,38 @@ class TaskRun:
             status=status,
             message=message or (self.record.message if status == self.status else None),
             updated=time.time(),
-            questions=self.open_questions() if status == "input_required" else {},
+            input_requests=self.input_requests() if status == "input_required" else {},
         )
         self._changed(self)
 
-    async def ask(self, questions: Iterable[tuple[str, Question]]) -> list[Any]:
-        """Put questions, each with its preferred key, to the client of the task, and wait for the answers."""
+    async def ask(self, requests: Iterable[tuple[str, ClientRequest]]) -> list[Any]:
+        """Put requests, each with its preferred key, to the client of the task, and wait for the answers."""
         loop = asyncio.get_running_loop()
-        asked = {self.new_key(wanted): (question, loop.create_future()) for wanted, question in questions}
-        self.questions |= asked
+        asked = {self.new_key(wanted): (request, loop.create_future()) for wanted, request in requests}
+        self.requests |= asked
         self.update("input_required")
         try:
             return list(await asyncio.gather(*(future for _, future in asked.values())))
         finally:
             for key in asked:
-                self.questions.pop(key, None)
-            if not self.questions:
+                self.requests.pop(key, None)
+            if not self.requests:
                 self.update("working")
 
     def take_answer(self, key: str, raw: bytes | Raw) -> InvalidParams | None:
-        """Pass an answer to its question, if it is still open; return the error if it does not fit."""
-        question, future = self.questions.get(key, (None, None))
-        if question is None or future is None or future.done():
+        """Pass an answer to its request, if it is still open; return the error if it does not fit."""
+        request, future = self.requests.get(key, (None, None))
+        if request is None or future is None or future.done():
             return None
         refused: InvalidParams | None = None
         try:
-            future.set_result(question.read(msgspec.json.decode(raw)))
+            future.set_result(request.read(msgspec.json.decode(raw)))
         except ValueError as error:
-            refused = misfit(key, error)
-            self._misfits[key] = self._misfits.get(key, 0) + 1
-            if not question.again or self._misfits[key] >= MAX_ATTEMPTS:
+            refused = invalid_answer(key, error)
+            self._attempts[key] = self._attempts.get(key, 0) + 1
+            if not request.again or self._attempts[key] >= MAX_ATTEMPTS:
                 future.set_exception(refused)
-        if future.done() and self.status == "input_required" and self.open_questions():
+        if future.done() and self.status == "input_required" and self.input_requests():
             self.update("input_required", self.record.message)
         return refused
 
@@ -176,7 +176,7 @@ class RemoteChannel:
 
     def send(self, message: bytes, key: Hashable = None) -> None:
         """Send a message to the replica, which passes it on."""
-        self._replica.tell(self._slot, TaskMessageLetter(self._task, message))
+        self._replica.notify(self._slot, TaskMessageLetter(self._task, message))
 
     async def drain(self) -> None:
         """Wait until the message is in the mailbox of the replica."""

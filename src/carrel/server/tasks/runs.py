@@ -19,11 +19,11 @@ from carrel.errors import (
 from carrel.limits import NO_ROOM, Limits, Quota
 from carrel.protocol.encoding import encode_event
 from carrel.protocol.server_errors import error_object
-from carrel.server.failures import is_interrupt, told
+from carrel.server.failures import is_interrupt, public_error
 from carrel.server.tasks.access import owner_of
 from carrel.server.tasks.formats import as_task, detailed, first_text
 from carrel.server.tasks.run import TaskRun
-from carrel.state.records import SlotLost, TaskChanged, TaskRecord
+from carrel.state.records import SlotExpired, TaskChanged, TaskRecord
 from carrel.state.replica import Replica
 from carrel.wire.base import Result
 from carrel.wire.jsonrpc import ErrorObject
@@ -72,10 +72,10 @@ class TaskRuns:
         self._store = app.replica.state.tasks
         self._runs: dict[str, TaskRun] = {}
         self._finished: dict[str, dict[str, TaskRun]] = {}
-        app.replica.on(SlotLost, self._on_slot_lost)
+        app.replica.on(SlotExpired, self._on_slot_expired)
 
     @cached_property
-    def _places(self) -> Quota:
+    def _quota(self) -> Quota:
         """Quota of tasks."""
         return Quota(self._app.limits.max_tasks, self._app.limits.max_tasks_per_client)
 
@@ -104,25 +104,25 @@ class TaskRuns:
             ttl_ms=DEFAULT_TTL if asked is None else min(asked, MAX_TTL),
         )
         run = TaskRun(call, record, self._changed)
-        self._take_place(call.connection.client)
+        self._take_quota(call.connection.client)
         if not self._keep(run, RECORD_BYTES + len(bytes(call.raw))):
-            self._places.give(call.connection.client)
+            self._quota.give(call.connection.client)
             raise ServerUnavailable(NO_ROOM)
         self._runs[run.id] = run
         self._replica.write(self._store.create(record))
         run.timer = asyncio.get_running_loop().call_later(record.ttl_ms / 1000, self._expire, run)
         return run
 
-    def _take_place(self, client: str) -> None:
-        self._places.limit(self._app.limits.max_tasks, self._app.limits.max_tasks_per_client)
-        if self._places.take(client):
+    def _take_quota(self, client: str) -> None:
+        self._quota.limit(self._app.limits.max_tasks, self._app.limits.max_tasks_per_client)
+        if self._quota.take(client):
             return
         finished = self._finished.get(client)
         if finished:
             self._remove(next(iter(finished.values())))
-        if not self._places.take(client):
-            own = self._places.used_by(client) >= self._places.share
-            most = f"of this client: at most {self._places.share}" if own else f"at most {self._places.total}"
+        if not self._quota.take(client):
+            own = self._quota.used_by(client) >= self._quota.share
+            most = f"of this client: at most {self._quota.share}" if own else f"at most {self._quota.total}"
             raise ServerUnavailable(f"There are too many tasks {most}")
 
     @staticmethod
@@ -143,10 +143,10 @@ class TaskRuns:
         self._runs.pop(run.id, None)
         if record:
             self._replica.write(self._store.remove(run.id))
-        self._places.give(connection.client)
+        self._quota.give(connection.client)
         connection.give(run.size)
         if connection.budget is not None:
-            connection.budget.need(connection.client, run)
+            connection.budget.remove_evictable(connection.client, run)
         finished = self._finished.get(connection.client)
         if finished is not None:
             finished.pop(run.id, None)
@@ -158,25 +158,25 @@ class TaskRuns:
         connection = run.call.connection
         self._finished.setdefault(connection.client, {})[run.id] = run
         if connection.budget is not None:
-            connection.budget.spare(connection.client, run, partial(self._remove, run))
+            connection.budget.add_evictable(connection.client, run, partial(self._remove, run))
 
     def begin(self, run: TaskRun, work: Awaitable[Result]) -> Result | Coroutine[Any, Any, Result]:
         """Run ``work`` as a task, and return the result that announces the task to the client, once it is stored."""
         run.work = asyncio.ensure_future(self._follow(run, work))
         if isinstance(work, CoroutineType):
             run.work.add_done_callback(lambda _: work.close())  # it was cancelled before it began
-        announced = self._replica.run(self._created(run))
-        if isinstance(announced, Result):
-            return announced  # at once, so that the client knows of the task before its work asks anything
-        return self._stored(run, announced)
+        stored = self._replica.run(self._created(run))
+        if isinstance(stored, Result):
+            return stored  # at once, so that the client knows of the task before its work asks anything
+        return self._stored(run, stored)
 
-    async def _stored(self, run: TaskRun, announced: Awaitable[Result]) -> Result:
+    async def _stored(self, run: TaskRun, stored: Awaitable[Result]) -> Result:
         """Return the announcement of a task once it is stored.
 
         If the call is cancelled before, so is the task: its client will never know of it.
         """
         try:
-            return await announced
+            return await stored
         finally:
             if run.call.cancelled:
                 self._cancel(run)
@@ -201,7 +201,7 @@ class TaskRuns:
                 raise
             if run.over:
                 return  # it was cancelled
-            described = error_object(told(call.request.method, error), call.peer.revision)
+            described = error_object(public_error(call.request.method, error), call.peer.revision)
             self._end(run, "failed", described.message, error=described)
             return
         if run.timer is not None and not self._keep(run, len(encoded)):
@@ -221,10 +221,10 @@ class TaskRuns:
     ) -> None:
         if run.over:
             return
-        for _, future in run.questions.values():
+        for _, future in run.requests.values():
             future.cancel()
-        run.questions.clear()
-        run.record = msgspec.structs.replace(run.record, result=result, error=error, questions={})
+        run.requests.clear()
+        run.record = msgspec.structs.replace(run.record, result=result, error=error, input_requests={})
         run.update(status, message)
         if not run.ended.done():
             run.ended.set_result(None)
@@ -257,7 +257,7 @@ class TaskRuns:
             self._end(run, "cancelled", message)
             run.work.cancel()
 
-    def _on_slot_lost(self, _: SlotLost) -> None:
+    def _on_slot_expired(self, _: SlotExpired) -> None:
         """Cancel what runs here: other replicas tell clients that it has ended."""
         for run in list(self._runs.values()):
             self._cancel(run, STOPPED)

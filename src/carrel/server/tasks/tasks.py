@@ -131,7 +131,7 @@ class Tasks(TaskRuns):
         record = await self._find(call)
         if not record.over:
             cancelled = msgspec.structs.replace(
-                record, status="cancelled", message=CANCELLED, updated=time.time(), questions={}
+                record, status="cancelled", message=CANCELLED, updated=time.time(), input_requests={}
             )
             run = self._runs.get(record.id)
             if run is not None and not run.over:
@@ -140,7 +140,7 @@ class Tasks(TaskRuns):
                 record = run.record
             elif await self._store.save(cancelled):
                 record = cancelled
-                self._replica.tell(record.slot, CancelTaskLetter(record.id))
+                self._replica.notify(record.slot, CancelTaskLetter(record.id))
                 self._replica.publish(TaskChanged(record.id))
             else:
                 record = await self._find(call)
@@ -154,10 +154,10 @@ class Tasks(TaskRuns):
             self._cancel(run)
 
     def answer(self, call: Call, channel: Channel) -> Any:
-        """Answer tasks/update: pass answers to the task's questions. An answer to no open question is ignored.
+        """Answer tasks/update: pass answers to the task's open requests. Other answers are ignored.
 
         Raises:
-            InvalidParams: an answer does not fit its question. The others are taken.
+            InvalidParams: an answer does not fit its request. The others are taken.
         """
         return self._replica.run(self._answer(call))
 
@@ -172,8 +172,8 @@ class Tasks(TaskRuns):
         for key, raw in given.items():
             if run is not None:
                 refused = run.take_answer(key, raw) or refused
-            elif key in record.questions:
-                self._replica.tell(record.slot, TaskAnswerLetter(record.id, key, bytes(raw)))
+            elif key in record.input_requests:
+                self._replica.notify(record.slot, TaskAnswerLetter(record.id, key, bytes(raw)))
         await self._replica.written()
         if refused is not None:
             raise refused

@@ -155,7 +155,7 @@ class DatabaseWatch:
             if digest is not None and self._known == (catalog, digest, outages):
                 return self._found
             if polled:
-                rows = await database.run("", lambda connection: stamps_of(database, connection, catalog))
+                rows = await database.run("", lambda connection: timestamps_of(database, connection, catalog))
         except Failed:
             raise ProviderUnavailable(self._reader.base) from None
         self._known = catalog, digest, outages
@@ -252,7 +252,7 @@ async def heard_tables(database: Database, catalog: Catalog) -> set[str]:
     return {id for id, table in catalog.tables.items() if (table.schema, table.name) in names}
 
 
-def stamps_of(database: Database, connection: Any, catalog: Catalog) -> dict[str, Any]:
+def timestamps_of(database: Database, connection: Any, catalog: Catalog) -> dict[str, Any]:
     """Return the stamps of the rows of tables; the stamp of a partitioned table has the stamps of its partitions."""
     tables = catalog.tables
     own = database.stamps(connection, {table.id: (table.schema, table.name) for table in tables.values()})

@@ -51,11 +51,11 @@ class BackgroundTasks:
         """Return a future that resolves when a task ends. Cancelling the future does not cancel the task."""
         ended: asyncio.Future[None] = self._loop.create_future()
 
-        def tell(_: asyncio.Task[None]) -> None:
+        def report(_: asyncio.Task[None]) -> None:
             if not ended.done():
                 ended.set_result(None)
 
-        task.add_done_callback(tell)
+        task.add_done_callback(report)
         return ended
 
     async def close(self) -> None:

@@ -23,7 +23,7 @@ from carrel.protocol.revision import Revision
 from carrel.protocol.sse import EventStream
 from carrel.transports.client.backoff import Backoff
 from carrel.transports.client.http_base import EVENTS, HTTPTransportBase, media_type, probe
-from carrel.transports.client.http_errors import read_answered_error
+from carrel.transports.client.http_errors import read_error_of_body
 from carrel.transports.client.options import HTTPOptions
 from carrel.transports.client.transport import Receiver
 from carrel.wire.base import Id
@@ -185,7 +185,7 @@ class HTTPTransport(HTTPTransportBase):
         self._receiver.receive(body, id)
         if id is None or not self._receiver.awaits(id):
             return
-        error = read_answered_error(body)
+        error = read_error_of_body(body)
         if error is not None:
             self._receiver.fail(id, read_error(error))
             return

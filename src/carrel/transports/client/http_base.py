@@ -97,7 +97,7 @@ class HTTPTransportBase:
                 self._receiver.fail(id, TransportError(str(self._error or TransportError()), delivered=False))
             return None
         if id is None:
-            task = background.spawn(self._tell(message))
+            task = background.spawn(self._post_notification(message))
             if not self._settled:
                 self._greeting = task
             return background.follow(task)
@@ -123,7 +123,7 @@ class HTTPTransportBase:
         """Begin a handshake: the notification that ends it has to arrive before the requests after it."""
         self._settled = False
 
-    async def _tell(self, message: OutgoingMessage) -> None:
+    async def _post_notification(self, message: OutgoingMessage) -> None:
         """Send a notification or a response."""
         try:
             await self._deliver(message)

@@ -16,17 +16,17 @@ from carrel.printable import printable
 from carrel.protocol.connection import read_error
 from carrel.wire.jsonrpc import Message
 
-__all__ = ["read_answered_error", "read_refusal"]
+__all__ = ["read_error_of_body", "read_error_response"]
 
 _read_message = msgspec.json.Decoder(Message).decode
 
 
-def read_refusal(name: str, status: int, body: bytes, retry_after: str | None) -> MCPError:
+def read_error_response(name: str, status: int, body: bytes, retry_after: str | None) -> MCPError:
     """Return the exception for an HTTP error response: the JSON-RPC error in ``body``, or else an ``HTTPStatusError``.
 
     ``name`` is the server as shown in the message, ``retry_after`` the value of the Retry-After header.
     """
-    error = read_answered_error(body)
+    error = read_error_of_body(body)
     if error is not None:
         return read_error(error, status)
     said = printable(" ".join(body[:1000].decode("utf-8", "replace").split()), 200)
@@ -35,7 +35,7 @@ def read_refusal(name: str, status: int, body: bytes, retry_after: str | None) -
     )
 
 
-def read_answered_error(body: bytes) -> msgspec.Raw | None:
+def read_error_of_body(body: bytes) -> msgspec.Raw | None:
     """Return the error of a JSON-RPC message with any id, or None."""
     try:
         message = _read_message(body)

@@ -19,7 +19,7 @@ from yarl import URL
 
 from carrel.errors import AuthorizationError, ConfigError, HTTPStatusError, MCPError, TransportError
 from carrel.printable import printable
-from carrel.transports.client.http_errors import read_refusal
+from carrel.transports.client.http_errors import read_error_response
 from carrel.transports.client.options import HTTPOptions
 from carrel.transports.client.proxies import find_proxy, read_proxy
 
@@ -31,7 +31,7 @@ MAX_REDIRECTS = 5
 #: Maximum number of retries of a request with new credentials.
 MAX_ROUNDS = 3
 #: The longest body of an error response that is read, in bytes.
-MAX_REFUSAL = 1024 * 1024
+MAX_ERROR_BYTES = 1024 * 1024
 #: The longest request body that is sent in one write, in bytes.
 AT_ONCE = 512 * 1024
 #: How many bytes are read at a time. asyncio always reads 256 KiB, for which memory is mapped and unmapped each time:
@@ -201,7 +201,7 @@ class HTTPSession:
                     raise await self._unauthorized(response)
                 nonce = response.headers.get("DPoP-Nonce")
                 if rounds <= 0 or not await self._hold(
-                    self._credentials.refused(self._address, status, challenges, revision, sent=who, nonce=nonce)
+                    self._credentials.rejected(self._address, status, challenges, revision, sent=who, nonce=nonce)
                 ):
                     if status == 401 or challenges:
                         raise await self._unauthorized(response)
@@ -309,12 +309,12 @@ class HTTPSession:
     async def explain(self, response: aiohttp.ClientResponse) -> MCPError:
         """Return the exception for an HTTP error response, and release the response."""
         try:
-            body = await self._read_some(response, MAX_REFUSAL) or b""
+            body = await self._read_some(response, MAX_ERROR_BYTES) or b""
         except (aiohttp.ClientError, OSError):
             body = b""
         finally:
             response.release()
-        return read_refusal(self.name, response.status, body, response.headers.get("Retry-After"))
+        return read_error_response(self.name, response.status, body, response.headers.get("Retry-After"))
 
     def translate(self, error: Exception) -> MCPError:
         """Convert an exception, such as one of aiohttp, to an ``MCPError``."""

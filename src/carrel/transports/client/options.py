@@ -65,7 +65,7 @@ class HTTPOptions(msgspec.Struct, frozen=True, kw_only=True):
                 raise ConfigError("auth: the token by itself, without 'Bearer' before it")
             if any(name.lower() == "authorization" for name in self.headers):
                 raise ConfigError("auth: there is an Authorization header already")
-        elif auth is not None and not all(callable(getattr(auth, name, None)) for name in ("headers", "refused")):
+        elif auth is not None and not all(callable(getattr(auth, name, None)) for name in ("headers", "rejected")):
             raise ConfigError(f"auth: a token, or credentials such as OAuth(), and not {type(auth).__name__}")
 
     @property

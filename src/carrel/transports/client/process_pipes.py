@@ -55,14 +55,14 @@ class ProcessPipes(asyncio.SubprocessProtocol):
     """Subprocess protocol for the three standard streams of a child and its exit.
 
     ``receive`` is called with each line that is not blank, and may return the seconds for which nothing is to be read;
-    ``lose`` with the reason when the child has exited or its streams are unusable. (With uvloop, a stream that only the
+    ``fail`` with the reason when the child has exited or its streams are unusable. (With uvloop, a stream that only the
     child has closed is not noticed before the child has exited: uvloop keeps the child's end open too.)
     """
 
     def __init__(
         self,
         receive: Callable[[bytes], float | None],
-        lose: Callable[[str], None],
+        fail: Callable[[str], None],
         max_message: int,
         stderr: Callable[[str], object] | None,
     ) -> None:
@@ -70,10 +70,10 @@ class ProcessPipes(asyncio.SubprocessProtocol):
         self.exited = asyncio.Event()
         self.errors = bytearray()
         self._receive = receive
-        self._lose = lose
+        self._fail = fail
         self._lines = Lines(max_message)
         self._max_message = max_message
-        self._tell = stderr
+        self._stderr = stderr
         self._error_lines = Lines(KEPT)
         self._closed = asyncio.Event()
         self._held: list[bytes | None] = []
@@ -179,7 +179,7 @@ class ProcessPipes(asyncio.SubprocessProtocol):
         else:
             if not self._lines.skipping:
                 return
-        self._lose(f"has sent a message of more than {self._max_message} bytes (max_message)")
+        self._fail(f"has sent a message of more than {self._max_message} bytes (max_message)")
 
     def _go_on(self) -> None:
         """Pass on the lines that were held, and read again."""
@@ -199,8 +199,8 @@ class ProcessPipes(asyncio.SubprocessProtocol):
         self.errors += data
         if len(self.errors) > KEPT:
             del self.errors[:-KEPT]
-        if self._tell is not None:
-            self._tell_errors(self._error_lines.feed(data))
+        if self._stderr is not None:
+            self._pass_errors(self._error_lines.feed(data))
         self._errors_left -= len(data)
         if self._errors_left < 0:
             now = self._loop.time()
@@ -210,11 +210,11 @@ class ProcessPipes(asyncio.SubprocessProtocol):
                 self._read(2, on=False)
                 self._loop.call_later(-self._errors_left / ERROR_RATE, partial(self._read, 2, on=True))
 
-    def _tell_errors(self, lines: list[bytes | None]) -> None:
+    def _pass_errors(self, lines: list[bytes | None]) -> None:
         for line in lines:
             text = f"(a line of more than {KEPT} bytes)" if line is None else line.decode(errors="replace").rstrip("\r")
             try:
-                self._tell(text)  # type: ignore[misc]
+                self._stderr(text)  # type: ignore[misc]
             except Exception as error:  # a failing callback does not end the connection
                 self._loop.call_exception_handler(
                     {"message": "the callback for standard error failed", "exception": error}
@@ -233,8 +233,8 @@ class ProcessPipes(asyncio.SubprocessProtocol):
             self._held = []
             self._see("has closed its standard output", "stdout")
         else:
-            if self._tell is not None:
-                self._tell_errors(self._error_lines.finish())
+            if self._stderr is not None:
+                self._pass_errors(self._error_lines.finish())
             self._open.discard("stderr")
             self._see(None, "stderr")
 
@@ -262,7 +262,7 @@ class ProcessPipes(asyncio.SubprocessProtocol):
     def _give_up(self) -> None:
         if self._last_words is not None:
             self._last_words.cancel()
-        self._lose(self._signs[0])
+        self._fail(self._signs[0])
 
     async def close(self) -> None:
         """Wait for the exit of the child, which has been killed, and close its streams."""

@@ -103,13 +103,13 @@ class StdioTransport:
         self._name = name or short_name(self._command)
         self._cwd = cwd
         self._grace = grace
-        self._pipes = ProcessPipes(self._receive, self._lose, max_message, stderr)
+        self._pipes = ProcessPipes(self._receive, self._fail, max_message, stderr)
         self._receiver: Receiver | None = None
         self._group: ProcessGroup | None = None
         self._starting: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._hurried = False
-        self._lost: TransportError | None = None
+        self._failure: TransportError | None = None
 
     @property
     def pid(self) -> int | None:
@@ -142,7 +142,7 @@ class StdioTransport:
         except CancelledError:
             await self._end_now()
             raise
-        if self._ending is not None and self._lost is None:
+        if self._ending is not None and self._failure is None:
             raise TransportError("The connection was closed while it was opened", delivered=False)
 
     async def _start(self) -> None:
@@ -189,7 +189,7 @@ class StdioTransport:
             why = f"{self._name} does not read its input: more than {MAX_UNREAD} bytes wait for it (MAX_UNREAD)"
             error = TransportError(why, delivered=False)
         if message.id is not None and self._receiver is not None:
-            error = error or TransportError(str(self._lost or "The connection is closed"), delivered=False)
+            error = error or TransportError(str(self._failure or "The connection is closed"), delivered=False)
             asyncio.get_running_loop().call_soon(self._receiver.fail, message.id, error)
         return None
 
@@ -206,17 +206,17 @@ class StdioTransport:
 
     # Closing
 
-    def _lose(self, reason: str) -> None:
+    def _fail(self, reason: str) -> None:
         """Close the connection because the server has exited or its streams are unusable."""
         if self._ending is not None:
             return
         errors = self._pipes.errors[-SHOWN:].decode(errors="replace").strip()
-        self._lost = TransportError(
+        self._failure = TransportError(
             f"The server {self._name!r} {reason}" + (f".{STDERR_FOLLOWS}\n{errors}" if errors else "")
         )
         self._ending = asyncio.get_running_loop().create_task(self._end())
         if self._receiver is not None:
-            self._receiver.closed(self._lost)
+            self._receiver.closed(self._failure)
 
     async def close(self) -> None:
         """Stop the server and its process group: close its input, then send SIGTERM, then SIGKILL.
@@ -313,13 +313,13 @@ def find_program(command: Sequence[str], env: Mapping[str, str], cwd: str | os.P
     if found is None:
         raise ConfigError(f"The program {program!r} does not exist (PATH was searched: {env.get('PATH', os.defpath)})")
     if sys.platform != "win32":
-        refuse_script(program, Path(cwd or ".", found))
+        reject_script(program, Path(cwd or ".", found))
     elif found.lower().endswith((".bat", ".cmd")) and not UNQUOTABLE.isdisjoint("".join(command[1:])):
         raise ConfigError(f"{found!r} is a batch file, which its arguments cannot be given to safely")
     return found
 
 
-def refuse_script(program: str, path: Path) -> None:
+def reject_script(program: str, path: Path) -> None:
     """Refuse a script without a shebang line: uvloop would run it with a shell, asyncio would not.
 
     Raises:

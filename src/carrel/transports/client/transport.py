@@ -110,7 +110,7 @@ class Credentials(Protocol):
             AuthorizationError: a token is needed and cannot be obtained.
         """
 
-    async def refused(
+    async def rejected(
         self,
         url: str,
         status: int,

@@ -71,7 +71,7 @@ class Application(Protocol):
         coroutine, as they may also come from outside, and the caller knows which it was.
         """
 
-    def refuse(self, call: Call, error: BaseException) -> ErrorResponse:
+    def reject(self, call: Call, error: BaseException) -> ErrorResponse:
         """Return the error response to a call, and log the error if the response hides its details."""
 
     def end_streams(self) -> None:

@@ -78,11 +78,11 @@ async def _complete(
         answer = await pending
     except asyncio.CancelledError as error:
         if not call.cancelled:
-            answer = app.refuse(call, error)  # not cancelled by us: the handler raised it, or cancelled its own task
+            answer = app.reject(call, error)  # not cancelled by us: the handler raised it, or cancelled its own task
     except GeneratorExit as error:
         if _current_task() is not task:
             raise  # the coroutine is being closed, because its event loop is closed
-        answer = app.refuse(call, error)
+        answer = app.reject(call, error)
     task.answer = None if call.cancelled else answer
     if finish is not None:
         finish(call, task)

@@ -34,17 +34,17 @@ class SessionLog:
         """Append an event, and delete events with numbers below ``oldest``."""
         events = self._replica.state.events
         self._replica.write(events.append(self._session, stream, number, event, oldest, self._limits.session_ttl))
-        self._tell(stream)
+        self._notify(stream)
 
     def finish(self, stream: str) -> None:
         """Record that no event will follow."""
         self._replica.write(self._replica.state.events.finish(self._session, stream))
-        self._tell(stream)
+        self._notify(stream)
 
     def drop(self, stream: str) -> None:
         """Remove the events of a stream."""
         self._replica.write(self._replica.state.events.drop(self._session, stream))
-        self._tell(stream)
+        self._notify(stream)
         if self._followers is not None:
             self._followers.pop(stream, None)
 
@@ -53,12 +53,12 @@ class SessionLog:
         if self._followers is None:
             self._followers = {}
         self._followers[stream] = slot
-        self._tell(stream)
+        self._notify(stream)
 
-    def _tell(self, stream: str) -> None:
+    def _notify(self, stream: str) -> None:
         slot = None if self._followers is None else self._followers.get(stream)
         if slot is not None:
-            self._replica.tell(slot, TailLetter(self._session, stream))
+            self._replica.notify(slot, TailLetter(self._session, stream))
 
     async def read(self, stream: str, after: int) -> Replay | None:
         """Return the events of a stream after one; None if there is no such stream in this session.

@@ -97,8 +97,8 @@ class StreamableHTTP:
         self._bodies = Bodies(served.limits)
         self._keep_alive = keep_alive
         self._patience = patience
-        self._places = Quota(served.limits.max_sessions, served.limits.max_sessions_per_client)
-        self._sessions = SessionTable(served, self._places)
+        self._quota = Quota(served.limits.max_sessions, served.limits.max_sessions_per_client)
+        self._sessions = SessionTable(served, self._quota)
         self._endpoint = Endpoint(served, self._sessions, self._bodies, authorization)
         self._streams: set[Stream] = set()
         self._answers: set[Work] = set()
@@ -115,7 +115,7 @@ class StreamableHTTP:
                 "/" + sse_path.strip("/"),
                 bodies=self._bodies,
                 alternative=self._path,
-                places=self._places,
+                quota=self._quota,
                 streams=self._streams,
                 works=self._answers,
                 authorization=authorization,
@@ -296,9 +296,9 @@ class StreamableHTTP:
                 raise Rejection(
                     405, f"{method} is not allowed at this endpoint", [(b"allow", b"GET, POST, DELETE, OPTIONS")]
                 )
-        except Rejection as refusal:
-            body = encode_error(UNSET, INVALID_REQUEST, str(refusal))
-            await respond(send, refusal.status, body, [*refusal.headers, *extra])
+        except Rejection as rejection:
+            body = encode_error(UNSET, INVALID_REQUEST, str(rejection))
+            await respond(send, rejection.status, body, [*rejection.headers, *extra])
         except ServerUnavailable as error:
             await respond_unavailable(send, error, extra)
         return None

@@ -31,7 +31,7 @@ from carrel.transports.server.http_response import (
     respond,
 )
 from carrel.transports.server.http_stream import StandingResponse
-from carrel.transports.server.session import Session
+from carrel.transports.server.session import StreamableHTTPSession
 from carrel.transports.server.sessions import SessionTable
 from carrel.transports.server.standing_stream import parse_standing_id
 from carrel.transports.server.streams import MutedStream, Stream
@@ -56,7 +56,9 @@ class Endpoint:
         self._stateless = frozenset(name.encode() for name, row in REVISIONS.items() if row.stateless)
         self._known = frozenset(name.encode() for name in REVISIONS)
 
-    async def _session(self, headers: Headers, caller: Caller | None, *, required: bool) -> Session | None:
+    async def _session(
+        self, headers: Headers, caller: Caller | None, *, required: bool
+    ) -> StreamableHTTPSession | None:
         """Return the session that a request belongs to.
 
         A request of a stateless revision has no session, even if it has a session header.
@@ -116,15 +118,21 @@ class Endpoint:
             await respond(send, 503, connection.reject(event, error).reply, [RETRY_LATER, *extra])
             return None
         except ProtocolError as error:
-            refusal = connection.reject(event, error)
-            await respond(send, refusal.status, refusal.reply, extra)
+            rejected = connection.reject(event, error)
+            await respond(send, rejected.status, rejected.reply, extra)
             return None
         opened = admitted is not None and admitted is not session
         return await self._answer_call(event, admitted, send, extra, caller, opened=opened, json=json, events=events)
 
     async def _admit(
-        self, call: Call, session: Session | None, headers: Headers, caller: Caller | None, *, events: bool
-    ) -> Session | None:
+        self,
+        call: Call,
+        session: StreamableHTTPSession | None,
+        headers: Headers,
+        caller: Caller | None,
+        *,
+        events: bool,
+    ) -> StreamableHTTPSession | None:
         """Return the session of a call, a new one if it initializes it; None for a stateless call.
 
         Raises:
@@ -135,7 +143,7 @@ class Endpoint:
             ServerUnavailable: there is no room for a session.
         """
         if not events and call.request.endless:
-            raise _needs_stream(call)
+            raise _stream_required(call)
         if call.peer.revision.stateless:
             verify(call, headers)
             return None
@@ -151,7 +159,7 @@ class Endpoint:
     async def _answer_call(
         self,
         call: Call,
-        session: Session | None,
+        session: StreamableHTTPSession | None,
         send: Send,
         extra: list[tuple[bytes, bytes]],
         caller: Caller | None,
@@ -195,7 +203,7 @@ class Endpoint:
             work.add_done_callback(lease.cancel)
         return PendingResponse(call.id, work, stream, connection, session, granted, json=json, events=events)
 
-    def _check_load(self, call: Call, session: Session | None) -> None:
+    def _check_load(self, call: Call, session: StreamableHTTPSession | None) -> None:
         """Check the limit of requests in flight of a session, or of the client of a stateless request.
 
         Raises:
@@ -217,7 +225,7 @@ class Endpoint:
     async def _post_other(
         self,
         event: Event,
-        session: Session | None,
+        session: StreamableHTTPSession | None,
         headers: Headers,
         send: Send,
         extra: list[tuple[bytes, bytes]],
@@ -242,7 +250,7 @@ class Endpoint:
         await respond(send, 202, b"", extra)
         return None
 
-    def _take(self, event: Event, session: Session | None) -> bytes | None:
+    def _take(self, event: Event, session: StreamableHTTPSession | None) -> bytes | None:
         if type(event) is ErrorResponse:
             return event.reply
         if type(event) is Notification and session is not None:
@@ -253,7 +261,7 @@ class Endpoint:
             self._sessions.pass_on(session, event.response)
         return None
 
-    async def _answer_batch(self, batch: Batch, session: Session, stream: Stream) -> bytes:
+    async def _answer_batch(self, batch: Batch, session: StreamableHTTPSession, stream: Stream) -> bytes:
         replies = await answer_batch(
             self._app, batch, stream, session.in_flight, lambda event: self._take(event, session)
         )
@@ -306,7 +314,7 @@ class Endpoint:
         await respond(send, 204, b"", extra)
 
 
-def _stream(connection: Connection, session: Session | None, *, events: bool) -> Stream:
+def _stream(connection: Connection, session: StreamableHTTPSession | None, *, events: bool) -> Stream:
     if not events:
         return MutedStream(connection)
     return Stream(connection) if session is None else session.new_stream()
@@ -337,7 +345,7 @@ def _not_stateless(version: bytes) -> InvalidParams:
     return error
 
 
-def _needs_stream(call: Call) -> InvalidMessage:
+def _stream_required(call: Call) -> InvalidMessage:
     error = InvalidMessage(f"{call.request.method} is answered with a stream: Accept must allow text/event-stream")
     error.status = 406
     return error

@@ -1,6 +1,6 @@
 """HTTP/1.1 protocol of ``run("http")``: uvicorn's httptools protocol with limits on sizes, counts and times.
 
-The parser (llhttp) is strict about syntax. Requests that it accepts but RFC 9112 forbids are refused here. A refused
+The parser (llhttp) is strict about syntax. Requests that it accepts but RFC 9112 forbids are rejected here. A rejected
 request is answered with an error that names the limit, and its connection is closed; pipelined requests before it are
 still answered.
 
@@ -39,7 +39,7 @@ DISCARD = 3
 
 #: Lingering close: seconds that a client gets to read the last response. What it sends meanwhile is discarded.
 LINGER = 5.0
-#: Bytes that are discarded of a refused request. A client that sends more may lose the response.
+#: Bytes that are discarded of a rejected request. A client that sends more may lose the response.
 MAX_DISCARDED = 64 * 1024 * 1024
 
 #: Maximum number of pipelined requests.
@@ -51,8 +51,8 @@ MAX_FRAMING = 8
 _NO_ROOM = "There are too many connections: try again later"
 
 
-class Refused(Exception):
-    """HTTP error for a request that is refused while it is received."""
+class RequestRejected(Exception):
+    """HTTP error for a request that is rejected while it is received."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -110,7 +110,7 @@ class LimitedProtocol(HttpToolsProtocol):
             "_limits",
             "_proxied",
         ),
-        *("_proxies", "_refusal", "_running", "_sent_at", "_state", "_table", "_unsent", "group"),
+        *("_proxies", "_error_response", "_running", "_sent_at", "_state", "_table", "_unsent", "group"),
     )
 
     def __init__(self, table: Connections, proxies: TrustedProxies, **options: Any) -> None:
@@ -131,7 +131,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._sent_at = 0.0
         self._held = False
         self._ending = False
-        self._refusal: bytes | None = None
+        self._error_response: bytes | None = None
         self._running: Any = None
         """The request that is answered while later ones wait in the pipeline; None while it is ``cycle``."""
 
@@ -187,7 +187,7 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         if self._state == HEAD:
             limit = self._limits.header_timeout
-            self._refuse(408, f"The headers were not received within {limit:g} seconds (header_timeout)")
+            self._reject(408, f"The headers were not received within {limit:g} seconds (header_timeout)")
         elif self._state == DISCARD:
             self.transport.abort()
         else:
@@ -229,20 +229,20 @@ class LimitedProtocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as upgrade:
             self._ignore_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
-            refused = error.__context__
-            if isinstance(refused, Refused):
-                self._refuse(refused.status, str(refused))
+            rejected = error.__context__
+            if isinstance(rejected, RequestRejected):
+                self._reject(rejected.status, str(rejected))
             else:
-                self._refuse(400, f"This is not a valid HTTP/1.1 request: {error}")
-        except Refused as refused:
-            self._refuse(refused.status, str(refused))
+                self._reject(400, f"This is not a valid HTTP/1.1 request: {error}")
+        except RequestRejected as rejected:
+            self._reject(rejected.status, str(rejected))
 
     def _discard(self, size: int) -> None:
         """Count discarded bytes. Beyond the limit, stop reading, and abort the connection if the response is sent."""
         self._discarded += size
         if self._discarded <= MAX_DISCARDED:
             return
-        if self._refusal is None:
+        if self._error_response is None:
             self.transport.abort()
         else:
             self.flow.pause_reading()
@@ -264,24 +264,26 @@ class LimitedProtocol(HttpToolsProtocol):
             self._framing_bytes = self._body_bytes
         limit = self._limits.max_header_bytes
         if self._framing_bytes - self._body_bytes > limit + MAX_FRAMING * self._body_bytes:
-            raise Refused(431, f"Chunk extensions and trailers are too large: at most {limit} bytes (max_header_bytes)")
+            raise RequestRejected(
+                431, f"Chunk extensions and trailers are too large: at most {limit} bytes (max_header_bytes)"
+            )
         cycle = self.cycle
         if not self._held and not cycle.response_started:
             self._held = cycle.keep_alive
             cycle.keep_alive = False
             cycle.transport = Lingering(self)  # type: ignore[assignment]
 
-    def _long_line(self) -> Refused:
+    def _long_line(self) -> RequestRejected:
         limit = self._limits.max_request_line_bytes
-        return Refused(414, f"The request line is too long: at most {limit} bytes (max_request_line_bytes)")
+        return RequestRejected(414, f"The request line is too long: at most {limit} bytes (max_request_line_bytes)")
 
-    def _large_head(self) -> Refused:
+    def _large_head(self) -> RequestRejected:
         limit = self._limits.max_header_bytes
-        return Refused(431, f"The headers are too large: at most {limit} bytes (max_header_bytes)")
+        return RequestRejected(431, f"The headers are too large: at most {limit} bytes (max_header_bytes)")
 
-    def _many_headers(self) -> Refused:
+    def _many_headers(self) -> RequestRejected:
         limit = self._limits.max_header_count
-        return Refused(431, f"There are too many headers: at most {limit} (max_header_count)")
+        return RequestRejected(431, f"There are too many headers: at most {limit} (max_header_count)")
 
     # Callbacks of the parser
 
@@ -312,7 +314,9 @@ class LimitedProtocol(HttpToolsProtocol):
         if len(pairs) > limits.max_header_count:
             raise self._many_headers()
         if len(self.pipeline) >= MAX_PIPELINED:
-            raise Refused(503, f"There are too many requests on one connection at a time: at most {MAX_PIPELINED}")
+            raise RequestRejected(
+                503, f"There are too many requests on one connection at a time: at most {MAX_PIPELINED}"
+            )
         if self._head_bytes > limits.max_header_bytes:  # that may be more than the head
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in pairs)
             if size > limits.max_header_bytes:
@@ -322,23 +326,23 @@ class LimitedProtocol(HttpToolsProtocol):
         host = headers.get(b"host")
         if version != "1.1":
             if version != "1.0":
-                raise Refused(505, "Only HTTP/1.1 and HTTP/1.0 are supported")
+                raise RequestRejected(505, "Only HTTP/1.1 and HTTP/1.0 are supported")
             if coding is not None:
-                raise Refused(400, "HTTP/1.0 has no Transfer-Encoding")
+                raise RequestRejected(400, "HTTP/1.0 has no Transfer-Encoding")
         elif host is None:
-            raise Refused(400, "The Host header is missing")
+            raise RequestRejected(400, "The Host header is missing")
         if coding is not None and coding.lower() != b"chunked":
-            raise Refused(501, "The only Transfer-Encoding is chunked")
+            raise RequestRejected(501, "The only Transfer-Encoding is chunked")
         if self.url[:1] != b"/":
             self._check_target(host)
 
     def _check_target(self, host: bytes | None) -> None:
         """Check a request target that is not a path: its host takes precedence over the Host header."""
         if self.parser.get_method() == b"CONNECT":
-            raise Refused(501, "This server is not a proxy")
+            raise RequestRejected(501, "This server is not a proxy")
         authority = self.url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
         if self.url != b"*" and authority.lower() != (host or b"").lower():
-            raise Refused(400, "The target of the request has another host than the Host header")
+            raise RequestRejected(400, "The target of the request has another host than the Host header")
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -393,9 +397,9 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self.flow.resume_reading()
-        if self._refusal is not None:
-            self.transport.write(self._refusal)
-            self._refusal = None
+        if self._error_response is not None:
+            self.transport.write(self._error_response)
+            self._error_response = None
             self.linger()
         elif self._state == HEAD:
             self._deadline = self.loop.time() + self._limits.header_timeout
@@ -403,7 +407,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._deadline = self.loop.time() + self._limits.keep_alive_timeout
             self._table.idle(self)
 
-    def _refuse(self, status: int, message: str) -> None:
+    def _reject(self, status: int, message: str) -> None:
         """Send an error response after all pending responses, and close the connection."""
         unfinished = self._state == BODY
         self._state = DISCARD
@@ -421,9 +425,9 @@ class LimitedProtocol(HttpToolsProtocol):
                 self.transport.write(answer)
                 self.linger()
                 return
-            self._refusal = answer
+            self._error_response = answer
         elif self._busy:
-            self._refusal = answer
+            self._error_response = answer
         else:
             self.transport.write(answer)
             self.linger()

@@ -14,7 +14,7 @@ from typing import Any
 from carrel.limits import Budget, Limits, Quota
 from carrel.transports.server.http_response import Receive
 
-__all__ = ["Bodies", "Headers", "Rejection", "accepts", "is_json", "no_place", "read_headers"]
+__all__ = ["Bodies", "Headers", "Rejection", "accepts", "is_json", "read_headers", "session_quota_exceeded"]
 
 #: The headers of a request, by lower-case name.
 Headers = dict[bytes, bytes]
@@ -37,7 +37,7 @@ class Rejection(Exception):
         self.headers = list(headers)
 
 
-def no_place(sessions: Quota, client: str) -> Rejection:
+def session_quota_exceeded(sessions: Quota, client: str) -> Rejection:
     """Return the rejection of a new session: 429 if its client has too many, 503 if all clients together have."""
     retry = [(b"retry-after", b"10")]
     if sessions.used_by(client) >= sessions.share:

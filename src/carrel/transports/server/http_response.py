@@ -16,7 +16,7 @@ from carrel.protocol.encoding import encode_error
 from carrel.protocol.server import Connection, ErrorResponse
 from carrel.transports.server.direct import direct_writer, disconnection, write_response
 from carrel.transports.server.dispatcher import CLEANUP, UNWEIGHED, Work, answer_of, cancel, no_room
-from carrel.transports.server.session import Session
+from carrel.transports.server.session import StreamableHTTPSession
 from carrel.transports.server.streams import Stream
 
 __all__ = [
@@ -54,7 +54,7 @@ class PendingResponse:
         work: Work,
         stream: Stream,
         connection: Connection,
-        session: Session | None,
+        session: StreamableHTTPSession | None,
         extra: Headers,
         *,
         json: bool,
@@ -108,7 +108,7 @@ class PendingResponse:
             if not self._streaming:
                 stream.discard()
             elif session is not None:
-                session.rest(stream)
+                session.mark_replayable(stream)
             if not work.done() and not (self._streaming and stream.id):
                 cancel(work)  # the response cannot be delivered any more
                 await asyncio.wait((work,), timeout=CLEANUP)
@@ -121,7 +121,7 @@ class PendingResponse:
         if self._streaming:
             self._conclude()
             if self._session is not None:
-                self._session.rest(self._stream)
+                self._session.mark_replayable(self._stream)
         self._stream.wake()
 
     def _conclude(self) -> None:

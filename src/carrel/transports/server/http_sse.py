@@ -28,7 +28,7 @@ from carrel.protocol.server import Call, ErrorResponse
 from carrel.transports.server.application import Application
 from carrel.transports.server.authorizer import Authorizer, Lease, client_of, keep_headers, owner_of, permit
 from carrel.transports.server.dispatcher import Dispatcher, Work, spawn
-from carrel.transports.server.http_request import Bodies, Headers, Rejection, accepts, is_json, no_place
+from carrel.transports.server.http_request import Bodies, Headers, Rejection, accepts, is_json, session_quota_exceeded
 from carrel.transports.server.http_response import Receive, Send, disconnected, end, pump, respond
 from carrel.transports.server.streams import Stream
 
@@ -87,7 +87,7 @@ class Listener(Stream):
         """
         try:
             async with asyncio.timeout(PATIENCE):
-                await self.fall(MAX_WAITING)
+                await self.wait_below(MAX_WAITING)
         except TimeoutError:
             complaint = f"Read the stream first: {self.waiting} bytes wait for you in it"
             raise Rejection(429, complaint, [(b"retry-after", b"10")]) from None
@@ -145,7 +145,7 @@ class HTTPWithSSE:
         path: path of the stream, relative to where this application is mounted.
         bodies: reader of request bodies.
         alternative: path of the Streamable HTTP endpoint, for requests of stateless revisions.
-        places: quota of sessions.
+        quota: quota of sessions.
         streams: set of open streams that get keep-alive comments.
         works: set of pending work to await before the application stops.
         authorization: authorizer of requests; None for no authorization.
@@ -158,7 +158,7 @@ class HTTPWithSSE:
         *,
         bodies: Bodies,
         alternative: str,
-        places: Quota,
+        quota: Quota,
         streams: set[Stream],
         works: set[Work],
         authorization: Authorizer | None = None,
@@ -170,7 +170,7 @@ class HTTPWithSSE:
         self._alternative = alternative
         self._limits = app.limits
         self._bodies = bodies
-        self._places = places
+        self._quota = quota
         self._streams = streams
         self._works = works
         self._listeners: dict[str, Listener] = {}
@@ -235,9 +235,9 @@ class HTTPWithSSE:
         if not accepts(headers.get(b"accept", b"*/*"))[1]:
             raise Rejection(406, "This is a stream of HTTP+SSE: the Accept header must allow text/event-stream")
         client = client_of(scope, caller)
-        self._places.limit(self._limits.max_sessions, self._limits.max_sessions_per_client)
-        if not self._places.take(client):
-            raise no_place(self._places, client)
+        self._quota.limit(self._limits.max_sessions, self._limits.max_sessions_per_client)
+        if not self._quota.take(client):
+            raise session_quota_exceeded(self._quota, client)
         id = secrets.token_urlsafe(16)
         root = scope.get("root_path", "").rstrip("/")
         listener = Listener(self._app, id, client, f"{quote(root + self._messages)}?sessionId={id}")
@@ -248,7 +248,7 @@ class HTTPWithSSE:
         try:
             unended = await pump(listener, gone, send, extra, self._streams)
         finally:
-            self._places.give(client)
+            self._quota.give(client)
             gone.cancel()
             listener.lease.cancel()
             del self._listeners[id]

@@ -10,7 +10,7 @@ from carrel.protocol.principal import Caller
 from carrel.transports.server.authorizer import Lease
 from carrel.transports.server.dispatcher import Work
 from carrel.transports.server.http_response import Headers, Receive, Send, disconnected, end, pump, respond_unavailable
-from carrel.transports.server.session import Session
+from carrel.transports.server.session import StreamableHTTPSession
 from carrel.transports.server.streams import Stream
 
 __all__ = ["StandingResponse"]
@@ -26,7 +26,12 @@ class StandingResponse:
     stateless = False
 
     def __init__(
-        self, stream: Stream, session: Session, caller: Caller | None, extra: Headers, after: int | None = None
+        self,
+        stream: Stream,
+        session: StreamableHTTPSession,
+        caller: Caller | None,
+        extra: Headers,
+        after: int | None = None,
     ) -> None:
         self._stream = stream
         self._session = session
@@ -51,6 +56,6 @@ class StandingResponse:
             if stream.standing:
                 session.unlisten(stream)
             session.leave_stream(stream)
-            session.rest(stream)
+            session.mark_replayable(stream)
         if unended:
             await end(send)

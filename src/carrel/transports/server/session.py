@@ -25,7 +25,7 @@ from carrel.transports.server.event_log import SessionLog
 from carrel.transports.server.standing_stream import Missed, Resumption, StandingEvents, StandingStream
 from carrel.transports.server.streams import MAX_EVENTS, ResumedStream, Stream
 
-__all__ = ["Session"]
+__all__ = ["StreamableHTTPSession"]
 
 #: Maximum number and bytes of resumable streams of one session, and the bytes that one counts besides its events.
 MAX_STREAMS = 64
@@ -41,14 +41,14 @@ MAX_KEPT_MESSAGE = 64 * 1024
 numbers = count(1)
 
 
-class Session:
-    """Session (Mcp-Session-Id) of a client of a revision with a handshake, as far as it lives in this process.
+class StreamableHTTPSession:
+    """Session (Mcp-Session-Id) of a client of a revision with a handshake: its state in this process.
 
-    ``record`` is what all replicas know of it; ``limits`` has its lifetime after the last use.
+    ``record`` is the state that all replicas share; ``limits`` has the lifetime after the last use.
     """
 
     __slots__ = (
-        *("_events", "_held", "_limits", "_listening", "_log", "_replica", "_resting", "_resumed", "_streams"),
+        *("_events", "_held", "_limits", "_listening", "_log", "_replica", "_replayable", "_resumed", "_streams"),
         *("closed", "connection", "id", "in_flight", "record", "renewed", "touched"),
     )
 
@@ -75,7 +75,7 @@ class Session:
         self._log: SessionLog | None = None
         self._resumed: dict[str, ResumedStream] | None = None
         self._streams: OrderedDict[str, Stream] | None = None
-        self._resting: dict[str, float] | None = None
+        self._replayable: dict[str, float] | None = None
         self._listening: list[StandingStream] | None = None
         self._held: dict[Hashable, bytes] | None = None
         connection.id = id
@@ -219,7 +219,7 @@ class Session:
         here = self._replica.state.slot
         missed = await self._events.since(self.id, last)
         if last.slot != here and self._replica.shared:
-            self._replica.tell(last.slot, FollowLetter(self.id, last.stream, here))
+            self._replica.notify(last.slot, FollowLetter(self.id, last.stream, here))
         self._leave(last.stream)
         return self.new_standing_stream(0 if missed.changes is None else last.position), missed
 
@@ -270,31 +270,31 @@ class Session:
             self._streams[stream.id] = stream
         self._trim()
 
-    def rest(self, stream: Stream) -> None:
+    def mark_replayable(self, stream: Stream) -> None:
         """Record that a connection of a stream is closed. If the stream is complete, its replay data may be dropped."""
         if stream.id and not stream.forgotten and stream.connection < 0 and stream.done:
-            if self._resting is None:
-                self._resting = {}
-            self._resting[stream.id] = asyncio.get_running_loop().time()
+            if self._replayable is None:
+                self._replayable = {}
+            self._replayable[stream.id] = asyncio.get_running_loop().time()
             if self.connection.budget is not None:
-                self.connection.budget.spare(self.connection.client, stream, partial(self._forget, stream))
+                self.connection.budget.add_evictable(self.connection.client, stream, partial(self._forget, stream))
             self.log.finish(stream.id)
 
     def end_replays(self, before: float) -> None:
-        """Drop the streams that came to rest before a time of the event loop's clock."""
-        while self._resting and self._streams is not None:
-            id, since = next(iter(self._resting.items()))
+        """Drop the streams that became replayable before a time of the event loop's clock."""
+        while self._replayable and self._streams is not None:
+            id, since = next(iter(self._replayable.items()))
             if since >= before:
                 break
             self._forget(self._streams[id])
 
-    def _need(self, stream: Stream) -> None:
-        resting = self._resting is not None and self._resting.pop(stream.id, None) is not None
-        if resting and self.connection.budget is not None:
-            self.connection.budget.need(self.connection.client, stream)
+    def _reopen(self, stream: Stream) -> None:
+        replayable = self._replayable is not None and self._replayable.pop(stream.id, None) is not None
+        if replayable and self.connection.budget is not None:
+            self.connection.budget.remove_evictable(self.connection.client, stream)
 
     def _forget(self, stream: Stream, *, drop: bool = True) -> None:
-        self._need(stream)
+        self._reopen(stream)
         if self._streams is not None and self._streams.pop(stream.id, None) is not None:
             self.connection.give(STREAM_BYTES)
         stream.forget(drop=drop)
@@ -318,7 +318,7 @@ class Session:
         stream = None if parsed is None or self._streams is None else self._streams.get(parsed[0])
         if stream is None or parsed is None:
             return None
-        self._need(stream)
+        self._reopen(stream)
         return stream, parsed[1]
 
     async def fetch_stream(self, last_event_id: str) -> ResumedStream | None:
@@ -350,11 +350,11 @@ class Session:
             raise
         return stream
 
-    def lose_replica(self, slot: int) -> None:
+    def drop_replica(self, slot: int) -> None:
         """End the streams here that a replica has written which is gone."""
         for origin, stream in (self._resumed or {}).items():
             if slot_of_stream(origin) == slot:
-                stream.lose_writer()
+                stream.end_writer()
 
     def leave_stream(self, stream: Stream) -> None:
         """Remove a stream of another replica whose connection here is closed."""

@@ -1,7 +1,7 @@
 """Session table of a Streamable HTTP server: limits, lifetimes, and sessions that other replicas have begun or ended.
 
-The record of a session is in the state that replicas share; the ``Session`` here is what lives in this process. A
-session whose record exists, and which does not live here yet, is restored with its first request.
+The record of a session is in the state that replicas share; its ``StreamableHTTPSession`` is in this process only. If a
+request names a session that has a record but no ``StreamableHTTPSession`` yet, the session is restored here.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from carrel.state.records import (
     SessionEnded,
     SessionMessage,
     SessionRecord,
-    SlotLost,
+    SlotExpired,
     SubscriptionChanged,
     TailLetter,
-    slot_of_question,
+    slot_of_request,
 )
 from carrel.transports.server.application import Application
-from carrel.transports.server.http_request import Rejection, no_place
-from carrel.transports.server.session import Session
+from carrel.transports.server.http_request import Rejection, session_quota_exceeded
+from carrel.transports.server.session import StreamableHTTPSession
 from carrel.transports.server.standing_stream import StandingEvents
 from carrel.wire.base import ClientCapabilities, Implementation
 from carrel.wire.jsonrpc import Message
@@ -61,15 +61,15 @@ class AnswerMessage(msgspec.Struct):
 class SessionTable:
     """Sessions that live in this process, by id and by client, least recently used first."""
 
-    def __init__(self, app: Application, places: Quota) -> None:
+    def __init__(self, app: Application, quota: Quota) -> None:
         self._app = app
-        self._places = places
+        self._quota = quota
         self._limits = app.limits
         self._replica = app.replica
         self._records = app.replica.state.sessions
         self._events = StandingEvents(app)
-        self._live: dict[str, Session] = {}
-        self._of: dict[str, dict[str, Session]] = {}
+        self._live: dict[str, StreamableHTTPSession] = {}
+        self._of: dict[str, dict[str, StreamableHTTPSession]] = {}
         self._descriptions: dict[bytes, tuple[Implementation | None, ClientCapabilities | None]] = {}
         replica = app.replica
         replica.on(SessionEnded, self._on_ended)
@@ -81,14 +81,14 @@ class SessionTable:
         replica.on(TailLetter, self._on_tail)
         replica.on(Gap, self._on_gap)
         replica.on(ReplicaGone, self._on_gone)
-        replica.on(SlotLost, self._on_slot_lost)
+        replica.on(SlotExpired, self._on_slot_expired)
 
-    def __iter__(self) -> Iterator[Session]:
+    def __iter__(self) -> Iterator[StreamableHTTPSession]:
         return iter(list(self._live.values()))
 
     # One session
 
-    async def open(self, connection: Connection, peer: Peer, owner: str | None) -> Session:
+    async def open(self, connection: Connection, peer: Peer, owner: str | None) -> StreamableHTTPSession:
         """Create a session. At the limit, it replaces an expired session, or an idle one of the same client.
 
         Raises:
@@ -99,16 +99,16 @@ class SessionTable:
         client = connection.client
         self._share_description(peer)
         await self._take_quota(client)
-        await self._take_place(client)
+        await self._reserve(client)
         record = SessionRecord(peer.revision.name, owner, client, peer.client, peer.capabilities, peer.log_level)
         try:
             id = await self._replica.ask(self._records.create(record, self._limits.session_ttl))
         except BaseException:
-            self._places.give(client)
+            self._quota.give(client)
             raise
         return self._add(id, record, connection)
 
-    async def find(self, id: str, owner: str | None) -> Session | None:
+    async def find(self, id: str, owner: str | None) -> StreamableHTTPSession | None:
         """Return a session and renew it; None if it has ended, or is of another owner.
 
         Raises:
@@ -134,7 +134,7 @@ class SessionTable:
         self._use(session)
         return session
 
-    async def end(self, session: Session) -> None:
+    async def end(self, session: StreamableHTTPSession) -> None:
         """End a session on all replicas.
 
         Raises:
@@ -144,9 +144,9 @@ class SessionTable:
         await self._replica.ask(self._records.end(session.id))
         self._replica.publish(SessionEnded(session.id))
 
-    def _add(self, id: str, record: SessionRecord, connection: Connection) -> Session:
+    def _add(self, id: str, record: SessionRecord, connection: Connection) -> StreamableHTTPSession:
         now = asyncio.get_running_loop().time()
-        session = Session(id, record, connection, self._replica, self._events, self._limits, now)
+        session = StreamableHTTPSession(id, record, connection, self._replica, self._events, self._limits, now)
         self._live[id] = session
         self._of.setdefault(connection.client, {})[id] = session
         return session
@@ -160,19 +160,19 @@ class SessionTable:
             if len(self._descriptions) > MAX_DESCRIPTIONS:
                 del self._descriptions[next(iter(self._descriptions))]
 
-    def _use(self, session: Session) -> None:
+    def _use(self, session: StreamableHTTPSession) -> None:
         """Put a session behind all others."""
         for sessions in (self._live, self._of[session.connection.client]):
             del sessions[session.id]
             sessions[session.id] = session
 
-    async def _restore(self, id: str, record: SessionRecord) -> Session:
+    async def _restore(self, id: str, record: SessionRecord) -> StreamableHTTPSession:
         """Return a session that another replica has begun, with its subscriptions."""
         subscriptions = await self._replica.ask(self._records.subscriptions(id))
-        await self._take_place(record.client)
+        await self._reserve(record.client)
         known = self._live.get(id)
         if known is not None:  # restored by another request meanwhile
-            self._places.give(record.client)
+            self._quota.give(record.client)
             return known
         connection = self._app.connect()
         connection.client = record.client
@@ -185,7 +185,7 @@ class SessionTable:
             raise Rejection(503, str(error), [(b"retry-after", b"5")]) from None
         return session
 
-    def _drop(self, session: Session, *, ended: bool) -> None:
+    def _drop(self, session: StreamableHTTPSession, *, ended: bool) -> None:
         """Remove a session from this process; ``ended`` if its record is gone too."""
         if self._live.pop(session.id, None) is None:
             return
@@ -194,7 +194,7 @@ class SessionTable:
         del own[session.id]
         if not own:
             del self._of[client]
-        self._places.give(client)
+        self._quota.give(client)
         session.close(ended=ended)
         self._app.disconnect(session.connection)
 
@@ -214,31 +214,30 @@ class SessionTable:
             complaint = f"There are too many sessions of this client: at most {most} in {seconds:g} seconds"
             raise Rejection(429, complaint, [(b"retry-after", b"%d" % ceil(wait))])
 
-    async def _take_place(self, client: str) -> None:
-        """Reserve a slot for a session. At the limit, evict an expired or idle session, which continues on other
-        replicas.
+    async def _reserve(self, client: str) -> None:
+        """Reserve room for a session. At the limit, evict an expired or idle session; it continues on other replicas.
 
         Raises:
-            Rejection: no slot is free.
+            Rejection: there is no room.
         """
-        self._places.limit(self._limits.max_sessions, self._limits.max_sessions_per_client)
-        if self._places.take(client):
+        self._quota.limit(self._limits.max_sessions, self._limits.max_sessions_per_client)
+        if self._quota.take(client):
             return
         oldest = next(iter(self._live.values()), None)
         if oldest is None or not self._is_over(oldest, asyncio.get_running_loop().time()):
             oldest = self._find_idle(self._of.get(client))
         if oldest is not None:
             self._drop(oldest, ended=not self._replica.shared)
-        taken = oldest is not None and self._places.take(client)
+        taken = oldest is not None and self._quota.take(client)
         if oldest is not None and not self._replica.shared:
             self._replica.write(self._records.end(oldest.id))
         if not taken:
-            raise no_place(self._places, client)
+            raise session_quota_exceeded(self._quota, client)
 
-    def _is_over(self, session: Session, now: float) -> bool:
+    def _is_over(self, session: StreamableHTTPSession, now: float) -> bool:
         return session.touched < now - self._limits.session_ttl and not session.busy
 
-    def _find_idle(self, sessions: dict[str, Session] | None) -> Session | None:
+    def _find_idle(self, sessions: dict[str, StreamableHTTPSession] | None) -> StreamableHTTPSession | None:
         """Return the least recently used idle session of a client. Busy sessions are marked as used now."""
         for _ in range(min(len(sessions or ()), MAX_TRIES)):
             assert sessions is not None
@@ -274,14 +273,14 @@ class SessionTable:
 
     # Messages that belong to another replica
 
-    def pass_on(self, session: Session, response: Message) -> None:
+    def pass_on(self, session: StreamableHTTPSession, response: Message) -> None:
         """Pass a client's response that answers nothing here to the replica whose handler waits for it."""
-        slot = slot_of_question(response.id)
+        slot = slot_of_request(response.id)
         if slot is not None and slot != self._replica.state.slot and self._replica.shared:
             body = encode(AnswerMessage(response.id, response.result, response.error))
-            self._replica.tell(slot, AnswerLetter(session.id, body))
+            self._replica.notify(slot, AnswerLetter(session.id, body))
 
-    def take_notification(self, session: Session, notification: Notification) -> None:
+    def take_notification(self, session: StreamableHTTPSession, notification: Notification) -> None:
         """Cancel the request that a notification names, on the replica that runs it."""
         if notification.operation != "cancelled":
             return
@@ -340,13 +339,13 @@ class SessionTable:
 
     def _on_gone(self, notice: ReplicaGone) -> None:
         for session in self:
-            session.lose_replica(notice.slot)
+            session.drop_replica(notice.slot)
 
-    def _on_slot_lost(self, _: SlotLost) -> None:
+    def _on_slot_expired(self, _: SlotExpired) -> None:
         """Cancel all requests of sessions and end their streams: others answer for this replica as for a dead one."""
         for session in self:
             self._drop(session, ended=False)
 
-    async def _verify(self, session: Session) -> None:
+    async def _verify(self, session: StreamableHTTPSession) -> None:
         if await self._records.touch(session.id, session.record.owner, self._limits.session_ttl) is None:
             self._drop(session, ended=True)

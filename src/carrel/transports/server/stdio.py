@@ -162,7 +162,7 @@ class Stdio(asyncio.Protocol):
         self._leaving += self._held.values()
         self._held.clear()
 
-    def writing_lost(self) -> None:
+    def writing_closed(self) -> None:
         """Handle the loss of the client: cancel all requests and drop all output."""
         self._writer = Nowhere()
         self._may_write.set()
@@ -273,7 +273,7 @@ class WritingEnd(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closed.set()
-        self._stdio.writing_lost()
+        self._stdio.writing_closed()
 
 
 def claim() -> tuple[int, int]:

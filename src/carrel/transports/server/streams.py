@@ -99,7 +99,7 @@ class Stream:
             return
         if self.lost:
             return
-        if self.direct is not None and len(message) <= UNWEIGHED and self._resting and self.direct.ready:
+        if self.direct is not None and len(message) <= UNWEIGHED and self._sender_waits and self.direct.ready:
             self._burst += 1
             self.direct.write(self._event(message))
             return
@@ -117,10 +117,10 @@ class Stream:
             self._count()
         self.wake()
 
-    def finish(self, answer: bytes, refusal: bytes) -> None:
-        """Send the response, or ``refusal`` if it exceeds the budget, and complete the stream."""
+    def finish(self, answer: bytes, too_large: bytes) -> None:
+        """Send the response, or ``too_large`` if it exceeds the budget, and complete the stream."""
         if len(answer) > UNWEIGHED and not self._owner.has_room(len(answer)):
-            answer = refusal
+            answer = too_large
         if answer:
             self.send(answer)
         self.done = True
@@ -156,9 +156,9 @@ class Stream:
         if self.connection < 0 or self.lost or self._burst >= HIGH_WATER:
             self._burst = 0
             await asyncio.sleep(0)  # so that a handler whose client is gone can be cancelled, and others have a turn
-        await self.fall(HIGH_WATER_BYTES, HIGH_WATER)
+        await self.wait_below(HIGH_WATER_BYTES, HIGH_WATER)
 
-    async def fall(self, size: int, number: float = math.inf) -> None:
+    async def wait_below(self, size: int, number: float = math.inf) -> None:
         """Wait while more than ``size`` bytes or ``number`` messages are buffered for the connection."""
         while self.connection >= 0 and not self.lost and (self._waiting > size or len(self._messages) > number):
             if self._drained is None:
@@ -204,7 +204,7 @@ class Stream:
         await self._waiter
 
     @property
-    def _resting(self) -> bool:
+    def _sender_waits(self) -> bool:
         """Whether the task that sends has sent everything, and waits."""
         return self._waiter is not None and not self._waiter.done()
 
@@ -393,7 +393,7 @@ class ResumedStream(Stream):
         if self._opened and self._reading is None:
             self._reading = asyncio.get_running_loop().create_task(self._follow())
 
-    def lose_writer(self) -> None:
+    def end_writer(self) -> None:
         """Send the logged events and end, because the replica that ran the request and wrote the stream has died."""
         self._last = True
         self.follow()

@@ -14,7 +14,7 @@ from carrel.protocol.principal import Principal
 from carrel.security import OAuthProxy
 from carrel.security.server.bearer import InvalidToken, Unverifiable
 from carrel.security.server.proxy import providers
-from carrel.security.server.proxy.upstream import IDTokens, Tenants, Upstream, UpstreamClient, UpstreamRefused
+from carrel.security.server.proxy.upstream import IDTokens, Tenants, Upstream, UpstreamClient, UpstreamRejected
 from support.login_provider import TENANT
 from support.login_site import BareClient, site
 from support.token_issuer import Issuer, sign
@@ -157,8 +157,8 @@ def client_of(issuer: Issuer) -> UpstreamClient:
 @pytest.mark.parametrize(
     ("status", "document", "kind"),
     [
-        (200, {"error": "bad_verification_code"}, UpstreamRefused),
-        (400, {"error": "invalid_grant"}, UpstreamRefused),
+        (200, {"error": "bad_verification_code"}, UpstreamRejected),
+        (400, {"error": "invalid_grant"}, UpstreamRejected),
         (401, {"error": "invalid_client"}, Unverifiable),
         (200, {"error": "incorrect_client_credentials"}, Unverifiable),
         (500, {}, Unverifiable),

@@ -66,7 +66,7 @@ class Endpoints:
                 raise OAuthError("invalid_client_metadata", "The body is not a JSON object") from None
             return answer(201, self._clients.register(document))
         except OAuthError as error:
-            return refusal(error)
+            return error_response(error)
 
     async def token(self, request: HTTPRequest) -> HTTPResponse:
         """Issue tokens for an authorization code or a refresh token."""
@@ -82,10 +82,12 @@ class Endpoints:
                 return answer(200, await self._grants.refresh(form.get("refresh_token", ""), client))
             raise OAuthError("unsupported_grant_type", "grant_type must be authorization_code or refresh_token")
         except OAuthError as error:
-            return refusal(error)
+            return error_response(error)
         except Unverifiable as error:
             log.error("tokens cannot be refreshed: %s", error)
-            return refusal(OAuthError("temporarily_unavailable", "The login service gives no valid response", 503))
+            return error_response(
+                OAuthError("temporarily_unavailable", "The login service gives no valid response", 503)
+            )
 
     async def _redeem(self, form: Mapping[str, str], client: str) -> dict[str, Any]:
         code = self._grants.read_code(form.get("code", ""))
@@ -104,7 +106,7 @@ class Endpoints:
             form = self._form_of(request)
             client = self._clients.key_of(form.get("client_id", ""))
         except OAuthError as error:
-            return refusal(error)
+            return error_response(error)
         id = self._grants.grant_of(form.get("token", ""))
         grant = None if id is None else await self._grants.load(id)
         if grant is not None and grant.client == client:
@@ -127,6 +129,6 @@ def answer(status: int, document: Mapping[str, Any], caching: str = "no-store") 
     return HTTPResponse(status, headers, msgspec.json.encode(document))
 
 
-def refusal(error: OAuthError) -> HTTPResponse:
+def error_response(error: OAuthError) -> HTTPResponse:
     """Return an OAuth error response."""
     return answer(error.status, {"error": error.error, "error_description": str(error)})

@@ -23,7 +23,7 @@ from carrel.security.server.bearer import Clock
 from carrel.security.server.proxy.clients import OAuthError
 from carrel.security.server.proxy.sealing import Sealer
 from carrel.security.server.proxy.stores import ProxyStore
-from carrel.security.server.proxy.upstream import UpstreamClient, UpstreamRefused, UpstreamTokens, UpstreamUser
+from carrel.security.server.proxy.upstream import UpstreamClient, UpstreamRejected, UpstreamTokens, UpstreamUser
 
 __all__ = ["Access", "Code", "Grant", "Grants"]
 
@@ -84,7 +84,7 @@ class Refresh(msgspec.Struct, kw_only=True):
     expires: float
 
 
-class Turn(msgspec.Struct):
+class UnusedToken(msgspec.Struct):
     """Record that a code is unused, or the number of the unused refresh token."""
 
     number: int = 0
@@ -171,7 +171,7 @@ class Grants:
             await self._store.delete(f"{kind}-{id}")
         self._ended()
         try:
-            await self._store.put(f"ended-{id}", self._sealer.seal("ended", Turn()), ENDED_TTL)
+            await self._store.put(f"ended-{id}", self._sealer.seal("ended", UnusedToken()), ENDED_TTL)
         except Exception:  # the grant is deleted already: report this to the caller
             log.exception("the end of a login cannot be recorded")
         await self._store.delete(f"grant-{id}")
@@ -186,7 +186,7 @@ class Grants:
 
     async def code(self, grant: Grant, redirect_uri: str, challenge: str) -> str:
         """Return a new authorization code."""
-        await self._store.put(f"code-{grant.id}", self._sealer.seal("code record", Turn()), CODE_TTL)
+        await self._store.put(f"code-{grant.id}", self._sealer.seal("code record", UnusedToken()), CODE_TTL)
         code = Code(
             grant=grant.id,
             client=grant.client,
@@ -234,18 +234,18 @@ class Grants:
         grant = None if token is None or token.expires <= self._clock() else await self.load(token.grant)
         if token is None or grant is None or grant.client != client:
             raise OAuthError("invalid_grant", "The refresh token is not valid (any more)")
-        turn = self._sealer.open(f"turn {grant.id}", await self._store.take(f"turn-{grant.id}") or "", Turn)
+        turn = self._sealer.open(f"turn {grant.id}", await self._store.take(f"turn-{grant.id}") or "", UnusedToken)
         if turn is None or turn.number != token.turn:
             await self.end(grant.id)
             raise OAuthError("invalid_grant", "The refresh token has been used before")
         try:
             await self.renew(grant, check=True)
-        except UpstreamRefused as error:
+        except UpstreamRejected as error:
             await self.end(grant.id)
             raise OAuthError("invalid_grant", f"The login has ended: {error}") from None
         except BaseException:
             with suppress(OAuthError):
-                await self._put_turn(grant, token.turn)
+                await self._put_unused(grant, token.turn)
             raise
         return await self._issue(grant, token.turn + 1)
 
@@ -258,19 +258,19 @@ class Grants:
             "scope": " ".join(grant.scopes),
         }
         if grant.renewable:
-            await self._put_turn(grant, turn)
+            await self._put_unused(grant, turn)
             token = Refresh(grant=grant.id, turn=turn, expires=now + self._refresh_ttl)
             answer["refresh_token"] = self._sealer.seal("refresh", token)
         return answer
 
-    async def _put_turn(self, grant: Grant, number: int) -> None:
+    async def _put_unused(self, grant: Grant, number: int) -> None:
         """Store which refresh token of a grant is valid.
 
         Raises:
             OAuthError: the grant has ended meanwhile.
         """
         await self._store.put(
-            f"turn-{grant.id}", self._sealer.seal(f"turn {grant.id}", Turn(number)), self._refresh_ttl
+            f"turn-{grant.id}", self._sealer.seal(f"turn {grant.id}", UnusedToken(number)), self._refresh_ttl
         )
         if await self.load(grant.id) is None:
             await self._store.delete(f"turn-{grant.id}")
@@ -293,13 +293,13 @@ class Grants:
         With ``check``, the tokens are renewed even if they have not expired.
 
         Raises:
-            UpstreamRefused: the upstream no longer accepts the user.
+            UpstreamRejected: the upstream no longer accepts the user.
             Unverifiable: the upstream does not return a valid response.
         """
         async with self._lock(grant.id):
             stored = await self.load(grant.id)
             if stored is None:
-                raise UpstreamRefused("the grant has ended")
+                raise UpstreamRejected("the grant has ended")
             tokens = stored.upstream
             fresh = tokens.expires is None or tokens.expires > self._clock() + SOON
             if tokens.refresh is not None and (check or not fresh):
@@ -307,7 +307,7 @@ class Grants:
             elif check and self._upstream.upstream.issuer is None:
                 await self._upstream.user(tokens)
             elif not fresh:
-                raise UpstreamRefused("the upstream token has expired, and there is no refresh token")
+                raise UpstreamRejected("the upstream token has expired, and there is no refresh token")
             stored.upstream = tokens
             await self._save(stored)
             return tokens
@@ -323,7 +323,7 @@ class Grants:
     async def _refresh_upstream(self, grant: Grant) -> UpstreamTokens:
         try:
             return await self._upstream.refresh(grant.upstream)
-        except UpstreamRefused:
+        except UpstreamRejected:
             stored = await self.load(grant.id)
             if stored is None or stored.upstream.refresh == grant.upstream.refresh:
                 raise

@@ -29,7 +29,7 @@ from carrel.security.server.proxy.clients import Clients, OAuthClient, OAuthErro
 from carrel.security.server.proxy.grants import Grants
 from carrel.security.server.proxy.pages import consent_page, error_page, redirect
 from carrel.security.server.proxy.sealing import Sealer
-from carrel.security.server.proxy.upstream import UpstreamClient, UpstreamRefused
+from carrel.security.server.proxy.upstream import UpstreamClient, UpstreamRejected
 from carrel.security.server.scopes import Scopes
 from carrel.transports.server.route import HTTPRequest, HTTPResponse
 
@@ -65,7 +65,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 Admission = Callable[[User], bool | Iterable[str] | Awaitable[bool | Iterable[str]]]
 
 
-class Request(msgspec.Struct, kw_only=True):
+class VerifiedRequest(msgspec.Struct, kw_only=True):
     """Authorization request of a client whose client id and redirect URI have been checked."""
 
     client: str
@@ -80,7 +80,7 @@ class Request(msgspec.Struct, kw_only=True):
 class Pending(msgspec.Struct, kw_only=True):
     """Login in progress at the upstream."""
 
-    request: Request
+    request: VerifiedRequest
     verifier: str
     nonce: str
     expires: float
@@ -151,7 +151,7 @@ class Login:
             local=urlsplit(redirect_uri).scheme == "http",
         )
 
-    def _read_request(self, given: Mapping[str, str], client: OAuthClient, redirect_uri: str) -> Request:
+    def _read_request(self, given: Mapping[str, str], client: OAuthClient, redirect_uri: str) -> VerifiedRequest:
         if given.get("response_type") != "code":
             raise OAuthError("unsupported_response_type", "response_type must be code")
         challenge = given.get("code_challenge", "")
@@ -163,7 +163,7 @@ class Login:
         if state is not None and len(state) > MAX_STATE:
             raise OAuthError("invalid_request", f"state has more than {MAX_STATE} characters")
         wanted = frozenset(given.get("scope", "").split()) & self._scopes.known
-        return Request(
+        return VerifiedRequest(
             client=client.key,
             client_name=client.name,
             redirect_uri=redirect_uri,
@@ -182,16 +182,20 @@ class Login:
         except OAuthError as error:
             return error_page(400, str(error))
         browser = self._browser_of(request)
-        asked = None if browser is None else self._sealer.open(f"consent {browser}", form.get("request", ""), Request)
+        asked = (
+            None
+            if browser is None
+            else self._sealer.open(f"consent {browser}", form.get("request", ""), VerifiedRequest)
+        )
         if asked is None or asked.expires <= self._clock():
             return error_page(400, "This page was not made for this browser, or it is too old. Start the login again.")
         if form.get("decision") != "allow":
-            return self._refuse(asked, "access_denied", "The user did not allow it")
+            return self._reject(asked, "access_denied", "The user did not allow it")
         state, verifier, nonce = secrets.token_urlsafe(32), secrets.token_urlsafe(48), secrets.token_urlsafe(16)
         pending = Pending(request=asked, verifier=verifier, nonce=nonce, expires=self._clock() + LOGIN_TTL)
         sealed = self._sealer.seal(f"login {state}", pending)
         if len(sealed) > MAX_COOKIE:
-            return self._refuse(asked, "invalid_request", "The request is too long")
+            return self._reject(asked, "invalid_request", "The request is too long")
         challenge = urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
         try:
             url = await self._upstream.authorization_url(state, challenge, nonce)
@@ -219,14 +223,14 @@ class Login:
             await self._upstream.check_issuer(given.get("iss"))
             code = given.get("code")
             if "error" in given or not code:
-                return self._refuse(asked, "access_denied", f"{service} did not allow it", used)
+                return self._reject(asked, "access_denied", f"{service} did not allow it", used)
             tokens, user = await self._upstream.redeem(code, pending.verifier, pending.nonce)
-        except UpstreamRefused as error:
+        except UpstreamRejected as error:
             log.warning("a login was refused: %s", error)
-            return self._refuse(asked, "access_denied", f"{service} did not accept the login", used)
+            return self._reject(asked, "access_denied", f"{service} did not accept the login", used)
         except Unverifiable as error:
             log.error("logins are not possible: %s", error)
-            return self._refuse(asked, "server_error", f"{service} gave no valid response", used)
+            return self._reject(asked, "server_error", f"{service} gave no valid response", used)
         scopes = await self._admitted(
             User(
                 subject=user.subject,
@@ -237,12 +241,12 @@ class Login:
             )
         )
         if scopes is None:
-            return self._refuse(asked, "access_denied", "This account has no access to this server", used)
+            return self._reject(asked, "access_denied", "This account has no access to this server", used)
         try:
             grant = await self._grants.begin(user, tokens, asked.client, scopes, self._resource)
         except ServerUnavailable as error:
             log.error("logins are not possible: %s", error)
-            return self._refuse(asked, "temporarily_unavailable", "There are too many logins: try again later", used)
+            return self._reject(asked, "temporarily_unavailable", "There are too many logins: try again later", used)
         answer = await self._grants.code(grant, asked.redirect_uri, asked.challenge)
         return redirect(self._response_url(asked.redirect_uri, asked.state, {"code": answer}), [used])
 
@@ -265,7 +269,7 @@ class Login:
 
     # Responses
 
-    def _refuse(self, asked: Request, error: str, description: str, *cookies: str) -> HTTPResponse:
+    def _reject(self, asked: VerifiedRequest, error: str, description: str, *cookies: str) -> HTTPResponse:
         fields = {"error": error, "error_description": description}
         return redirect(self._response_url(asked.redirect_uri, asked.state, fields), cookies)
 

@@ -24,7 +24,7 @@ from carrel.security.server.proxy.grants import Grants
 from carrel.security.server.proxy.login import Admission, Login
 from carrel.security.server.proxy.sealing import Sealer
 from carrel.security.server.proxy.stores import FileStore, MemoryStore, ProxyStore
-from carrel.security.server.proxy.upstream import Upstream, UpstreamClient, UpstreamRefused
+from carrel.security.server.proxy.upstream import Upstream, UpstreamClient, UpstreamRejected
 from carrel.security.server.resource_server import ResourceOptions, ResourceServer
 from carrel.transports.server.route import HTTPRequest, HTTPResponse, Route, make_route
 
@@ -262,7 +262,7 @@ class OAuthProxy(ResourceServer):
             raise AuthorizationError("The login of this caller has ended")
         try:
             return (await self._grants.renew(grant)).access
-        except (UpstreamRefused, Unverifiable) as error:
+        except (UpstreamRejected, Unverifiable) as error:
             raise AuthorizationError(f"There is no token of this caller: {error}") from None
 
     def routes(self, path: str) -> Sequence[Route]:

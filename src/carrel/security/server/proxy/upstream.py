@@ -20,7 +20,7 @@ from carrel.security.server.bearer import Clock, InvalidToken, Unverifiable
 from carrel.security.server.jwt import Authorization
 from carrel.security.server.keys import IssuerKeys
 
-__all__ = ["Tenants", "Upstream", "UpstreamClient", "UpstreamRefused", "UpstreamTokens", "UpstreamUser"]
+__all__ = ["Tenants", "Upstream", "UpstreamClient", "UpstreamRejected", "UpstreamTokens", "UpstreamUser"]
 
 #: Seconds for which the upstream's metadata is cached.
 METADATA_TTL = 3600.0
@@ -103,7 +103,7 @@ class UpstreamUser(msgspec.Struct):
     claims: dict[str, Any]
 
 
-class UpstreamRefused(Exception):
+class UpstreamRejected(Exception):
     """Error response of the upstream: the user, the code or the token is not accepted, or no longer accepted."""
 
 
@@ -159,7 +159,7 @@ class UpstreamClient:
         """Check the ``iss`` parameter of an authorization response (RFC 9207).
 
         Raises:
-            UpstreamRefused: the response is from another authorization server.
+            UpstreamRejected: the response is from another authorization server.
             Unverifiable: the upstream's metadata cannot be fetched.
         """
         if not isinstance(self.upstream.issuer, str):
@@ -168,13 +168,13 @@ class UpstreamClient:
         if given is None and metadata.get("authorization_response_iss_parameter_supported") is not True:
             return
         if given != self.upstream.issuer:
-            raise UpstreamRefused("the response is of another authorization server")
+            raise UpstreamRejected("the response is of another authorization server")
 
     async def redeem(self, code: str, verifier: str, nonce: str) -> tuple[UpstreamTokens, UpstreamUser]:
         """Exchange an authorization code for tokens, and return the tokens and the user.
 
         Raises:
-            UpstreamRefused: the code or the ID token is not accepted.
+            UpstreamRejected: the code or the ID token is not accepted.
             Unverifiable: the upstream does not return a valid response.
         """
         answer = await self._ask(
@@ -194,31 +194,31 @@ class UpstreamClient:
         try:
             claims = await (await self._verifier()).read(id_token, nonce)
         except InvalidToken as error:
-            raise UpstreamRefused(f"its ID token is not valid: {error}") from None
+            raise UpstreamRejected(f"its ID token is not valid: {error}") from None
         return tokens, self._read_user(claims)
 
     async def user(self, tokens: UpstreamTokens) -> UpstreamUser:
         """Return the user of an access token, from the user endpoint.
 
         Raises:
-            UpstreamRefused: the token is not accepted, or no longer accepted.
+            UpstreamRejected: the token is not accepted, or no longer accepted.
             Unverifiable: the upstream does not return a valid response.
         """
         headers = {"authorization": f"Bearer {tokens.access}"}
         answer = await self._fetcher.ask("GET", self.upstream.user_endpoint or "", headers=headers)
         if answer.status in (401, 403):
-            raise UpstreamRefused(f"{self.upstream.name} does not accept the token of the user (any more)")
+            raise UpstreamRejected(f"{self.upstream.name} does not accept the token of the user (any more)")
         return self._read_user(check_status(answer).read())
 
     async def refresh(self, tokens: UpstreamTokens) -> UpstreamTokens:
         """Exchange the refresh token for new tokens. Keep the old refresh token if the response has none.
 
         Raises:
-            UpstreamRefused: the refresh token is missing, not accepted, or no longer accepted.
+            UpstreamRejected: the refresh token is missing, not accepted, or no longer accepted.
             Unverifiable: the upstream does not return a valid response.
         """
         if tokens.refresh is None:
-            raise UpstreamRefused("there is no refresh token")
+            raise UpstreamRejected("there is no refresh token")
         found = self._read_tokens(await self._ask({"grant_type": "refresh_token", "refresh_token": tokens.refresh}))
         found.refresh = found.refresh or tokens.refresh
         return found
@@ -233,7 +233,7 @@ class UpstreamClient:
         if error is not None or answer.status != 200:
             if error in ("invalid_client", "unauthorized_client", "incorrect_client_credentials"):
                 raise Unverifiable(f"{self.upstream.name} does not accept this server's client_id and client_secret")
-            raise UpstreamRefused(f"{self.upstream.name} answered {str(error)[:100]}")
+            raise UpstreamRejected(f"{self.upstream.name} answered {str(error)[:100]}")
         return document
 
     def _read_tokens(self, document: Mapping[str, Any]) -> UpstreamTokens:
