@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from carrel.catalog.provider import Request
+from carrel.catalog.task_channel import TaskChannel
 from carrel.client.answers import may_be_shown
 from carrel.client.client import Client
 from carrel.client.handlers import ClientCall, Handlers, Progress
@@ -46,7 +47,6 @@ from carrel.protocol.encoding import KEY
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.methods import OutgoingRequest
 from carrel.protocol.passed_results import PassedResult, attached, pass_on
-from carrel.server.task_interface import TaskChannel
 from carrel.wire.base import ClientCapabilities, Params, Result
 from carrel.wire.resources import ReadResourceParams
 
