@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar
 
-from carrel.catalog.provider import MaybeAwaitable, Page, Request
+from carrel.awaitables import MaybeAwaitable, resolved
+from carrel.catalog.provider import Page, Request
 from carrel.errors import InvalidCursor, ResourceTooLarge
 
-__all__ = ["ListMethod", "all_of", "resolved"]
+__all__ = ["ListMethod", "all_of"]
 
 T = TypeVar("T")
 ListMethod: TypeAlias = Callable[[Request], MaybeAwaitable[Page[T]]]
 
 #: Page size for reading a provider's whole list.
 LEARNED = 1000
-
-
-async def resolved(result: MaybeAwaitable[T]) -> T:
-    """Return a result, which may have to be waited for."""
-    return cast("T", await result if hasattr(result, "__await__") else result)
 
 
 async def all_of(

@@ -23,7 +23,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import (
     AsyncIterator,
-    Awaitable,
     Callable,
     Collection,
     Container,
@@ -37,11 +36,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 
 import msgspec
 
+from carrel.awaitables import MaybeAwaitable
 from carrel.errors import InvalidParams, MCPError, ResourceNotFound
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.prompts import GetPromptResult, Prompt
+from carrel.wire.prompts import Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
-from carrel.wire.tools import CallToolResult, Tool
+from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
@@ -67,7 +67,6 @@ __all__ = [
     "Interest",
     "ListChanges",
     "ListName",
-    "MaybeAwaitable",
     "Page",
     "Provider",
     "Recipients",
@@ -78,9 +77,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-MaybeAwaitable: TypeAlias = T | Awaitable[T]
-"""A result, or an awaitable of it: methods may be written with ``async def`` or with ``def``."""
-
 Visible: TypeAlias = Callable[[str], bool]
 """Predicate: whether the resource that a URI names is visible to a caller."""
 
@@ -469,9 +465,7 @@ class Provider:
         """
         return Page(())
 
-    def call_tool(
-        self, name: str, arguments: msgspec.Raw, request: Request
-    ) -> MaybeAwaitable[CallToolResult | msgspec.Struct | bytes]:
+    def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool; ``arguments`` are a JSON object as the client sent it.
 
         Raises:
@@ -488,9 +482,7 @@ class Provider:
         """
         return Page(())
 
-    def get_prompt(
-        self, name: str, arguments: Mapping[str, str], request: Request
-    ) -> MaybeAwaitable[GetPromptResult | msgspec.Struct | bytes]:
+    def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> MaybeAwaitable[Result | bytes]:
         """Return the messages of a prompt.
 
         Raises:

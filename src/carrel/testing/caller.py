@@ -10,26 +10,17 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from carrel.catalog.provider import (
-    Change,
-    Hit,
-    Interest,
-    ListName,
-    MaybeAwaitable,
-    Page,
-    Provider,
-    Recipients,
-    Request,
-    Visible,
-)
+from carrel.awaitables import MaybeAwaitable
+from carrel.catalog.provider import Change, Hit, Interest, ListName, Page, Provider, Recipients, Request, Visible
 from carrel.protocol.encoding import encode
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import UriTemplate
+from carrel.wire.base import Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.prompts import GetPromptResult, Prompt
+from carrel.wire.prompts import Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceContents, ResourceTemplate, decoded
 from carrel.wire.skills import Skill
-from carrel.wire.tools import CallToolResult, Tool
+from carrel.wire.tools import Tool
 
 __all__ = ["KINDS", "Caller", "Kind", "Listener", "Reports", "belongs", "key_of", "reports_of", "running"]
 
@@ -225,11 +216,11 @@ class Caller:
         """Return all prompts."""
         return await self.all("prompts")
 
-    async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult | msgspec.Struct | bytes:
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Result | bytes:
         """Call a tool."""
         return await answer(self.provider.call_tool(name, msgspec.Raw(encode(arguments)), self._request))
 
-    async def get_prompt(self, name: str, arguments: dict[str, str]) -> GetPromptResult | msgspec.Struct | bytes:
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> Result | bytes:
         """Return the messages of a prompt."""
         return await answer(self.provider.get_prompt(name, arguments, self._request))
 
