@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import msgspec
 
 from carrel.awaitables import MaybeAwaitable, resolved
-from carrel.catalog.cursor import read_cursor, write_cursor
-from carrel.catalog.paging import ListMethod
+from carrel.catalog.paging import ListMethod, read_cursor, write_cursor
 from carrel.catalog.provider import Hit, Page, Provider, Request
 from carrel.catalog.registry import LISTS, Kind, Registry
 from carrel.catalog.routes import check_length, valid_uri

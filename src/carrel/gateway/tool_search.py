@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from carrel.awaitables import resolved
-from carrel.catalog.cursor import key_of, position_of
+from carrel.catalog.paging import key_of, position_of
 from carrel.catalog.provider import Events, ListChanges, ListName, Page, Provider, Request
 from carrel.catalog.transforms.transform import Transform
 from carrel.errors import ConfigError, InvalidParams, MCPError

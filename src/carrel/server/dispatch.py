@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from carrel.awaitables import MaybeAwaitable
 from carrel.catalog.access import NAME_VERBS, find_view
+from carrel.catalog.request import InputRequired
 from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound, ToolError
 from carrel.protocol.methods import CALL_TOOL
 from carrel.protocol.revisions import REQUESTS
 from carrel.protocol.server import ErrorResponse, Reply
-from carrel.server.elicitation.input_required import InputRequired, required_by, withdraw
+from carrel.server.elicitation.input_required import required_by, withdraw
 from carrel.server.failures import is_interrupt, public_error, tool_error
 from carrel.wire.base import Result
 
