@@ -23,7 +23,7 @@ from carrel.chat.terminal.dialogs import Dialogs
 from carrel.chat.terminal.keyboard import PromptKeyboard
 from carrel.chat.terminal.plain import PlainScreen
 from carrel.chat.terminal.program import Interrupts, Program, state_line
-from carrel.cli.questions import Terminal, on_the_terminal
+from carrel.cli.terminal.client_requests import Terminal, on_the_terminal
 from carrel.client.handlers import Form, Origin
 from carrel.wire.tools import Tool
 from chat.memory_host import MemoryHost
