@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from carrel.catalog.paging import resolved
+from carrel.awaitables import resolved
 from carrel.catalog.provider import Change, Hit, Interest, ListName, Page, Provider, Recipients, Request
 from carrel.catalog.transforms.changed_uris import change_uris
 from carrel.catalog.transforms.transform import Kind, Transform
