@@ -45,8 +45,6 @@ examples:
 applications: {", ".join(CLIENTS)}
 """
 DECLINED = 1
-#: Import of a server package in a Python file.
-IMPORT = re.compile(r"(?m)^[ \t]*(?:from|import)[ \t]+(carrel|mcp|fastmcp)\b")
 WITHOUT_TERMINAL = "add --yes to make the change, or --dry-run to see it only"
 
 #: File names and host labels that are too generic to name a server.
@@ -198,24 +196,21 @@ def server_location(target: str) -> str | None:
     Raises:
         ConfigError: there is no such file.
     """
-    from carrel.cli.server.load import read_location
+    from carrel.cli.server.load import imported_packages, read_location
 
     if not re.search(r"\.py(:\w+)?$", target):
         return None
     location = read_location(target)
     if location.file is None:
         return None
-    text = Path(location.file).read_text(encoding="utf-8", errors="replace")
-    return location.absolute if location.name or IMPORT.search(text) else None
+    return location.absolute if location.name or imported_packages(location.file) else None
 
 
 def compat_flag(location: str) -> list[str]:
     """Return ``--compat`` for a program for ``mcp`` or ``fastmcp``, so that installing them later changes nothing."""
-    from carrel.cli.server.load import read_location
+    from carrel.cli.server.load import read_location, requires_compat
 
-    text = Path(read_location(location).file or location).read_text(encoding="utf-8", errors="replace")
-    packages = set(IMPORT.findall(text))
-    return ["--compat"] if packages and "carrel" not in packages else []
+    return ["--compat"] if requires_compat(read_location(location)) else []
 
 
 def read_env(settings: list[str]) -> dict[str, str]:

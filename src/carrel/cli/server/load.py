@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import importlib.util
 import os
+import re
 import sys
 import traceback
 from collections.abc import Awaitable, Iterator
@@ -26,13 +27,15 @@ from carrel.cli.server.sharing import nearest
 from carrel.errors import ConfigError
 from carrel.server.app import Server
 
-__all__ = ["ServerLocation", "load", "read_location", "ready", "redirect"]
+__all__ = ["ServerLocation", "imported_packages", "load", "read_location", "ready", "redirect", "requires_compat"]
 
 #: Name of the function that creates the server if a file has no server and no name is given.
 FACTORY = "make_app"
 MAX_NAMED = 5
 #: Packages that ``carrel.compat`` replaces.
 MIRRORED = ("fastmcp", "mcp")
+#: Import of a server package in a Python file.
+IMPORT = re.compile(r"(?m)^[ \t]*(?:from|import)[ \t]+(carrel|mcp|fastmcp)\b")
 
 
 class ServerLocation:
@@ -185,6 +188,17 @@ def read_location(text: str) -> ServerLocation:
     if path.suffix == ".py" or not all(part.isidentifier() for part in location.split(".")):
         raise ConfigError(f"no such file: {location}{nearest(os.path.abspath(path))}")  # noqa: PTH100
     return ServerLocation(location, None, name or None)
+
+
+def imported_packages(file: str) -> set[str]:
+    """Return which of ``carrel``, ``mcp`` and ``fastmcp`` a Python file imports."""
+    return set(IMPORT.findall(Path(file).read_text(encoding="utf-8", errors="replace")))
+
+
+def requires_compat(location: ServerLocation) -> bool:
+    """Return whether a file is a program for ``mcp`` or ``fastmcp``."""
+    packages = imported_packages(location.file) if location.file is not None else set()
+    return bool(packages) and "carrel" not in packages
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import msgspec
 from carrel.cli.config.read import Configuration, read_configuration
 from carrel.cli.options import Parser, add_config_option, add_limit_option
 from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
-from carrel.cli.server.load import ServerLocation, load, read_location, ready, redirect
+from carrel.cli.server.load import ServerLocation, load, read_location, ready, redirect, requires_compat
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.script import enter
 from carrel.cli.server.sharing import Targets, app_location, read_targets, share
@@ -77,7 +77,7 @@ def run(arguments: list[str]) -> int:
     if program is not None:
         run_compat(program)
         return 0
-    options = parser().parse_args(arguments)
+    options = read_options(arguments)
     configuration = read_configuration(options, targeted=options.target is not None)
     configure(configuration.settings.logging.format, configuration.settings.logging.level)
     location = read_location(options.target) if options.target is not None else configured_location(configuration)
@@ -91,6 +91,21 @@ def run(arguments: list[str]) -> int:
     else:
         serve_http(location, configuration, targets, http)
     return 0
+
+
+def read_options(arguments: list[str]) -> Namespace:
+    """Parse the arguments. If a program for ``mcp`` or ``fastmcp`` is given arguments of its own, explain ``--compat``.
+
+    Raises:
+        ConfigError: the arguments are invalid.
+    """
+    options, unknown = parser().parse_known_args(arguments)
+    if unknown and options.target is not None and requires_compat(read_location(options.target)):
+        raise ConfigError(
+            f"unrecognized arguments: {' '.join(unknown)}; {options.target} is a program for mcp or fastmcp: to run it "
+            f"with its own arguments, write carrel run --compat {options.target} ARGUMENTS"
+        )
+    return parser().parse_args(arguments) if unknown else options
 
 
 def configured_location(configuration: Configuration) -> ServerLocation:
