@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import msgspec
 
-from carrel.catalog.cursor import read_cursor, write_cursor
-from carrel.catalog.paging import ListMethod, resolved
+from carrel.catalog.paging import ListMethod, read_cursor, resolved, write_cursor
 from carrel.catalog.provider import Hit, MaybeAwaitable, Page, Provider, Request
 from carrel.catalog.registry import LISTS, Kind, Registry
 from carrel.catalog.routes import check_length, valid_uri

@@ -13,12 +13,13 @@ import msgspec
 from carrel.catalog.access import visible_to
 from carrel.catalog.paging import resolved
 from carrel.catalog.provider import Request
+from carrel.catalog.request import InputRequired
+from carrel.catalog.task_channel import TaskChannel, task_of
 from carrel.errors import ResourceForbidden, TransportError, URLElicitationRequired
 from carrel.protocol.encoding import encode_event
 from carrel.protocol.methods import READ_RESOURCE
-from carrel.server.elicitation.input_required import InputRequired, Round, ask, begin
+from carrel.server.elicitation.input_required import Round, ask, begin
 from carrel.server.subscriptions import LISTS
-from carrel.server.task_interface import TaskChannel, task_of
 from carrel.wire.base import ClientCapabilities, Id, Implementation, LoggingLevel
 from carrel.wire.client_features import (
     CreateMessageResult,
@@ -175,7 +176,7 @@ class Context(Generic[State]):
     @property
     def shows_pages(self) -> bool:
         """Whether the client shows the pages of tools (MCP Apps)."""
-        from carrel.server.apps import shows_pages  # loaded on first use
+        from carrel.catalog.tool_pages import shows_pages  # loaded on first use
 
         return shows_pages(self._call.peer)
 
@@ -349,7 +350,7 @@ class Context(Generic[State]):
     @property
     def task(self) -> RunningTask | None:
         """The task that the call has become."""
-        return task_of(self._channel)
+        return cast("RunningTask | None", task_of(self._channel))
 
     @property
     def _related(self) -> dict[str, Any] | None:

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from carrel.catalog.access import NAME_VERBS, find_view
+from carrel.catalog.request import InputRequired
 from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound, ToolError
 from carrel.log import Log
 from carrel.protocol.methods import CALL_TOOL
 from carrel.protocol.revisions import REQUESTS
 from carrel.protocol.server import ErrorResponse
-from carrel.server.elicitation.input_required import InputRequired, required_by, withdraw
+from carrel.server.elicitation.input_required import required_by, withdraw
 from carrel.server.failures import is_interrupt, message_of, public_error
 from carrel.wire.base import Result, prepared
 from carrel.wire.content import TextContent

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import metrics, propagate, trace
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
+from carrel.catalog.request import InputRequired
 from carrel.protocol.server_errors import error_object
-from carrel.server.elicitation.input_required import InputRequired
 from carrel.server.failures import message_of
 
 if TYPE_CHECKING:

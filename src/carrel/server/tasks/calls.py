@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
+from carrel.catalog.task_channel import TaskChannel
 from carrel.errors import MethodNotFound
 from carrel.protocol.extensions.tasks import TASKS
-from carrel.server.task_interface import TaskChannel
 from carrel.server.tasks.access import require_extension
 from carrel.server.tasks.run import TaskRun
 from carrel.server.tasks.tasks import Tasks
