@@ -63,9 +63,9 @@ async def test_the_example_of_the_docstring_works() -> None:
     scope = {name: globals()[name] for name in ("ClientCall", "ClientExtension", "Extension")}
     scope |= {name: globals()[name] for name in ("OutgoingRequest", "Params", "Result")}
     exec(dedent(code.partition("\n\n")[2]), scope)
-    partner = Partner("2025-11-25", {"example/greet": {"greeting": "Hello Ada"}})
+    partner = Partner("2026-07-28", {"example/greet": {"greeting": "Hello Ada", "resultType": "complete"}})
     greetings = scope["Greetings"]()
-    async with connected(partner, revision="2025-11-25", extensions=[greetings]):
+    async with connected(partner, revision="2026-07-28", extensions=[greetings]):
         assert (await greetings.greet("Ada")).greeting == "Hello Ada"
 
 
