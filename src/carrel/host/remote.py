@@ -14,19 +14,10 @@ from typing import Any, TypeVar, Unpack
 import msgspec
 from msgspec import Raw
 
+from carrel.awaitables import MaybeAwaitable
 from carrel.catalog.name_search import search_names
 from carrel.catalog.paging import all_of
-from carrel.catalog.provider import (
-    Change,
-    Events,
-    Hit,
-    Interest,
-    ListName,
-    MaybeAwaitable,
-    Page,
-    Provider,
-    Request,
-)
+from carrel.catalog.provider import Change, Events, Hit, Interest, ListName, Page, Provider, Request
 from carrel.client.client import Client
 from carrel.client.endpoints import Target
 from carrel.client.handlers import ClientCall
