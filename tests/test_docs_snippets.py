@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import json
 import re
@@ -19,8 +18,10 @@ import pytest
 import yaml
 
 from carrel import Client, Server
-from carrel.cli import COMMANDS, cat, config
-from carrel.cli.target import read_asked
+from carrel.cli import COMMANDS, module_of
+from carrel.cli.client import cat
+from carrel.cli.client.connection import read_asked
+from carrel.cli.config import config
 from carrel.sources.registry import Source
 from support.snippet_context import PREAMBLES
 from support.snippets import PAGES, ROOT, Snippet, module_name, python_pages, snippets, write_module
@@ -154,10 +155,8 @@ def parse(words: list[str]) -> None:
     if command == "config":  # what it does not know is for carrel serve
         _, arguments = config.parser().parse_known_args(arguments)
         command = "serve"
-    module = {"import": "import_", "logout": "login"}.get(command, command)
-    make = importlib.import_module(f"carrel.cli.{module}").parser
-    made = make([MBOX]) if command in ("serve", "install") else make()
-    parser = made[0] if isinstance(made, tuple) else made
+    make = module_of(command).parser
+    parser = make([MBOX]) if command in ("serve", "install") else make()
     template = cat.template_in(arguments) if command == "cat" else None
     if template is not None:
         cat.add_variables(parser, template)

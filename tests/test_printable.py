@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import carrel
 from carrel import Client, Context, Server
-from carrel.cli.logs import configure
+from carrel.cli.server.logs import configure
 from carrel.client.handlers import Handlers
 from carrel.errors import InvalidMessage, PeerError, ResourceNotFound, TransportError
 from carrel.log import Log

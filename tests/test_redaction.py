@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from carrel.cli.config_settings import SECTIONS
-from carrel.cli.targets import Target
+from carrel.cli.config.settings import SECTIONS
+from carrel.cli.server.sharing import Target
 from carrel.redaction import MASK, RedactedStruct, Secret, has, without_secrets
 from carrel.search.options import SearchOptions
 from carrel.security.client.registration import Registered

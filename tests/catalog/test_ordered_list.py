@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carrel import Server
-from carrel.catalog.cursor import key_of, position_of, read_cursor, write_cursor
 from carrel.catalog.ordered_list import OrderedList
+from carrel.catalog.paging import key_of, position_of, read_cursor, write_cursor
 from carrel.errors import ConfigError, InvalidCursor
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer

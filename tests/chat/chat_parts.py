@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from carrel.chat.approvals import ApprovalQuestion, Approvals, Decision, Remembered
+from carrel.chat.approvals import ApprovalRequest, Approvals, ApprovalStore, Decision
 from carrel.chat.events import ChatEvent, ToolEnd
 from carrel.chat.session import ChatSession
 from carrel.client.handlers import Handlers
@@ -21,13 +21,13 @@ class Chatting:
 
     def __init__(self) -> None:
         self.events: list[ChatEvent] = []
-        self.asked: list[ApprovalQuestion] = []
-        self.decide: Callable[[ApprovalQuestion], Decision] = lambda question: "yes"
+        self.asked: list[ApprovalRequest] = []
+        self.decide: Callable[[ApprovalRequest], Decision] = lambda question: "yes"
         self.models: dict[str, ScriptedModel] = {}
         self.session: ChatSession
         self.model: ScriptedModel
 
-    async def ask(self, question: ApprovalQuestion) -> Decision:
+    async def ask(self, question: ApprovalRequest) -> Decision:
         self.asked.append(question)
         return self.decide(question)
 
@@ -47,14 +47,14 @@ async def chatting(
     *script: Any,
     apps: dict[str, Any] | None = None,
     handlers: Handlers | None = None,
-    remembered: Remembered | None = None,
+    remembered: ApprovalStore | None = None,
     allowed: tuple[str, ...] = (),
     **options: Any,
 ) -> AsyncIterator[Chatting]:
     """Give a session whose model has a script."""
     parts = Chatting()
     parts.model = ScriptedModel(*script)
-    approvals = Approvals(remembered or Remembered(None), ask=parts.ask, allowed=allowed)
+    approvals = Approvals(remembered or ApprovalStore(None), ask=parts.ask, allowed=allowed)
     async with MemoryHost({"shop": shop()} if apps is None else apps, handlers=handlers) as host:
         parts.session = ChatSession(host, parts.model, parts.open_model, approvals, parts.events.append, **options)
         yield parts

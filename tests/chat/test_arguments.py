@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from carrel.chat.arguments import refused, tool_use
+from carrel.chat.arguments import argument_error, tool_use
 from carrel.vendors.declaration import Declaration
 from carrel.wire.content import TextContent
 
@@ -13,7 +13,7 @@ from carrel.wire.content import TextContent
 def test_json_objects_are_arguments(written: str, found: dict[str, object]) -> None:
     use = tool_use("1", "find", written, {})
     assert use.input == found
-    assert refused(use) is None
+    assert argument_error(use) is None
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_json_objects_are_arguments(written: str, found: dict[str, object]) -> N
 def test_anything_else_becomes_a_tool_error(written: str, reason: str) -> None:
     use = tool_use("1", "find", written, {})
     assert use.input == {}
-    result = refused(use)
+    result = argument_error(use)
     assert result is not None
     assert result.is_error
     assert result.tool_use_id == "1"
@@ -43,7 +43,7 @@ def test_anything_else_becomes_a_tool_error(written: str, reason: str) -> None:
 
 
 def test_arguments_that_were_cut_off_say_so() -> None:
-    result = refused(tool_use("1", "find", '{"a": "long', {}, cut=True))
+    result = argument_error(tool_use("1", "find", '{"a": "long', {}, truncated=True))
     assert "cut off at the limit of tokens" in str(result)
 
 

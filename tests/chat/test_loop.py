@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.chat.events import Answer, Media, Notice, Text
+from carrel.chat.events import Media, Notice, Text, TurnEnd
 from carrel.chat.model import Usage
 from carrel.chat.store import ChatStore
 from carrel.chat.tokens import tokens_of
@@ -27,7 +27,7 @@ async def test_text_is_shown_as_it_comes_and_the_answer_is_whole() -> None:
     async with chatting("Hello dear user") as parts:
         answer = await parts.session.say("Hi")
     assert [event.text for event in parts.events if isinstance(event, Text)] == ["Hello", " dear", " user"]
-    assert answer == Answer(
+    assert answer == TurnEnd(
         text="Hello dear user", stop_reason="endTurn", model="model", usage=Usage(input_tokens=100, output_tokens=10)
     )
     assert [message.role for message in parts.session.chat.conversation.messages] == ["user", "assistant"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from carrel.chat.approvals import Approvals, Remembered
+from carrel.chat.approvals import Approvals, ApprovalStore
 from carrel.chat.events import ChatEvent, Media, Notice, ToolEnd
 from carrel.chat.models.open import open_model
 from carrel.chat.session import ChatSession
@@ -48,7 +48,7 @@ async def test_images_and_pdfs_reach_each_vendor(
     with endpoint([Answer(Say("A red square."))]) as vendor:
         opened = await open_model(model, environment=vendor.environment)
         async with MemoryHost({"shop": shop()}) as host:
-            session = ChatSession(host, opened, open_model, Approvals(Remembered(None)), lambda event: None)
+            session = ChatSession(host, opened, open_model, Approvals(ApprovalStore(None)), lambda event: None)
             await session.attach(str(tmp_path / "photo.png"), {})
             await session.attach(str(tmp_path / "paper.pdf"), {})
             assert (await session.say("What is this?")).text == "A red square."
@@ -64,7 +64,7 @@ async def test_an_image_of_the_model_is_saved_beside_the_conversation(tmp_path: 
     with gemini_endpoint([Answer(Say("Here:"), Draw(png())), Answer(Say("Red."))]) as vendor:
         opened = await open_model("gemini:gemini-3.8-flash", environment=vendor.environment)
         async with MemoryHost({"shop": shop()}) as host:
-            approvals = Approvals(Remembered(None))
+            approvals = Approvals(ApprovalStore(None))
             session = ChatSession(host, opened, open_model, approvals, shown.append, store=ChatStore(tmp_path))
             await session.say("Draw a square")
             await session.say("Which colour is it?")  # the image goes back with the conversation
@@ -91,7 +91,7 @@ async def test_a_conversation_goes_on_without_an_image_that_the_vendor_refuses(
     with endpoint(script) as vendor:
         opened = await open_model(model, environment=vendor.environment)
         async with MemoryHost({"shop": shop()}) as host:
-            approvals = Approvals(Remembered(None), allowed=["shop:picture"])
+            approvals = Approvals(ApprovalStore(None), allowed=["shop:picture"])
             session = ChatSession(host, opened, open_model, approvals, shown.append)
             assert (await session.say("Show it")).text == "I could not see it."
             assert (await session.say("And now?")).text == "Still here."
@@ -111,7 +111,7 @@ async def test_audio_of_a_tool_reaches_gemini_and_is_described_to_claude() -> No
         with endpoint([Answer(CallTool("shop__sound")), Answer(Say("A beep."))]) as vendor:
             opened = await open_model(model, environment=vendor.environment)
             async with MemoryHost({"shop": shop()}) as host:
-                approvals = Approvals(Remembered(None), allowed=["shop:sound"])
+                approvals = Approvals(ApprovalStore(None), allowed=["shop:sound"])
                 session = ChatSession(host, opened, open_model, approvals, shown.append)
                 assert (await session.say("What do you hear?")).text == "A beep."
                 await session.close()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from carrel.chat.arguments import refused
+from carrel.chat.arguments import argument_error
 from carrel.chat.model import ModelRequest, TextDelta, Usage
 from carrel.errors import ConfigError, HTTPStatusError, TransportError
 from carrel.wire.client_features import ToolChoice, ToolResultContent
@@ -125,7 +125,7 @@ async def test_broken_arguments_become_a_tool_error_that_the_model_reads(party: 
     with party.endpoint(script) as endpoint:
         async with opened(endpoint, name_of(party, endpoint)) as model:
             first = await ask(model, "Add", tools=[ADD])
-            errors = [refused(use) for use in first.uses]
+            errors = [argument_error(use) for use in first.uses]
             assert all(error is not None and error.is_error for error in errors)
             answer = user(*(error for error in errors if error is not None))
             second = await ask(model, [user("Add"), first.message, answer], tools=[ADD])
@@ -138,7 +138,7 @@ async def test_fine_arguments_are_not_refused(party: Party) -> None:
     with party.endpoint([Answer(CallTool("now"))]) as endpoint:
         async with opened(endpoint, name_of(party, endpoint)) as model:
             exchange = await ask(model, "When?", tools=[NOW])
-    assert refused(exchange.uses[0]) is None
+    assert argument_error(exchange.uses[0]) is None
 
 
 async def test_results_of_tools_have_images_documents_and_errors(party: Party) -> None:

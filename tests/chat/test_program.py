@@ -15,15 +15,15 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from carrel.chat.approvals import ApprovalQuestion, Approvals, Remembered
+from carrel.chat.approvals import ApprovalRequest, Approvals, ApprovalStore
 from carrel.chat.session import ChatSession
 from carrel.chat.store import ChatStore
 from carrel.chat.terminal.completer import ChatCompleter
+from carrel.chat.terminal.dialogs import Dialogs
 from carrel.chat.terminal.keyboard import PromptKeyboard
 from carrel.chat.terminal.plain import PlainScreen
 from carrel.chat.terminal.program import Interrupts, Program, state_line
-from carrel.chat.terminal.questions import Questions
-from carrel.cli.questions import Terminal, on_the_terminal
+from carrel.cli.terminal.client_requests import Terminal, on_the_terminal
 from carrel.client.handlers import Form, Origin
 from carrel.wire.tools import Tool
 from chat.memory_host import MemoryHost
@@ -69,7 +69,7 @@ async def running(*script: Any, store: ChatStore | None = None, keys: str = "") 
     with create_pipe_input() as pipe:
         screen = PlainScreen(out)
         keyboard = PromptKeyboard(input=pipe, output=DummyOutput())
-        questions = Questions(screen, keyboard, lambda text: print(text, file=out), interrupts)
+        dialogs = Dialogs(screen, keyboard, lambda text: print(text, file=out), interrupts)
         ask, prompts = keyboard.ask, out
 
         async def shown_ask(prompt: str, **options: Any) -> str:
@@ -77,7 +77,7 @@ async def running(*script: Any, store: ChatStore | None = None, keys: str = "") 
             return await ask(prompt, **options)
 
         keyboard.ask = shown_ask  # type: ignore[method-assign]  # the output of prompt_toolkit is not kept
-        approvals = Approvals(Remembered(None), ask=questions.approve)
+        approvals = Approvals(ApprovalStore(None), ask=dialogs.approve)
         async with MemoryHost({"shop": shop(), "other": other()}) as host:
 
             async def open_model(name: str) -> ScriptedModel:
@@ -243,11 +243,11 @@ async def test_a_form_of_a_server_waits_until_the_question_before_it_is_answered
             out.write(prompt)
             return await answers.get()
 
-    questions = Questions(PlainScreen(out), Keys(), out.write, lambda: None)  # type: ignore[arg-type, unused-ignore]
-    handlers = on_the_terminal(Terminal(questions.read, out.write, questions.screen.hold), questions.lock)
+    dialogs = Dialogs(PlainScreen(out), Keys(), out.write, lambda: None)  # type: ignore[arg-type, unused-ignore]
+    handlers = on_the_terminal(Terminal(dialogs.read, out.write, dialogs.screen.hold), dialogs.lock)
     schema = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
     assert handlers.elicit_form is not None
-    approving = asyncio.create_task(questions.approve(ApprovalQuestion("shop", use_of("find"), {})))
+    approving = asyncio.create_task(dialogs.approve(ApprovalRequest("shop", use_of("find"), {})))
     await out.wait_for("Allow?")
     filling = asyncio.ensure_future(handlers.elicit_form(Form(Origin("other"), "Which book?", schema)))  # type: ignore[arg-type, unused-ignore]
     for _ in range(20):

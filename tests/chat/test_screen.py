@@ -131,10 +131,10 @@ async def test_json_lines_are_the_events() -> None:
     out = io.StringIO()
     screen = JsonLines(out)
     screen.show(events.Text(text="Hi"))
-    screen.show(events.Answer(text="Hi", stop_reason="endTurn", model="m", usage=Usage(input_tokens=1), cost=0.5))
+    screen.show(events.TurnEnd(text="Hi", stop_reason="endTurn", model="m", usage=Usage(input_tokens=1), cost=0.5))
     first, second = out.getvalue().splitlines()
     assert first == '{"type":"text","text":"Hi"}'
-    assert '"type":"answer"' in second
+    assert '"type":"turn_end"' in second
     assert '"stopReason":"endTurn"' in second
 
 

@@ -12,9 +12,9 @@ import threading
 import pytest
 
 from carrel.cli import main
-from carrel.cli.call import kinds_of, read_arguments
-from carrel.cli.ls import tool_row
-from carrel.cli.target import asked, near
+from carrel.cli.client.call import kinds_of, read_arguments
+from carrel.cli.client.connection import asked, near
+from carrel.cli.client.ls import tool_row
 from carrel.errors import ConfigError
 from carrel.wire.tools import Tool
 from support.carrel_process import BOOKS, COMMAND, carrel, serving

@@ -33,7 +33,7 @@ def test_it_tells_its_version():
 def test_help_names_every_command(arguments, capsys):
     assert main(arguments) == 0
     text = capsys.readouterr().out
-    for name, summary in COMMANDS.items():
+    for name, (_, summary) in COMMANDS.items():
         assert re.search(rf"^  {name} +{re.escape(summary)}$", text, re.MULTILINE)
     assert max(map(len, text.splitlines())) <= 80
 

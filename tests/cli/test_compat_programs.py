@@ -10,7 +10,7 @@ import pytest
 
 from carrel import Client
 from carrel.cli import main
-from carrel.cli.install import compat_flag
+from carrel.cli.install.install import compat_flag
 from carrel.types import HTTPOptions
 from support.carrel_process import COMMAND, carrel, serving
 

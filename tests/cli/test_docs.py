@@ -9,57 +9,13 @@ from urllib.parse import unquote
 import pytest
 
 from carrel import Client
-from carrel.cli import (
-    COMMANDS,
-    call,
-    cat,
-    chat,
-    completion,
-    config,
-    dev,
-    doctor,
-    find,
-    gateway,
-    import_,
-    info,
-    init,
-    install,
-    login,
-    ls,
-    prompt,
-    record,
-    replay,
-    run,
-    serve,
-    skills,
-    tools,
-    tree,
-    watch,
-)
+from carrel.cli import COMMANDS, module_of
 from carrel.cli.source_flags import SourceFlags
 from carrel.client.watch import Watch
 from carrel.transports import memory
 
 ROOT = Path(__file__).parent.parent.parent
-PARSERS = {
-    "serve": serve.parser()[0],
-    "run": run.parser(),
-    "gateway": gateway.parser(),
-    "dev": dev.parser(),
-    "call": call.parser(),
-    "ls": ls.parser(),
-    "cat": cat.parser(),
-    "config": config.parser(),
-    "init": init.parser(),
-    **{
-        module.__name__.rpartition(".")[2]: module.parser()
-        for module in (chat, info, tools, prompt, skills, tree, find, watch, doctor, record, replay, login)
-    },
-    "logout": login.logout_parser(),
-    "install": install.parser()[0],
-    "import": import_.parser(),
-    "completion": completion.parser(),
-}
+PARSERS = {name: module_of(name).parser() for name in COMMANDS}
 #: The page of each command that has none of its own name.
 PAGE_OF = dict.fromkeys(set(PARSERS) - {"serve", "install", "gateway", "chat"}, "commands")
 PAGE_OF |= dict.fromkeys(("config", "init"), "configuration") | {"import": "host"}

@@ -12,7 +12,7 @@ from carrel.cli.options import (
     as_arguments,
     read_limit,
 )
-from carrel.cli.targets import check_paths, check_skills, default_name
+from carrel.cli.server.sharing import check_paths, check_skills, default_name
 from carrel.cli.values import shown_size, size
 from carrel.errors import ConfigError
 
@@ -24,8 +24,8 @@ def read(arguments):
 def parsed(arguments):
     parser = Parser("serve", "Share folders.")
     add_sharing_options(parser)
-    flags = add_source_flags(parser)
-    return parser.parse_args(arguments), flags
+    add_source_flags(parser)
+    return parser.parse_args(arguments), parser.flags
 
 
 def again(arguments):

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from carrel.cli import main
+from carrel.cli.client.connection import asked
 from carrel.cli.server_names import find_server, names_of_servers
-from carrel.cli.target import asked
 from carrel.errors import ConfigError
 from support.carrel_process import BOOKS
 
@@ -131,7 +131,7 @@ def test_paths_urls_commands_and_modules_are_no_names(home, target):
 def test_headers_and_time_limits_of_a_configuration_hold_unless_the_command_line_says_otherwise(home):
     import argparse
 
-    from carrel.cli.target import TIMEOUT, open_client, settings
+    from carrel.cli.client.connection import TIMEOUT, open_client, settings
 
     (home / "carrel.toml").write_text(
         '[servers.far]\nurl = "https://example.org/mcp"\ntimeout = 7\n'

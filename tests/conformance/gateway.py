@@ -14,7 +14,7 @@ import carrel.gateway.logins
 import carrel.transports.client.http
 import carrel.transports.server.uvicorn  # noqa: F401
 from carrel import cli
-from carrel.cli import gateway as command
+from carrel.cli.server import gateway as command
 from carrel.gateway.gateway import Gateway
 from carrel.protocol.revisions import REVISIONS
 

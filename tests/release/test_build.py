@@ -18,7 +18,7 @@ from types import ModuleType
 import pytest
 
 from carrel import Client
-from carrel.cli import serve
+from carrel.cli.server import serve
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2000)]
 
@@ -203,5 +203,5 @@ def test_the_image_copies_files_that_exist_and_runs_a_command_that_parses_withou
     assert {line.removeprefix("!") for line in ignored if line.startswith("!")} == set(copied)
     assert users == ["USER 10001"]
     assert command[0] == "serve"
-    reader, _ = serve.parser()
+    reader = serve.parser()
     assert reader.parse_args(command[1:]).http == "0.0.0.0:8000"

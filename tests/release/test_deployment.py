@@ -19,7 +19,7 @@ import httpx2
 import pytest
 
 from carrel import Client, Context, Server
-from carrel.cli import serve
+from carrel.cli.server import serve
 from support.http_process import free_port
 from support.http_server import over_http
 
@@ -119,7 +119,7 @@ async def test_through_nginx_progress_and_changes_arrive_while_a_call_runs(
 
 def test_the_command_lines_of_the_page_are_accepted_by_carrel_serve() -> None:
     lines = re.findall(r"^(?:ExecStart=/opt/carrel/bin/)?(carrel serve .*)$", PAGE, re.MULTILINE)
-    reader, _ = serve.parser()
+    reader = serve.parser()
 
     assert len(lines) == 2
     for line in lines:

@@ -12,8 +12,9 @@ from urllib.parse import quote
 import pytest
 
 from carrel import Server
+from carrel.catalog.name_search import filter_choices
 from carrel.errors import ConfigError, InvalidParams
-from carrel.server.completion import filter_choices, limited
+from carrel.server.completion import limited
 from carrel.transports import memory
 from carrel.wire.completion import Completion
 from support.memory_client import ALL, LATEST, OLDEST, PLAIN, complete, error, result

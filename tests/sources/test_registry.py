@@ -10,7 +10,7 @@ import pytest
 
 from carrel import Server, sources
 from carrel.catalog.provider import Provider
-from carrel.cli.targets import target_of
+from carrel.cli.server.sharing import target_of
 from carrel.errors import ConfigError
 from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.source import FilesSource

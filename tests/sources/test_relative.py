@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from carrel.cli.config_toml import read_file
-from carrel.cli.targets import target_of
+from carrel.cli.config.toml import read_file
+from carrel.cli.server.sharing import target_of
 from carrel.sources.databases.address import read_address
 
 

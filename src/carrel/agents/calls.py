@@ -19,7 +19,7 @@ from carrel.wire.client_features import ToolResultContent
 from carrel.wire.content import TextContent
 from carrel.wire.tools import CallToolResult, Tool
 
-__all__ = ["Approve", "ModelCall", "ToolUse", "Toolbox", "failed"]
+__all__ = ["Approve", "ModelCall", "ToolUse", "Toolbox", "error_result"]
 
 log = Log("carrel.agents")
 T = TypeVar("T")
@@ -85,16 +85,16 @@ class Toolbox:
         Raises:
             MCPError: the server of a client is not available. Those of a host are left out.
         """
-        return await self._at_home(self._refresh())
+        return await self._run_in_loop(self._refresh())
 
     async def call(self, name: str, arguments: Any, *, id: str = "") -> CallToolResult:
         """Call a tool by name. Errors become a result with ``is_error``, for the model to read.
 
         Works in any event loop: frameworks with a synchronous API run tools in a separate loop.
         """
-        return await self._at_home(self._call(name, arguments, id))
+        return await self._run_in_loop(self._call(name, arguments, id))
 
-    async def _at_home(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _run_in_loop(self, work: Coroutine[Any, Any, T]) -> T:
         if asyncio.get_running_loop() is self.loop:
             return await work
         if not self.loop.is_running():
@@ -119,18 +119,18 @@ class Toolbox:
         if found is None:
             gone = self._names.find(name) is not None
             why = "is not available any more" if gone else f"does not exist{did_you_mean(name, self._own)}"
-            return failed(f"The tool {name} {why}")
+            return error_result(f"The tool {name} {why}")
         if not isinstance(arguments, Mapping):
-            return failed(f"The arguments of {name} have to be a JSON object")
+            return error_result(f"The arguments of {name} have to be a JSON object")
         server, tool = found
         refusal = await self._ask(ToolUse(server, tool, name, arguments, id))
         if refusal is not None:
-            return failed(refusal)
+            return error_result(refusal)
         try:
             return await self._source.call_tool(server, tool.name, arguments, **self._options)
         except MCPError as error:
             log.info("a call of %s failed: %s", name, error)
-            return failed(str(error) or type(error).__name__)
+            return error_result(str(error) or type(error).__name__)
 
     async def call_all(self, calls: Sequence[ModelCall]) -> list[ToolResultContent]:
         """Make all calls at the same time; return their results in the order of the calls."""
@@ -165,6 +165,6 @@ class Toolbox:
         return answer if isinstance(answer, str) and answer else f"The user did not allow the call of {use.name}"
 
 
-def failed(text: str) -> CallToolResult:
+def error_result(text: str) -> CallToolResult:
     """Return the result of a call that failed."""
     return CallToolResult(content=[TextContent(text)], is_error=True)

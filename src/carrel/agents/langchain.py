@@ -13,7 +13,7 @@ from pydantic import PrivateAttr
 
 from carrel.agents.calls import Toolbox
 from carrel.agents.threads import wait_in_thread
-from carrel.vendors.declaration import about
+from carrel.vendors.declaration import description_of
 from carrel.vendors.pieces import Media, Piece, as_text, joined, pieces, pieces_of_result
 from carrel.vendors.schemas import object_schema
 from carrel.wire.content import ContentBlock
@@ -49,7 +49,7 @@ def make_tools(toolbox: Toolbox, description_limit: int | None = None) -> list[B
     for name, tool in toolbox.tools.items():
         made = MCPTool(
             name=name,
-            description=about(tool, description_limit) or name,
+            description=description_of(tool, description_limit) or name,
             args_schema=object_schema(tool.input_schema),
             response_format="content_and_artifact",
             handle_tool_error=True,

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from carrel.agents.calls import Toolbox
 from carrel.agents.threads import wait_in_thread
-from carrel.vendors.declaration import about
+from carrel.vendors.declaration import description_of
 from carrel.vendors.pieces import Media, Piece, as_text, pieces, pieces_of_result
 from carrel.vendors.schemas import object_schema
 from carrel.wire.content import ContentBlock
@@ -34,7 +34,7 @@ class MCPTool(AsyncBaseTool):
         self._toolbox = toolbox
         limit = LIMIT if description_limit is None else min(LIMIT, description_limit)
         self._metadata = ToolMetadata(
-            description=about(tool, limit) or tool.name,
+            description=description_of(tool, limit) or tool.name,
             name=tool.name,
             fn_schema=_model(tool.name, object_schema(tool.input_schema)),
         )

@@ -15,7 +15,7 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
 from carrel.agents.calls import Toolbox
-from carrel.vendors.declaration import about
+from carrel.vendors.declaration import description_of
 from carrel.vendors.pieces import Media, Piece, as_text, joined, pieces, pieces_of_result
 from carrel.vendors.schemas import object_schema
 from carrel.wire.content import ContentBlock
@@ -50,7 +50,7 @@ class MCPToolset(AbstractToolset[Any]):
                 toolset=self,
                 tool_def=ToolDefinition(
                     name=name,
-                    description=about(tool, self._limit) or None,
+                    description=description_of(tool, self._limit) or None,
                     parameters_json_schema=object_schema(tool.input_schema),
                     strict=False,
                 ),

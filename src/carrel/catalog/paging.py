@@ -1,14 +1,25 @@
-"""Results of providers: awaitable results, and lists with many pages."""
+"""Results of providers: awaitable results, lists with many pages, and their cursors.
+
+A cursor of a catalog is a list, the name of a provider, and the provider's own cursor. It holds no number that another
+replica, a restart or a change of the list could invalidate. If its provider was removed, the list continues with the
+next provider by name.
+
+https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination
+"""
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import AsyncIterator, Callable
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar
 
-from carrel.catalog.provider import MaybeAwaitable, Page, Request
+import msgspec
+
+from carrel.awaitables import MaybeAwaitable, resolved
+from carrel.catalog.provider import Page, Request
 from carrel.errors import InvalidCursor, ResourceTooLarge
 
-__all__ = ["ListMethod", "all_of", "resolved"]
+__all__ = ["ListMethod", "all_of", "key_of", "position_of", "read_cursor", "write_cursor"]
 
 T = TypeVar("T")
 ListMethod: TypeAlias = Callable[[Request], MaybeAwaitable[Page[T]]]
@@ -16,10 +27,7 @@ ListMethod: TypeAlias = Callable[[Request], MaybeAwaitable[Page[T]]]
 #: Page size for reading a provider's whole list.
 LEARNED = 1000
 
-
-async def resolved(result: MaybeAwaitable[T]) -> T:
-    """Return a result, which may have to be waited for."""
-    return cast("T", await result if hasattr(result, "__await__") else result)
+_read = msgspec.json.Decoder(tuple[str, str, str | None]).decode
 
 
 async def all_of(
@@ -48,3 +56,42 @@ async def all_of(
         if cursor in seen:
             raise InvalidCursor("The cursor of a list leads back to where it has been")
         seen.add(cursor)
+
+
+def write_cursor(listing: str, provider: str, position: str | None) -> str:
+    """Return a cursor: the list, the provider to continue with, and the position in it (None for its start)."""
+    return binascii.b2a_base64(msgspec.json.encode((listing, provider, position)), newline=False).decode()
+
+
+def read_cursor(listing: str, cursor: str) -> tuple[str, str | None]:
+    """Return the provider and the position in a cursor.
+
+    Raises:
+        InvalidCursor: it was not made by ``write_cursor``, or for another list.
+    """
+    try:
+        kind, provider, position = _read(binascii.a2b_base64(cursor.encode("ascii"), strict_mode=True))
+    except (ValueError, msgspec.DecodeError, RecursionError):
+        raise InvalidCursor from None
+    if kind != listing:
+        raise InvalidCursor("Invalid params: cursor is one of another list")
+    if write_cursor(listing, provider, position) != cursor:
+        raise InvalidCursor
+    return provider, position
+
+
+def position_of(key: str) -> str:
+    """Return the cursor that continues a list, ordered by key, after ``key``."""
+    return f"{binascii.crc32(key.encode('utf-8', 'surrogatepass')):08x}{key}"
+
+
+def key_of(position: str) -> str:
+    """Return the key in a cursor of a list.
+
+    Raises:
+        InvalidCursor: it was not made by ``position_of``.
+    """
+    key = position[8:]
+    if position_of(key) != position:
+        raise InvalidCursor
+    return key

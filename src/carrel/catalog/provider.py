@@ -21,42 +21,23 @@ are providers. Implement the methods that apply; the defaults return nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Container,
-    Coroutine,
-    Iterable,
-    Mapping,
-    Sequence,
-)
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, Unpack
+from collections.abc import AsyncIterator, Collection, Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from carrel.awaitables import MaybeAwaitable
+from carrel.catalog.request import Contexts, Request, RequestContext, Visible
 from carrel.errors import InvalidParams, MCPError, ResourceNotFound
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.prompts import GetPromptResult, Prompt
+from carrel.wire.prompts import Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
-from carrel.wire.tools import CallToolResult, Tool
+from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
-    from carrel.protocol.channel import Channel
     from carrel.protocol.extension import Extension
-    from carrel.protocol.methods import Verb
-    from carrel.protocol.principal import Principal, View
-    from carrel.protocol.server import Call, Connection
-    from carrel.wire.base import LoggingLevel, Result
-    from carrel.wire.client_features import (
-        CreateMessageResult,
-        Root,
-        SamplingDetails,
-        SamplingMessage,
-        ServerRequestParams,
-    )
+    from carrel.protocol.server import Connection
+    from carrel.wire.base import Result
     from carrel.wire.skills import Skill
 
 __all__ = [
@@ -67,7 +48,6 @@ __all__ = [
     "Interest",
     "ListChanges",
     "ListName",
-    "MaybeAwaitable",
     "Page",
     "Provider",
     "Recipients",
@@ -78,11 +58,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-MaybeAwaitable: TypeAlias = T | Awaitable[T]
-"""A result, or an awaitable of it: methods may be written with ``async def`` or with ``def``."""
 
-Visible: TypeAlias = Callable[[str], bool]
-"""Predicate: whether the resource that a URI names is visible to a caller."""
 
 ListName: TypeAlias = Literal["tools_list_changed", "prompts_list_changed", "resources_list_changed"]
 """Name of a list whose clients are notified when it changes."""
@@ -104,13 +80,6 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     scope: Literal["public", "private"] | None = None
 
 
-class Change(msgspec.Struct, frozen=True):
-    """Change of a resource. A rename is one ``removed`` and one ``created``."""
-
-    kind: Literal["created", "changed", "removed"]
-    uri: str
-
-
 class Hit(msgspec.Struct, frozen=True):
     """Search result: a resource with its ``score`` (0 to 1), the highest for the best."""
 
@@ -119,78 +88,11 @@ class Hit(msgspec.Struct, frozen=True):
     snippet: str | None = None
 
 
-class RequestContext(Protocol):
-    """Client of a request while it is handled: to be notified of progress, and asked. ``Context`` implements it.
+class Change(msgspec.Struct, frozen=True):
+    """Change of a resource. A rename is one ``removed`` and one ``created``."""
 
-    A question to a stateless client (2026-07-28) raises ``InputRequired``, which is no ``Exception``: the request comes
-    again with the answer, and the same questions are then answered at once.
-    """
-
-    def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> object:
-        """Send a progress notification, if the client requested progress."""
-
-    def log(self, level: LoggingLevel, data: Any, logger: str | None = None) -> object:
-        """Send a log message, if the client wants that level."""
-
-    def elicitation_completed(self, id: str | None) -> object:
-        """Notify the client that a URL mode elicitation is complete."""
-
-    async def elicit(self, message: str, form: Any = str, *, key: str | None = None) -> Any:
-        """Ask the user to fill in a form."""
-
-    async def elicit_url(self, message: str, url: str, *, key: str | None = None, required: bool = False) -> Any:
-        """Ask the user to visit a URL. ``required``: where there is an error for that, the request ends with it."""
-
-    async def sample(
-        self,
-        messages: str | SamplingMessage | Sequence[str | SamplingMessage],
-        max_tokens: int,
-        *,
-        key: str | None = None,
-        **details: Unpack[SamplingDetails],
-    ) -> CreateMessageResult:
-        """Ask the client's model for a message."""
-
-    async def list_roots(self, *, key: str | None = None) -> list[Root]:
-        """Ask for the client's roots."""
-
-    async def pass_on(self, params: ServerRequestParams, *, key: str | None = None) -> Any:
-        """Put a question of another server to the client as it came, and return its whole result.
-
-        Members that are not known here are passed on both ways, see ``carrel.protocol.unknown``.
-        """
-
-    async def detach(self) -> bool:
-        """Turn the call into a task, if it may become one, and return whether it is one now."""
-
-    async def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what ``make`` returned when the request came for the first time."""
-
-
-class Contexts(Protocol):
-    """Server that a request has come to, as far as providers need it."""
-
-    def open(self, request: Request, *, repeatable: bool) -> AbstractAsyncContextManager[RequestContext]:
-        """Return the context of a request; ``repeatable`` says that handling it twice does no harm."""
-
-    def call_as_task(
-        self,
-        request: Request,
-        support: Literal["forbidden", "optional", "required"],
-        work: Callable[[Channel], Coroutine[Any, Any, Result]],
-        *,
-        detaches: bool,
-    ) -> MaybeAwaitable[Result] | None:
-        """Call a tool as a task and return the ``CreateTaskResult``, or None if the call cannot be a task.
-
-        ``work`` is the call with the channel of its messages, ``support`` says whether it may or must be a task. With
-        ``detaches``, it becomes a task only by ``RequestContext.detach``; without ``detach``, the result is the tool's.
-
-        Raises:
-            MethodNotFound: the client requested a task from a tool without tasks, or requested none from a tool that
-                requires one (2025-11-25).
-            MissingCapability: it can only be a task, and the client did not declare the extension (2026-07-28).
-        """
+    kind: Literal["created", "changed", "removed"]
+    uri: str
 
 
 class Recipients(Protocol):
@@ -198,56 +100,6 @@ class Recipients(Protocol):
 
     def include(self, connection: Connection) -> bool:
         """Return whether the client of a connection is one of them."""
-
-
-class Request(msgspec.Struct):
-    """Request to a provider: the caller, the part of a list, and the deadline.
-
-    ``visible`` returns whether the caller may see a resource; None if all resources are visible. ``cursor`` is the
-    position in a list, None for its start; ``limit`` is the maximum number of entries to return. ``deadline`` is a time
-    of the event loop's clock. ``call`` and ``channel`` are the client's request and its outgoing channel, if a client
-    sent it. If a template matched the URI, ``template`` is the template, and ``values`` are its variables. ``view`` has
-    the rights of the caller, None without access control. ``contexts`` opens the ``RequestContext``; None if no
-    requests can be sent to the client.
-    """
-
-    call: Call | None = None
-    channel: Channel | None = None
-    visible: Visible | None = None
-    cursor: str | None = None
-    limit: int = 100
-    deadline: float | None = None
-    template: str | None = None
-    values: Mapping[str, object] | None = None
-    view: View | None = None
-    contexts: Contexts | None = None
-
-    def allows(self, verb: Verb, target: str) -> bool:
-        """Return whether the caller may use a resource, tool or prompt; ``verb`` says how."""
-        return self.view is None or self.view.allows(verb, target)
-
-    @property
-    def caller(self) -> Principal | None:
-        """Authenticated caller; None without authorization."""
-        return None if self.call is None else self.call.principal
-
-    @property
-    def client(self) -> str:
-        """Key of the client whose limits hold; empty where there is only one."""
-        return "" if self.call is None else self.call.connection.client
-
-    def page(self, cursor: str | None, limit: int) -> Request:
-        """Return the request for another part of a list."""
-        return Request(
-            self.call,
-            self.channel,
-            self.visible,
-            cursor,
-            limit,
-            self.deadline,
-            view=self.view,
-            contexts=self.contexts,
-        )
 
 
 class Interest:
@@ -469,9 +321,7 @@ class Provider:
         """
         return Page(())
 
-    def call_tool(
-        self, name: str, arguments: msgspec.Raw, request: Request
-    ) -> MaybeAwaitable[CallToolResult | msgspec.Struct | bytes]:
+    def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool; ``arguments`` are a JSON object as the client sent it.
 
         Raises:
@@ -488,9 +338,7 @@ class Provider:
         """
         return Page(())
 
-    def get_prompt(
-        self, name: str, arguments: Mapping[str, str], request: Request
-    ) -> MaybeAwaitable[GetPromptResult | msgspec.Struct | bytes]:
+    def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> MaybeAwaitable[Result | bytes]:
         """Return the messages of a prompt.
 
         Raises:

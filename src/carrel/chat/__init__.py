@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from carrel.late import late
 
 if TYPE_CHECKING:
-    from carrel.chat.arguments import refused
+    from carrel.chat.arguments import argument_error
     from carrel.chat.model import Completion, Model, ModelRequest, TextDelta, ThinkingDelta, Usage
     from carrel.chat.models.open import list_models, open_model
     from carrel.chat.prices import Price, Prices
@@ -21,14 +21,14 @@ __all__ = [
     "ThinkingDelta",
     "Usage",
     "answer_sampling",
+    "argument_error",
     "list_models",
     "open_model",
-    "refused",
 ]
 
 #: Modules that are imported when their names are first used.
 MODULES = {
-    "carrel.chat.arguments": ("refused",),
+    "carrel.chat.arguments": ("argument_error",),
     "carrel.chat.model": (
         "Completion",
         "Model",

@@ -20,13 +20,13 @@ from carrel.errors import ConfigError
 from carrel.host.config.server_config import ServerConfig
 from carrel.wire.tools import Tool
 
-__all__ = ["ApprovalQuestion", "Approvals", "Asker", "Decision", "Remembered", "definition_digest"]
+__all__ = ["ApprovalRequest", "ApprovalStore", "Approvals", "Asker", "Decision", "definition_digest"]
 
 Decision: TypeAlias = Literal["yes", "no", "always"]
 
 
-class ApprovalQuestion(msgspec.Struct, frozen=True):
-    """Question whether a tool may be called. ``changed``: it was approved for always, and is another one since then."""
+class ApprovalRequest(msgspec.Struct, frozen=True):
+    """Request to the user to approve a tool call. ``changed``: the tool has changed since it was always approved."""
 
     server: str
     tool: Tool
@@ -35,7 +35,7 @@ class ApprovalQuestion(msgspec.Struct, frozen=True):
 
 
 #: Asks the user; raises CancelledError if the user wants to stop altogether.
-Asker: TypeAlias = Callable[[ApprovalQuestion], Awaitable[Decision]]
+Asker: TypeAlias = Callable[[ApprovalRequest], Awaitable[Decision]]
 
 
 def definition_digest(config: ServerConfig, tool: Tool) -> str:
@@ -48,7 +48,7 @@ def definition_digest(config: ServerConfig, tool: Tool) -> str:
     return sha256(msgspec.json.encode([server, definition], order="sorted")).hexdigest()
 
 
-class Remembered:
+class ApprovalStore:
     """File of the tools that are approved for always (mode 0600), by server and tool; ``file`` None for none."""
 
     def __init__(self, file: Path | None) -> None:
@@ -110,7 +110,7 @@ class Approvals:
     Without ``ask``, calls that are not approved are refused. The user is asked about one call at a time, in order.
     """
 
-    def __init__(self, remembered: Remembered, *, ask: Asker | None = None, allowed: Collection[str] = ()) -> None:
+    def __init__(self, remembered: ApprovalStore, *, ask: Asker | None = None, allowed: Collection[str] = ()) -> None:
         self.remembered = remembered
         self.allowed = frozenset(allowed)
         self._ask = ask
@@ -127,8 +127,8 @@ class Approvals:
                 return True
             if self._ask is None:
                 return False
-            question = ApprovalQuestion(config.name, tool, arguments, changed=known is not None)
-            decision = await self._ask(question)
+            request = ApprovalRequest(config.name, tool, arguments, changed=known is not None)
+            decision = await self._ask(request)
             if decision == "always":
                 self.remembered.put(config.name, tool.name, digest)
             return decision != "no"

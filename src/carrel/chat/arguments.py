@@ -11,7 +11,7 @@ from carrel.vendors.declaration import Declaration
 from carrel.wire.client_features import ToolResultContent, ToolUseContent
 from carrel.wire.content import TextContent
 
-__all__ = ["refused", "tool_use"]
+__all__ = ["argument_error", "tool_use"]
 
 #: Key of ``meta``: why the arguments of a tool use cannot be read.
 UNREADABLE = "carrel/unreadableArguments"
@@ -25,13 +25,13 @@ def tool_use(
     written: str,
     declared: Mapping[str, Declaration],
     *,
-    cut: bool = False,
+    truncated: bool = False,
     meta: Mapping[str, Any] | None = None,
 ) -> ToolUseContent:
     """Return a tool use with the arguments that a model wrote, under the names that the server knows.
 
-    Arguments that are no JSON object are empty, and ``refused`` has the tool error to answer with. ``cut`` says that
-    the answer ended at the limit of tokens.
+    Arguments that are no JSON object are empty, and ``argument_error`` returns the tool error for them. ``truncated``:
+    the response ended at the token limit.
     """
     noted = dict(meta or {})
     arguments: dict[str, Any] = {}
@@ -42,14 +42,16 @@ def tool_use(
         else:
             noted[UNREADABLE] = f"they are {json.dumps(found)[:QUOTED]}, not an object"
     except (ValueError, RecursionError) as error:
-        why = "the answer was cut off at the limit of tokens" if cut else getattr(error, "msg", "nested too deeply")
+        why = (
+            "the answer was cut off at the limit of tokens" if truncated else getattr(error, "msg", "nested too deeply")
+        )
         noted[UNREADABLE] = f"they are not valid JSON: {why}. You wrote: {printable(written, QUOTED)}"
     if declaration := declared.get(name):
         arguments = declaration.arguments(arguments)
     return ToolUseContent(id=id, name=name, input=arguments, meta=noted or None)
 
 
-def refused(use: ToolUseContent) -> ToolResultContent | None:
+def argument_error(use: ToolUseContent) -> ToolResultContent | None:
     """Return the result for a tool use that must not be called, as its arguments could not be read; else None."""
     reason = (use.meta or {}).get(UNREADABLE)
     if reason is None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from carrel.chat.compaction import ATTACHED
-from carrel.chat.contents import binary_block, blocks_of_contents, cut, marked, size_of
+from carrel.chat.contents import binary_block, blocks_of_contents, marked, size_of, truncate
 from carrel.errors import ConfigError
 from carrel.host import Host
 from carrel.media_types import is_textual, type_of_bytes, type_of_name
@@ -169,5 +169,5 @@ def read_file(file: str, budget: int = BUDGET) -> Attachment:
         except UnicodeDecodeError:
             raise ConfigError(f"{path} ({kind}) is neither text, an image, audio nor a PDF") from None
         kind = kind if is_textual(kind) else "text/plain"
-        block = TextContent(marked("", str(path), kind, cut(text, budget)), meta={ATTACHED: ["", str(path)]})
+        block = TextContent(marked("", str(path), kind, truncate(text, budget)), meta={ATTACHED: ["", str(path)]})
     return Attachment("", str(path), [block], size_of([block]))

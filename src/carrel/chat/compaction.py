@@ -13,7 +13,7 @@ from carrel.wire.client_features import SamplingContent, SamplingMessage, ToolRe
 from carrel.wire.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, TextContent
 from carrel.wire.resources import TextResourceContents
 
-__all__ = ["ATTACHED", "Compacted", "compact", "is_question"]
+__all__ = ["ATTACHED", "Compacted", "compact", "is_user_message"]
 
 #: Key in ``_meta`` of blocks that hold an attached resource: its server and URI.
 ATTACHED = "carrel/attached"
@@ -37,14 +37,14 @@ class Compacted(NamedTuple):
 def compact(messages: Sequence[SamplingMessage], budget: int) -> Compacted:
     """Return messages of about at most ``budget`` tokens, if that can be: what follows the last question stays."""
     kept = list(messages)
-    last = max((at for at, message in enumerate(kept) if is_question(message)), default=0)
+    last = max((at for at, message in enumerate(kept) if is_user_message(message)), default=0)
     results = _replace(kept, last, budget, lambda block: isinstance(block, ToolResultContent))
     attachments = _replace(kept, last, budget, is_attachment)
     # In a long loop, all that uses the room came after the last question: the newest results stay whole.
     results += _replace(kept, len(kept) - 2, budget, lambda block: isinstance(block, ToolResultContent))
     exchanges = 0
     while tokens_of(kept) > budget:
-        following = next((at for at, message in enumerate(kept) if at and is_question(message)), None)
+        following = next((at for at, message in enumerate(kept) if at and is_user_message(message)), None)
         if following is None:
             break
         del kept[:following]
@@ -52,7 +52,7 @@ def compact(messages: Sequence[SamplingMessage], budget: int) -> Compacted:
     return Compacted(kept, results, attachments, exchanges)
 
 
-def is_question(message: SamplingMessage) -> bool:
+def is_user_message(message: SamplingMessage) -> bool:
     """Return whether a message is of the user, and no tool result: a conversation may begin with it."""
     blocks = blocks_of(message)
     return message.role == "user" and not any(isinstance(block, ToolResultContent) for block in blocks)

@@ -24,14 +24,14 @@ from carrel.wire.content import (
 from carrel.wire.resources import ResourceContents, TextResourceContents
 from carrel.wire.tools import CallToolResult
 
-__all__ = ["PDF", "blocks_of_contents", "blocks_of_result", "cut", "plain_block", "size_of"]
+__all__ = ["PDF", "blocks_of_contents", "blocks_of_result", "plain_block", "size_of", "truncate"]
 
 PDF = "application/pdf"
 #: Binary contents above this are not sent to models, in bytes: no vendor takes more in a request.
 MAX_BINARY = 20_000_000
 
 
-def cut(text: str, budget: int) -> str:
+def truncate(text: str, budget: int) -> str:
     """Truncate a text to about ``budget`` characters, with a note that says how much was removed."""
     if len(text) <= budget:
         return text
@@ -59,7 +59,7 @@ def block_of_contents(server: str, part: ResourceContents, budget: int) -> TextC
     kind = part.mime_type or ("text/plain" if isinstance(part, TextResourceContents) else "application/octet-stream")
     meta: dict[str, Any] = {ATTACHED: [server, part.uri]}
     if isinstance(part, TextResourceContents):
-        return TextContent(marked(server, part.uri, kind, cut(part.text, budget)), meta=meta)
+        return TextContent(marked(server, part.uri, kind, truncate(part.text, budget)), meta=meta)
     return binary_block(part.blob, kind, meta) or TextContent(
         marked(server, part.uri, kind, f"[{len(part.blob):,} bytes of {kind}, which are not shown to you]"), meta=meta
     )
@@ -88,11 +88,11 @@ def quoted(text: str) -> str:
 def plain_block(server: str, block: ContentBlock, budget: int) -> SamplingContent:
     """Return a block of a prompt or a tool result as text, an image or audio, as models take them."""
     if isinstance(block, TextContent):
-        return block if len(block.text) <= budget else TextContent(cut(block.text, budget))
+        return block if len(block.text) <= budget else TextContent(truncate(block.text, budget))
     if isinstance(block, ResourceLink):
         about = "; ".join(part for part in (block.title or block.name, block.description, block.mime_type) if part)
         size = "" if block.size is None else f"; {block.size:,} bytes"
-        return TextContent(cut(f"[Resource of server {server}: {block.uri} ({about}{size})]", budget))
+        return TextContent(truncate(f"[Resource of server {server}: {block.uri} ({about}{size})]", budget))
     if isinstance(block, EmbeddedResource):
         return block_of_contents(server, block.resource, budget)
     if len(block.data) > MAX_BINARY:
@@ -111,8 +111,8 @@ def blocks_of_result(server: str, result: CallToolResult, budget: int) -> list[C
     found: list[ContentBlock] = []
     for at, block in enumerate(content):
         if budget <= 0:
-            rest = len(content) - at
-            found.append(TextContent(f"[{rest:,} more parts of this result were left out: too long]"))
+            remaining = len(content) - at
+            found.append(TextContent(f"[{remaining:,} more parts of this result were left out: too long]"))
             break
         one = plain_block(server, block, budget)
         found.append(one)  # type: ignore[arg-type]  # no tool uses are made of content blocks

@@ -9,7 +9,6 @@ import msgspec
 from carrel.chat.model import Usage
 
 __all__ = [
-    "Answer",
     "ChatEvent",
     "Media",
     "Notice",
@@ -19,6 +18,7 @@ __all__ = [
     "ToolProgress",
     "ToolStart",
     "ToolUse",
+    "TurnEnd",
 ]
 
 
@@ -78,7 +78,7 @@ class ToolProgress(Event, frozen=True):
 class ToolEnd(Event, frozen=True):
     """Tool call with its result, as text for a reader.
 
-    ``outcome``: "done", "error" (the tool or the server reported one), "refused" (by the user), "cancelled".
+    ``outcome``: "done", "error" (the tool or the server reported one), "rejected" (by the user), "cancelled".
     ``size`` is the number of characters and bytes that the model gets, ``seconds`` how long it took.
     """
 
@@ -86,7 +86,7 @@ class ToolEnd(Event, frozen=True):
     server: str
     tool: str
     arguments: dict[str, Any]
-    outcome: Literal["done", "error", "refused", "cancelled"]
+    outcome: Literal["done", "error", "rejected", "cancelled"]
     text: str
     size: int
     seconds: float
@@ -99,7 +99,7 @@ class Notice(Event, frozen=True):
     level: Literal["info", "warning", "error"] = "info"
 
 
-class Answer(Event, frozen=True):
+class TurnEnd(Event, frozen=True):
     """Complete answer of the model to a message, with the ``usage`` and ``cost`` (US dollars) of all its requests.
 
     ``stop_reason``: "endTurn", "maxTokens", "cancelled", "maxRounds" or another reason that the model gives.
@@ -112,4 +112,4 @@ class Answer(Event, frozen=True):
     cost: float | None = None
 
 
-ChatEvent: TypeAlias = Text | Thinking | Media | ToolUse | ToolStart | ToolProgress | ToolEnd | Notice | Answer
+ChatEvent: TypeAlias = Text | Thinking | Media | ToolUse | ToolStart | ToolProgress | ToolEnd | Notice | TurnEnd

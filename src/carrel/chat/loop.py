@@ -9,12 +9,12 @@ import msgspec
 
 from carrel.chat.compaction import compact
 from carrel.chat.conversation import CANCELLED, Conversation, add_usage, cancelled
-from carrel.chat.events import Answer, ChatEvent, Media, Notice, Text, Thinking
+from carrel.chat.events import ChatEvent, Media, Notice, Text, Thinking, TurnEnd
 from carrel.chat.instructions import system_prompt
 from carrel.chat.model import Completion, Model, ModelRequest, TextDelta, ThinkingDelta, Usage
-from carrel.chat.refused_media import may_be_media, without_media
+from carrel.chat.rejected_media import may_be_media, without_media
 from carrel.chat.tokens import tokens_of
-from carrel.chat.toolbox import Toolbox
+from carrel.chat.toolbox import ChatToolbox
 from carrel.errors import HTTPStatusError, ProtocolError
 from carrel.vendors.token_estimate import tokens_of_tools
 from carrel.wire.client_features import SamplingContent, SamplingMessage, ToolResultContent, ToolUseContent
@@ -53,7 +53,7 @@ class Chat:
     def __init__(
         self,
         model: Model,
-        toolbox: Toolbox,
+        toolbox: ChatToolbox,
         conversation: Conversation,
         show: Callable[[ChatEvent], None],
         *,
@@ -81,12 +81,12 @@ class Chat:
         self._said: list[str] = []
         """Text that the model has streamed of the current answer."""
 
-    async def say(self, content: Sequence[SamplingContent]) -> Answer:
-        """Append the user's message, and return the model's answer. See ``go_on``."""
+    async def say(self, content: Sequence[SamplingContent]) -> TurnEnd:
+        """Append the user's message, and return the model's answer. See ``continue_turn``."""
         self.conversation.add(SamplingMessage(role="user", content=list(content)))
-        return await self.go_on()
+        return await self.continue_turn()
 
-    async def go_on(self) -> Answer:
+    async def continue_turn(self) -> TurnEnd:
         """Return the answer of the model to the conversation, after as many rounds of tool calls as it wants.
 
         If cancelled, the conversation stays usable: it keeps the partial answer, and unfinished tool calls get the
@@ -114,8 +114,8 @@ class Chat:
         self._show(Notice(text=f"Stopped after {self._max_rounds} rounds of tool calls.", level="warning"))
         return self._answer(texts[-1:], "maxRounds", self.model.name, total, cost)
 
-    def _answer(self, texts: list[str], reason: str, model: str, usage: Usage, cost: float | None) -> Answer:
-        answer = Answer(text="".join(texts), stop_reason=reason, model=model, usage=usage, cost=cost)
+    def _answer(self, texts: list[str], reason: str, model: str, usage: Usage, cost: float | None) -> TurnEnd:
+        answer = TurnEnd(text="".join(texts), stop_reason=reason, model=model, usage=usage, cost=cost)
         self._show(answer)
         return answer
 
@@ -130,29 +130,29 @@ class Chat:
         try:
             return await self._completion(request)
         except HTTPStatusError as error:
-            if not self._refused_media(error):
+            if not self._rejected_media(error):
                 raise
             completion = await self._without_media(request, error)
             if completion is None:
                 raise
             return completion
 
-    async def _without_media(self, request: ModelRequest, refused: HTTPStatusError) -> Completion | None:
+    async def _without_media(self, request: ModelRequest, rejected: HTTPStatusError) -> Completion | None:
         """Ask again without the media that the vendor may have refused; None if that was not the reason."""
-        for instead in without_media(request.messages, str(refused)):
+        for instead in without_media(request.messages, str(rejected)):
             left_out = "; ".join(instead.left_out)
-            self._show(Notice(text=f"{refused}. Asked again without what it may refuse: {left_out}.", level="warning"))
+            self._show(Notice(text=f"{rejected}. Asked again without what it may refuse: {left_out}.", level="warning"))
             try:
                 completion = await self._completion(msgspec.structs.replace(request, messages=instead.messages))
             except HTTPStatusError as error:
-                if not self._refused_media(error):
+                if not self._rejected_media(error):
                     raise
                 continue
             self.conversation.replace(instead.messages)
             return completion
         return None
 
-    def _refused_media(self, error: HTTPStatusError) -> bool:
+    def _rejected_media(self, error: HTTPStatusError) -> bool:
         """Return whether the vendor may have refused media: not if it has begun to answer, as all would show twice."""
         return not self._said and may_be_media(error)
 

@@ -60,8 +60,8 @@ class Completion(msgspec.Struct, kw_only=True, frozen=True):
 
     ``stop_reason`` has the values of sampling ("endTurn", "toolUse", "maxTokens", "stopSequence"), or is "refusal" if
     the model or a filter of the vendor declined; the text then says so. The ``meta`` of a block holds vendor data that
-    the next request must send back: keep it with the conversation. ``carrel.chat.arguments.refused`` returns the answer
-    to a tool use whose arguments cannot be parsed.
+    the next request must send back: keep it with the conversation. ``carrel.chat.argument_error`` returns the tool
+    result for a tool use whose arguments cannot be parsed.
 
     ``model`` is the name of the model that answered, as the vendor says.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 
-from carrel.chat.arguments import refused
+from carrel.chat.arguments import argument_error
 from carrel.chat.model import Completion, Model, ModelRequest
 from carrel.chat.sampling_reasoning import Reasoning
 from carrel.client.handlers import Handlers, Sampling
@@ -96,7 +96,7 @@ async def answer(model: Model, sampling: Sampling, most_tokens: int, reasoning: 
             ),
         )
         uses = [block for block in completion.content if isinstance(block, ToolUseContent)]
-        if not any(refused(use) for use in uses):
+        if not any(argument_error(use) for use in uses):
             break
         messages += corrections(completion, uses)
     else:
@@ -126,7 +126,9 @@ async def complete(model: Model, request: ModelRequest) -> Completion:
 def corrections(completion: Completion, uses: list[ToolUseContent]) -> list[SamplingMessage]:
     """Return the answer and the tool errors for its arguments; uses that are fine are to be made again too."""
     again = TextContent(text="Not called, as another call of the same answer cannot be read; call it again.")
-    results = [refused(use) or ToolResultContent(tool_use_id=use.id, content=[again], is_error=True) for use in uses]
+    results = [
+        argument_error(use) or ToolResultContent(tool_use_id=use.id, content=[again], is_error=True) for use in uses
+    ]
     return [
         SamplingMessage(role="assistant", content=list(completion.content)),
         SamplingMessage(role="user", content=list(results)),

@@ -70,8 +70,8 @@ def stripped(block: Any) -> Any:
     """Return a block without it."""
     if not own(block):
         return block
-    rest = {key: value for key, value in block.meta.items() if not key.startswith(OWN)}
-    return msgspec.structs.replace(block, meta=rest or None)
+    remaining = {key: value for key, value in block.meta.items() if not key.startswith(OWN)}
+    return msgspec.structs.replace(block, meta=remaining or None)
 
 
 def same(one: Any, other: Any) -> bool:

@@ -46,7 +46,7 @@ def reviewed_sampling(
         wanted = await reviewer.review_request(sampling)
         if wanted is None:
             raise PeerError(*REJECTED)
-        answer = answer_sampling(Counted(model(), count), reasoning=reasoning).sample
+        answer = answer_sampling(CountedModel(model(), count), reasoning=reasoning).sample
         assert answer is not None
         try:
             given = await answer(wanted)
@@ -61,7 +61,7 @@ def reviewed_sampling(
     return sample
 
 
-class Counted:
+class CountedModel:
     """Model whose usage is counted."""
 
     def __init__(self, model: Model, count: Callable[[str, Usage], None]) -> None:

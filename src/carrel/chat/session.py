@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from carrel.chat.approvals import Approvals
 from carrel.chat.attachments import Attachment, expand_template, find_mentions, read_attachments, read_file
-from carrel.chat.compaction import is_question
+from carrel.chat.compaction import is_user_message
 from carrel.chat.conversation import Conversation
-from carrel.chat.events import Answer, ChatEvent, Notice
+from carrel.chat.events import ChatEvent, Notice, TurnEnd
 from carrel.chat.loop import Chat
 from carrel.chat.model import Model, Usage
 from carrel.chat.prices import Prices
 from carrel.chat.prompts import PromptCall, get_prompt_messages
 from carrel.chat.store import ChatFile, ChatStore, Saved
-from carrel.chat.toolbox import Toolbox
+from carrel.chat.toolbox import ChatToolbox
 from carrel.chat.windows import window_of
 from carrel.errors import ConfigError
 from carrel.host import Host
@@ -65,7 +65,7 @@ class ChatSession:
         self._show = show
         self._targets = targets
         self._window = window
-        self.toolbox = Toolbox(host, approvals, show, own_tools=own_tools)
+        self.toolbox = ChatToolbox(host, approvals, show, own_tools=own_tools)
         options: Mapping[str, int] = {} if max_rounds is None else {"max_rounds": max_rounds}
         self.chat = Chat(
             model, self.toolbox, Conversation(), show, price=self._cost, save=self._save_media, system=system, **options
@@ -85,7 +85,7 @@ class ChatSession:
 
     # Messages of the user
 
-    async def say(self, text: str) -> Answer:
+    async def say(self, text: str) -> TurnEnd:
         """Send a message with the resources that it mentions, and return the answer.
 
         Raises:
@@ -94,13 +94,13 @@ class ChatSession:
         mentions = await find_mentions(self.host, text)
         attached = [*self.pending, *await read_attachments(self.host, mentions)]
         for one in attached:
-            place = f"{one.server}:{one.uri}" if one.server else one.uri
-            self._show(Notice(text=f"attached {place} ({one.size:,} characters)"))
+            target = f"{one.server}:{one.uri}" if one.server else one.uri
+            self._show(Notice(text=f"attached {target} ({one.size:,} characters)"))
         self.pending = []
         content = [block for one in attached for block in one.content]
         return self._noted(await self.chat.say([*content, TextContent(text)]))
 
-    async def say_prompt(self, call: PromptCall, values: Mapping[str, str]) -> Answer:
+    async def say_prompt(self, call: PromptCall, values: Mapping[str, str]) -> TurnEnd:
         """Return the answer to the messages of a prompt. See ``say``."""
         messages = await get_prompt_messages(self.host, call, values)
         if not messages:
@@ -108,7 +108,7 @@ class ChatSession:
         for message in messages:
             self._show_prompt(call, message)
         self.chat.conversation.add(*messages)
-        return self._noted(await self.chat.go_on())
+        return self._noted(await self.chat.continue_turn())
 
     def _show_prompt(self, call: PromptCall, message: SamplingMessage) -> None:
         blocks = message.content if isinstance(message.content, list) else [message.content]
@@ -117,7 +117,7 @@ class ChatSession:
         short = short if len(short) <= 200 else f"{short[:200]}…"
         self._show(Notice(text=f"{call.server}:{call.prompt.name} [{message.role}] {short}"))
 
-    async def retry(self) -> Answer:
+    async def retry(self) -> TurnEnd:
         """Ask the model again, after an error or a cancellation.
 
         Raises:
@@ -126,7 +126,7 @@ class ChatSession:
         messages = self.chat.conversation.messages
         if not messages or messages[-1].role != "user":
             raise ConfigError("there is nothing to repeat: the model has answered")
-        return self._noted(await self.chat.go_on())
+        return self._noted(await self.chat.continue_turn())
 
     def undo(self) -> None:
         """Take back the last question and all that came of it.
@@ -135,32 +135,32 @@ class ChatSession:
             ConfigError: there is no question.
         """
         messages = self.chat.conversation.messages
-        at = next((at for at in reversed(range(len(messages))) if is_question(messages[at])), None)
+        at = next((at for at in reversed(range(len(messages))) if is_user_message(messages[at])), None)
         if at is None:
             raise ConfigError("there is no question to take back")
         self.chat.conversation.replace(messages[:at])
 
-    def _noted(self, answer: Answer) -> Answer:
+    def _noted(self, answer: TurnEnd) -> TurnEnd:
         self.file.count(self.chat.conversation.usage, self.chat.conversation.cost)
         return answer
 
     # Attachments
 
-    async def attach(self, place: str, values: Mapping[str, str]) -> Sequence[Attachment]:
+    async def attach(self, target: str, values: Mapping[str, str]) -> Sequence[Attachment]:
         """Attach ``@server:uri``, a template with its arguments, or a local file to the next message.
 
         Raises:
             MCPError: it cannot be read.
         """
-        if not place.startswith("@"):
-            found = [read_file(place)]
+        if not target.startswith("@"):
+            found = [read_file(target)]
         else:
-            server, _, template = place[1:].partition(":")
+            server, _, template = target[1:].partition(":")
             if values and server in self.host.servers:
-                place = f'@"{server}:{expand_template(template, values)}"'
-            mentions = await find_mentions(self.host, place)
+                target = f'@"{server}:{expand_template(template, values)}"'
+            mentions = await find_mentions(self.host, target)
             if not mentions:
-                raise ConfigError(f"{place}: write @SERVER:URI, or the path of a file")
+                raise ConfigError(f"{target}: write @SERVER:URI, or the path of a file")
             found = await read_attachments(self.host, mentions)
         self.pending += found
         return found

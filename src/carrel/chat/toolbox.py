@@ -1,4 +1,4 @@
-"""Toolbox: the tools of all servers under names for the model, and their calls, each approved first."""
+"""ChatToolbox: the tools of all servers under names for the model, and their calls, each approved first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from carrel.chat.approvals import Approvals
-from carrel.chat.arguments import refused
+from carrel.chat.arguments import argument_error
 from carrel.chat.contents import blocks_of_result, size_of
 from carrel.chat.events import ChatEvent, ToolEnd, ToolProgress, ToolStart, ToolUse
 from carrel.chat.own_tools import OWN_TOOLS, READ_RESOURCE_TOOL, call_own_tool
@@ -22,7 +22,7 @@ from carrel.wire.client_features import ToolResultContent, ToolUseContent
 from carrel.wire.content import ContentBlock, TextContent
 from carrel.wire.tools import Tool
 
-__all__ = ["READING", "CallOrigin", "Toolbox"]
+__all__ = ["READING", "CallOrigin", "ChatToolbox"]
 
 #: Characters of one tool result that go to the model.
 RESULT_BUDGET = 100_000
@@ -30,7 +30,7 @@ RESULT_BUDGET = 100_000
 SHOWN = 4000
 #: Name under which reading resources of a server is approved; no tool of a server is called so.
 READING = "@read_resource"
-REFUSED = "The user has not approved this call. Do not repeat it unless the user asks for it."
+REJECTED = "The user has not approved this call. Do not repeat it unless the user asks for it."
 
 
 class CallOrigin(NamedTuple):
@@ -40,7 +40,7 @@ class CallOrigin(NamedTuple):
     tool: str
 
 
-class Toolbox:
+class ChatToolbox:
     """Tools of a host for a model.
 
     Args:
@@ -86,20 +86,20 @@ class Toolbox:
             found += OWN_TOOLS.values()
         return found
 
-    def place(self, name: str) -> tuple[str, str]:
+    def find_tool(self, name: str) -> tuple[str, str]:
         """Return server and tool of a name that the model uses; the server is empty for tools of the chat."""
         known = self._known.get(name)
         return ("", name) if known is None else (known[0], known[1].name)
 
     async def call(self, use: ToolUseContent) -> ToolResultContent:
         """Call a tool after approval, and return its result. Errors are results: the model reads them."""
-        unreadable = refused(use)
+        unreadable = argument_error(use)
         if unreadable is not None:
             return unreadable
-        server, tool = self.place(use.name)
+        server, tool = self.find_tool(use.name)
         self._show(ToolUse(id=use.id, server=server, tool=tool, arguments=use.input))
         began = time.monotonic()
-        outcome: Literal["done", "error", "refused", "cancelled"] = "cancelled"
+        outcome: Literal["done", "error", "rejected", "cancelled"] = "cancelled"
         content: list[ContentBlock] = []
         try:
             if await self._approved(use):
@@ -108,7 +108,7 @@ class Toolbox:
                 content, failed = await self._called(use)
                 outcome = "error" if failed else "done"
             else:
-                content, outcome = [TextContent(REFUSED)], "refused"
+                content, outcome = [TextContent(REJECTED)], "rejected"
         except asyncio.CancelledError:
             raise
         except MCPError as error:

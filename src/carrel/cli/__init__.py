@@ -3,49 +3,51 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 from carrel.errors import ConfigError, SourceUnavailable
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "main", "module_of"]
 
-#: Commands by group, each with a line of help.
+#: Commands by group, each with its module in this package and a line of help. The module has the functions ``run`` and
+#: ``parser``.
 GROUPS = {
     "share data and serve your own server": {
-        "serve": "share folders with AI applications, on stdio or over HTTP",
-        "run": "serve a server that is written in Python",
-        "dev": "serve it while you write it: reload, log of messages",
-        "gateway": "offer many servers as one, to any application",
+        "serve": ("server.serve", "share folders with AI applications, on stdio or over HTTP"),
+        "run": ("server.run", "serve a server that is written in Python"),
+        "dev": ("server.dev", "serve it while you write it: reload, log of messages"),
+        "gateway": ("server.gateway", "offer many servers as one, to any application"),
     },
     "set up": {
-        "init": "write a carrel.toml for a folder",
-        "config": "show the effective settings, check a carrel.toml",
-        "install": "add a server to Claude, VS Code, Cursor and other applications",
-        "import": "copy the servers of these applications",
-        "login": "log in to a server in the browser, for all commands",
-        "logout": "log out of a server, and revoke its token",
-        "completion": "print a completion script for your shell",
+        "init": ("config.init", "write a carrel.toml for a folder"),
+        "config": ("config.config", "show the effective settings, check a carrel.toml"),
+        "install": ("install.install", "add a server to Claude, VS Code, Cursor and other applications"),
+        "import": ("install.import_", "copy the servers of these applications"),
+        "login": ("client.login", "log in to a server in the browser, for all commands"),
+        "logout": ("client.logout", "log out of a server, and revoke its token"),
+        "completion": ("completion.completion", "print a completion script for your shell"),
     },
     "ask a server": {
-        "ls": "list the resources, tools and prompts of a server",
-        "tree": "show the resources of a server as a tree",
-        "find": "find resources, tools and prompts by words",
-        "cat": "print a resource of a server",
-        "tools": "show the tools of a server with their arguments",
-        "call": "call a tool of a server",
-        "prompt": "show the messages of a prompt",
-        "skills": "list the skills of a server, or print one",
-        "watch": "show changes of resources and lists as they happen",
-        "chat": "chat with a language model that uses your servers",
+        "ls": ("client.ls", "list the resources, tools and prompts of a server"),
+        "tree": ("client.tree", "show the resources of a server as a tree"),
+        "find": ("client.find", "find resources, tools and prompts by words"),
+        "cat": ("client.cat", "print a resource of a server"),
+        "tools": ("client.tools", "show the tools of a server with their arguments"),
+        "call": ("client.call", "call a tool of a server"),
+        "prompt": ("client.prompt", "show the messages of a prompt"),
+        "skills": ("client.skills", "list the skills of a server, or print one"),
+        "watch": ("client.watch", "show changes of resources and lists as they happen"),
+        "chat": ("chat.chat", "chat with a language model that uses your servers"),
     },
     "examine a server": {
-        "info": "show the versions, capabilities and times of a server",
-        "doctor": "examine a server, and report errors with advice",
-        "record": "record a session with a server into a file",
-        "replay": "serve a recorded session, as a mock server",
+        "info": ("client.info", "show the versions, capabilities and times of a server"),
+        "doctor": ("client.doctor", "examine a server, and report errors with advice"),
+        "record": ("recording.record", "record a session with a server into a file"),
+        "replay": ("recording.replay", "serve a recorded session, as a mock server"),
     },
 }
-COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 DEBUG = "--debug"
 FAILED = 1
@@ -94,7 +96,7 @@ def report(error: Exception, message: str, code: int, debug: bool) -> int:
 
     The error may contain text from files and servers: control characters are escaped, and secrets in URLs are hidden.
     """
-    from carrel.cli.messages import tell  # imported only after a mistake
+    from carrel.cli.terminal.messages import tell  # imported only after a mistake
     from carrel.redaction import without_secrets
 
     if debug:
@@ -112,9 +114,9 @@ def dispatch(arguments: list[str]) -> int:
         ConfigError: the subcommand does not exist, or was used wrongly.
     """
     first = arguments[0] if arguments else "--help"
-    command = command_of(first)
-    if command is not None:
-        return command(arguments[1:])
+    if first in COMMANDS:
+        code: int = module_of(first).run(arguments[1:])
+        return code
     if first in ("--version", "-V"):
         from carrel import __version__
 
@@ -124,61 +126,9 @@ def dispatch(arguments: list[str]) -> int:
     raise ConfigError(f"there is no command {first!r}{suggestion(first)} (see carrel --help)")
 
 
-def command_of(name: str) -> Callable[[list[str]], int] | None:
-    """Return the function of a subcommand, or None if it is unknown. Only the subcommand's module is imported."""
-    if name == "serve":
-        from carrel.cli import serve
-
-        return serve.run
-    if name == "run":
-        from carrel.cli import run
-
-        return run.run
-    if name == "gateway":
-        from carrel.cli import gateway
-
-        return gateway.run
-    if name == "dev":
-        from carrel.cli import dev
-
-        return dev.run
-    if name == "call":
-        from carrel.cli import call
-
-        return call.run
-    if name == "ls":
-        from carrel.cli import ls
-
-        return ls.run
-    if name == "cat":
-        from carrel.cli import cat
-
-        return cat.run
-    if name == "config":
-        from carrel.cli import config
-
-        return config.run
-    if name == "init":
-        from carrel.cli import init
-
-        return init.run
-    if name == "completion":
-        from carrel.cli import completion
-
-        return lambda arguments: completion.run(arguments, COMMANDS)
-    if name == "install":
-        from carrel.cli import install
-
-        return install.run
-    if name == "import":
-        from carrel.cli import import_
-
-        return import_.run
-    if name in COMMANDS:
-        from carrel.cli.asking import command_of as asking_command
-
-        return asking_command(name)
-    return None
+def module_of(command: str) -> Any:
+    """Import the module of a subcommand. It has the functions ``run`` and ``parser``."""
+    return import_module(f"carrel.cli.{COMMANDS[command][0]}")
 
 
 def show(text: str) -> int:
@@ -190,7 +140,7 @@ def show(text: str) -> int:
 def overview() -> str:
     """Return the help text of ``carrel --help``."""
     commands = "\n\n".join(
-        "\n".join([f"{title}:", *(f"  {name:<11} {summary}" for name, summary in group.items())])
+        "\n".join([f"{title}:", *(f"  {name:<11} {summary}" for name, (_, summary) in group.items())])
         for title, group in GROUPS.items()
     )
     return (

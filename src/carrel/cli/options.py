@@ -59,7 +59,10 @@ def broken(line: str, width: int) -> list[str]:
 
 
 class Parser(argparse.ArgumentParser):
-    """Argument parser that raises usage errors as a one-line ConfigError, and accepts no abbreviated options."""
+    """Argument parser that raises usage errors as a one-line ConfigError, and accepts no abbreviated options.
+
+    ``flags`` are the flags of sources that ``add_source_flags`` has added.
+    """
 
     def __init__(self, command: str, summary: str, **options: str) -> None:
         super().__init__(
@@ -69,6 +72,7 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             **options,  # type: ignore[arg-type]
         )
+        self.flags = SourceFlags([])
 
     def error(self, message: str) -> NoReturn:
         if message.startswith(REQUIRED):
@@ -125,11 +129,10 @@ def add_sharing_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_source_flags(parser: argparse.ArgumentParser, others: Iterable[Source] = ()) -> SourceFlags:
-    """Add the flags of Carrel's own sources and of ``others``, after all other options. Return the flags."""
-    flags = SourceFlags([*SOURCES.values(), *others], parser._option_string_actions)
-    flags.add_to(parser)
-    return flags
+def add_source_flags(parser: Parser, others: Iterable[Source] = ()) -> None:
+    """Add the flags of Carrel's own sources and of ``others``, after all other options."""
+    parser.flags = SourceFlags([*SOURCES.values(), *others], parser._option_string_actions)
+    parser.flags.add_to(parser)
 
 
 def sources_of(arguments: list[str]) -> list[Source]:

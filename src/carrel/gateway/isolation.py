@@ -17,17 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
 
-from carrel.catalog.provider import (
-    Change,
-    Events,
-    Hit,
-    Interest,
-    ListChanges,
-    MaybeAwaitable,
-    Page,
-    Provider,
-    Request,
-)
+from carrel.awaitables import MaybeAwaitable
+from carrel.catalog.provider import Change, Events, Hit, Interest, ListChanges, Page, Provider, Request
 from carrel.client.client import Client
 from carrel.client.endpoints import Target
 from carrel.client.options import ClientOptions

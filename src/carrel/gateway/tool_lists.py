@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from carrel.catalog.paging import ListMethod, resolved
+from carrel.awaitables import resolved
+from carrel.catalog.paging import ListMethod
 from carrel.catalog.provider import Request
+from carrel.catalog.tool_pages import for_models, shows_pages
 from carrel.errors import InvalidCursor
 from carrel.gateway.tool_index import ToolIndex
-from carrel.server.apps import for_models, shows_pages
 from carrel.vendors.token_estimate import tokens_of_tools
 from carrel.wire.tools import Tool, ToolAnnotations
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from carrel.catalog.paging import resolved
+from carrel.awaitables import resolved
 from carrel.catalog.provider import Change, Hit, Interest, ListName, Page, Provider, Recipients, Request
 from carrel.catalog.transforms.transform import Kind, Transform
 from carrel.errors import InvalidCursor, ProviderUnavailable, TransportError

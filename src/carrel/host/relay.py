@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from carrel.catalog.provider import Request, RequestContext
+from carrel.catalog.request import InputRequired
+from carrel.catalog.task_channel import task_of
 from carrel.errors import INVALID_PARAMS, InvalidParams, MissingCapability, ProtocolError
-from carrel.server.elicitation.input_required import InputRequired
-from carrel.server.task_interface import task_of
 from carrel.wire.base import LoggingLevel
 
 __all__ = ["PARKED_SECONDS", "RELAY", "InvalidClientResponse", "Relay", "Relays"]

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw
 
+from carrel.catalog.tool_pages import HTML
 from carrel.client.causes import task_of
 from carrel.client.extensions import ClientExtension
 from carrel.client.handlers import (
@@ -33,7 +34,6 @@ from carrel.protocol import unknown
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.extensions.ui import UI
 from carrel.protocol.methods import CALL_TOOL, FETCH_TASK_RESULT, GET_PROMPT, READ_RESOURCE
-from carrel.server.apps import HTML
 from carrel.wire.base import PageResult
 from carrel.wire.client_features import CreateMessageResult, ElicitResult, ListRootsResult, ServerRequestParams
 

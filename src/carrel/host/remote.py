@@ -14,18 +14,10 @@ from typing import Any, TypeVar, Unpack
 import msgspec
 from msgspec import Raw
 
+from carrel.awaitables import MaybeAwaitable
+from carrel.catalog.name_search import search_names
 from carrel.catalog.paging import all_of
-from carrel.catalog.provider import (
-    Change,
-    Events,
-    Hit,
-    Interest,
-    ListName,
-    MaybeAwaitable,
-    Page,
-    Provider,
-    Request,
-)
+from carrel.catalog.provider import Change, Events, Hit, Interest, ListName, Page, Provider, Request
 from carrel.client.client import Client
 from carrel.client.endpoints import Target
 from carrel.client.handlers import ClientCall
@@ -61,7 +53,6 @@ from carrel.protocol.methods import (
     READ_RESOURCE,
 )
 from carrel.protocol.methods import OutgoingRequest as Row
-from carrel.server.completion import search_names
 from carrel.uri.parse import UriError, normalize
 from carrel.wire.base import PageParams, Params, Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from carrel.catalog.provider import MaybeAwaitable, Page, Request
-from carrel.catalog.tool_pages import PAGE_KEYS, with_page_uris
+from carrel.awaitables import MaybeAwaitable
+from carrel.catalog.provider import Page, Request
+from carrel.catalog.task_channel import TaskChannel
+from carrel.catalog.tool_pages import PAGE_KEYS, for_models, shows_pages, with_page_uris, without_page
 from carrel.client.client import Client
 from carrel.client.options import CallOptions
 from carrel.client.tool_calls import requires_task
@@ -24,15 +26,13 @@ from carrel.host.remote_calls import RemoteCalls, with_tasks
 from carrel.protocol.client import RELATED_TASK
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.http import header_parameters, verify_parameters
-from carrel.server.apps import for_models, shows_pages, without_page
-from carrel.server.task_interface import TaskChannel
 from carrel.wire.base import Result
 from carrel.wire.content import TextContent
 from carrel.wire.tools import CallToolResult, Tool, ToolExecution
 
 if TYPE_CHECKING:
+    from carrel.catalog.request import TaskSupport
     from carrel.protocol.channel import Channel
-    from carrel.server.options import TaskSupport
 
 __all__ = ["RemoteTools", "ToolTasks", "call_or_task", "for_peer"]
 

@@ -12,29 +12,23 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import to_builtins
 
-from carrel.catalog.tool_pages import PAGE_KEYS
+from carrel.catalog.tool_pages import HTML
 from carrel.errors import ConfigError
 from carrel.protocol.extensions.ui import UI
 from carrel.server.contents import Contents
 from carrel.server.metadata import read_struct
 from carrel.uri.parse import UriError, normalize
 from carrel.wire.apps import PageMeta, PagePermissions, PageSecurity, ToolMeta
-from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
-    from carrel.protocol.connection import Peer
     from carrel.server.options import ResourceOptions
     from carrel.server.runtime import Runtime
 
-__all__ = ["HTML", "add_page", "for_models", "page_meta", "shows_pages", "tool_meta", "use", "without_page"]
+__all__ = ["add_page", "page_meta", "tool_meta", "use"]
 
-#: The MIME type of pages, the only one so far.
-HTML = "text/html;profile=mcp-app"
 SCHEME = "ui://"
 #: Characters that would end an origin where hosts put it, a Content Security Policy.
 UNSAFE = frozenset(" \t\r\n\f\v;,'\"")
-#: A tool with a page. The oldest revisions have no ``_meta`` for it.
-PROBE = Tool(name="probe", input_schema={}, meta={"ui": {}})
 
 
 def use(runtime: Runtime) -> None:
@@ -123,29 +117,3 @@ def page_uri(uri: str) -> str:
     if normal.startswith(SCHEME) and normal != SCHEME:
         return normal
     raise ConfigError(f"{uri!r} is not the URI of a page, such as ui://weather/dashboard.html")
-
-
-def shows_pages(peer: Peer) -> bool:
-    """Return whether a client shows pages of type ``HTML``, and its revision has the ``_meta`` to refer to them."""
-    settings = peer.settings(UI.name)
-    if not isinstance(settings, dict) or peer.revision.project(PROBE).meta is None:
-        return False
-    types = settings.get("mimeTypes", [HTML])
-    return isinstance(types, list) and HTML in types
-
-
-def for_models(ui: Any) -> bool:
-    """Return whether models may see a tool, by its ``_meta.ui``; tools for pages only are hidden from other clients.
-
-    A visibility that is not a list counts as absent.
-    """
-    visibility = ui.get("visibility") if isinstance(ui, dict) else None
-    return not isinstance(visibility, list | tuple) or "model" in visibility
-
-
-def without_page(tool: Tool) -> Tool:
-    """Return a tool without the keys of ``_meta`` about its page, for clients that do not show pages."""
-    if tool.meta is None or not PAGE_KEYS & tool.meta.keys():
-        return tool
-    rest = {key: value for key, value in tool.meta.items() if key not in PAGE_KEYS}
-    return msgspec.structs.replace(tool, meta=rest or None)

@@ -9,12 +9,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
+from carrel.awaitables import resolved
 from carrel.catalog.access import may_reach
-from carrel.catalog.provider import Hit, Page, Request
 from carrel.errors import ConfigError
 from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.completion import Completion
-from carrel.wire.resources import Resource
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
@@ -27,7 +26,6 @@ __all__ = [
     "Completer",
     "Completers",
     "Run",
-    "filter_choices",
     "limited",
     "suggested",
 ]
@@ -81,6 +79,8 @@ class Completers:
         """Return suggestions, or an awaitable of them; none without a completer. ``run`` calls one in a thread."""
         function = self.functions.get(argument)
         if function is None:
+            from carrel.catalog.name_search import filter_choices  # loaded on first use
+
             return filter_choices(self.choices.get(argument, ()), value)
         injected = self.injected.get(argument)
         if injected is not None:
@@ -138,37 +138,7 @@ async def _suggest_in_thread(run: Run, function: Completer, arguments: tuple[Any
         suggestions = function(*arguments)
         return list(suggestions) if isinstance(suggestions, Iterator) else suggestions
 
-    suggestions = await run(collect)
-    return await suggestions if hasattr(suggestions, "__await__") else suggestions
-
-
-def filter_choices(choices: Iterable[str], value: str) -> list[str]:
-    """Return the choices that match the typed text: first the choices that begin with it, then the choices that contain
-    it.
-    """
-    typed = value.casefold()
-    begin: list[str] = []
-    contain: list[str] = []
-    for choice in choices:
-        text = choice.casefold()
-        if text.startswith(typed):
-            begin.append(choice)
-        elif typed in text:
-            contain.append(choice)
-    return begin + contain
-
-
-def search_names(resources: Iterable[Resource], query: str, request: Request) -> Page[Hit]:
-    """Return the resources with a query in their title, name or URI; resources that begin with it come first."""
-    if not query.strip():
-        return Page(())
-    by_name = {
-        f"{resource.title or ''} {resource.name} {resource.uri}".lstrip(): resource
-        for resource in resources
-        if request.allows("list", resource.uri)
-    }
-    found = [by_name[text] for text in filter_choices(by_name, query)][: request.limit]
-    return Page([Hit(resource, 1 - number / (len(found) + 1)) for number, resource in enumerate(found)])
+    return await resolved(await run(collect))
 
 
 def listed_values(suggestions: Completion | Iterable[str] | None) -> Completion | list[str]:

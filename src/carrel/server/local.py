@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from carrel.catalog.cursor import key_of, position_of
-from carrel.catalog.paging import resolved
-from carrel.catalog.provider import Hit, MaybeAwaitable, Page, Provider, Request
+from carrel.awaitables import MaybeAwaitable, is_awaitable, resolved
+from carrel.catalog.paging import key_of, position_of
+from carrel.catalog.provider import Hit, Page, Provider, Request
 from carrel.catalog.view_filter import (
     UNFILTERED,
     FilterOf,
@@ -26,7 +26,7 @@ from carrel.protocol.methods import CALL_TOOL, COMPLETE, GET_PROMPT, READ_RESOUR
 from carrel.protocol.methods import OutgoingRequest as Row
 from carrel.protocol.revisions import LATEST
 from carrel.protocol.server import Call, Connection
-from carrel.server.completion import Run, limited, listed_values, search_names, suggested
+from carrel.server.completion import Run, limited, listed_values, suggested
 from carrel.server.context import Context
 from carrel.server.options import When
 from carrel.server.prompts import Prompts, unknown_prompt
@@ -200,9 +200,13 @@ class LocalProvider(Provider):
         """Return the resources with the query in their title, name or URI; resources that begin with it come first."""
         if self.resources.guarded:
             return self._search_guarded(query, request)
+        from carrel.catalog.name_search import search_names  # loaded on first use
+
         return search_names((entry.resource for entry in self.resources.static), query, request)
 
     async def _search_guarded(self, query: str, request: Request) -> Page[Hit]:
+        from carrel.catalog.name_search import search_names  # loaded on first use
+
         hidden = await self._hidden(self.resources.static, request)
         shown = (entry.resource for key, entry in self.resources.static.entries.items() if key not in hidden)
         return msgspec.structs.replace(search_names(shown, query, request), scope="private")
@@ -271,7 +275,7 @@ class LocalProvider(Provider):
                 raise unknown_template(reference.uri)
             suggestions = self.resources.suggest(template, argument, value, context, run)
             shown = partial(_shown, template, argument, context, request.view)
-        return _limited_later(suggestions, shown) if hasattr(suggestions, "__await__") else limited(shown(suggestions))
+        return _limited_later(suggestions, shown) if is_awaitable(suggestions) else limited(shown(suggestions))
 
     # Tools and prompts
 

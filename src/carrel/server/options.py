@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
+from carrel.catalog.request import TaskSupport
 from carrel.errors import ConfigError
 from carrel.server.metadata import Meta
 from carrel.wire.base import Annotations, Icon
 from carrel.wire.tools import ToolAnnotations
 
 __all__ = [
-    *("PromptOptions", "ResourceOptions", "SkillsFolderOptions", "TaskSupport", "ToolOptions"),
+    *("PromptOptions", "ResourceOptions", "SkillsFolderOptions", "ToolOptions"),
     *("UnknownArguments", "When", "ignores_unknown"),
 ]
 
@@ -19,7 +20,6 @@ Icons: TypeAlias = Iterable[Icon | dict[str, Any] | str]
 UnknownArguments: TypeAlias = Literal["reject", "ignore"]
 When: TypeAlias = Callable[[Any], bool | Awaitable[bool]]
 """Function of the ``Context`` of a request: whether something exists for its caller."""
-TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 
 
 class ResourceOptions(TypedDict, total=False):

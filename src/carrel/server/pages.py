@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from carrel.catalog.cursor import key_of, position_of, read_cursor, write_cursor
 from carrel.catalog.ordered_list import OrderedList
+from carrel.catalog.paging import key_of, position_of, read_cursor, write_cursor
 from carrel.catalog.view_filter import UNFILTERED, FilterOf
 from carrel.errors import InvalidCursor
 from carrel.protocol.encoding import encode

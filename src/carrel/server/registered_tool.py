@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from carrel.catalog.request import TaskSupport
 from carrel.errors import ConfigError
 from carrel.log import Log
 from carrel.server.invocation import Function
-from carrel.server.options import TaskSupport, When
+from carrel.server.options import When
 from carrel.wire.tools import Tool, ToolExecution
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 from msgspec import Raw
 
+from carrel.awaitables import resolved
 from carrel.catalog.ordered_list import OrderedList
-from carrel.catalog.paging import resolved
+from carrel.catalog.request import InputRequired, TaskSupport
 from carrel.errors import (
     ConfigError,
     InvalidParams,
@@ -29,11 +30,10 @@ from carrel.log import Log
 from carrel.protocol.json_values import InvalidArguments
 from carrel.server.checks import name_of
 from carrel.server.context import Context
-from carrel.server.elicitation.input_required import InputRequired
 from carrel.server.failures import MaskedError, is_interrupt, log_failure, message_of
 from carrel.server.invocation import Function
 from carrel.server.metadata import Meta, icons_of, read_struct, tagged, tags_of
-from carrel.server.options import TaskSupport, UnknownArguments, When
+from carrel.server.options import UnknownArguments, When
 from carrel.server.registered_tool import RegisteredTool
 from carrel.server.results import result_of
 from carrel.wire.base import Icon
@@ -212,7 +212,7 @@ class Tools:
         """
         if not self._have_pages or peer is None:
             return "", RegisteredTool.describe
-        from carrel.server.apps import for_models, shows_pages, without_page
+        from carrel.catalog.tool_pages import for_models, shows_pages, without_page
 
         if shows_pages(peer):
             return "pages", RegisteredTool.describe

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from carrel.vendors.declaration import Declaration, about
+from carrel.vendors.declaration import Declaration, description_of
 from carrel.vendors.pieces import Document, Media, Piece, TextPiece, as_text, described, pieces, pieces_of_result
 from carrel.vendors.schemas import object_schema, renamed
 from carrel.wire.client_features import ToolResultContent
@@ -27,7 +27,7 @@ def declare(tool: Tool, *, description_limit: int | None = None) -> Declaration:
     """Return a tool for ``tools``. Its name has to be valid already."""
     schema, originals = renamed(object_schema(tool.input_schema), PROPERTY)
     declared: dict[str, Any] = {"name": tool.name, "input_schema": schema}
-    if text := about(tool, description_limit):
+    if text := description_of(tool, description_limit):
         declared["description"] = text
     return Declaration(declared, originals)
 

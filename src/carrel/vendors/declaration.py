@@ -10,7 +10,7 @@ import msgspec
 from carrel.vendors.schemas import restored
 from carrel.wire.tools import Tool
 
-__all__ = ["Declaration", "about"]
+__all__ = ["Declaration", "description_of"]
 
 
 class Declaration(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class Declaration(msgspec.Struct, frozen=True):
         return restored(given, self.originals)
 
 
-def about(tool: Tool, limit: int | None = None) -> str:
+def description_of(tool: Tool, limit: int | None = None) -> str:
     """Return the description of a tool, cut to ``limit`` characters; its title if it has none."""
     text = tool.description or tool.title or (tool.annotations.title if tool.annotations else None) or ""
     return text if limit is None or len(text) <= limit else text[: limit - 1] + "…"

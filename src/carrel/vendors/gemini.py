@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from carrel.vendors.declaration import Declaration, about
+from carrel.vendors.declaration import Declaration, description_of
 from carrel.vendors.gemini_schema import gemini_schema
 from carrel.vendors.pieces import Media, Piece, as_text, joined, pieces, pieces_of_result
 from carrel.vendors.schemas import inlined, object_schema, renamed
@@ -31,7 +31,7 @@ PROPERTY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}")
 def declare(tool: Tool, *, description_limit: int | None = None) -> Declaration:
     """Return a tool for ``functionDeclarations``. Its name has to be valid already."""
     schema, originals = renamed(object_schema(inlined(tool.input_schema)), PROPERTY)
-    declared: dict[str, Any] = {"name": tool.name, "description": about(tool, description_limit) or tool.name}
+    declared: dict[str, Any] = {"name": tool.name, "description": description_of(tool, description_limit) or tool.name}
     if schema["properties"]:  # an object without properties is refused
         declared["parameters"] = gemini_schema(schema)
     return Declaration(declared, originals)

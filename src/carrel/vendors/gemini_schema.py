@@ -42,10 +42,10 @@ KEPT_BY_TYPE: Mapping[str, tuple[str, ...]] = {
     "ARRAY": ("minItems", "maxItems"),
     "OBJECT": ("minProperties", "maxProperties"),
 }
-#: Characters of a schema that is told in words.
+#: Characters of a schema that the description states.
 MAX_TOLD = 500
-#: Keywords that have no counterpart, and are told in words.
-TOLD = {
+#: Keywords that have no counterpart, and that the description states.
+NOTED = {
     "exclusiveMinimum": "more than",
     "exclusiveMaximum": "less than",
     "multipleOf": "a multiple of",
@@ -64,8 +64,8 @@ def _convert(schema: Any) -> Schema:
         return _anything({})
     if "allOf" in schema:
         choices = {key: schema[key] for key in ("anyOf", "oneOf") if key in schema}
-        rest = {key: value for key, value in schema.items() if key not in choices}
-        schema = {**merged(rest), **choices}
+        remaining = {key: value for key, value in schema.items() if key not in choices}
+        schema = {**merged(remaining), **choices}
     if "const" in schema:
         schema = {**schema, "enum": [schema["const"]]}
     options = [part for key in ("anyOf", "oneOf") for part in _list(schema.get(key))]
@@ -118,33 +118,33 @@ def _type_of(value: Any) -> str:
 
 def _single(schema: Schema, kind: str) -> Schema:
     found: Schema = {"type": kind}
-    told = []
+    notes = []
     kept, formats = KEPT_BY_TYPE.get(kind, ()), FORMATS.get(kind, ())
     for key, value in schema.items():
         text = key in TEXTS and isinstance(value, str)
         if key in kept or text or (key == "format" and value in formats):
             found[key] = value
-        elif key in TOLD:
-            told.append(f"{TOLD[key]} {value if isinstance(value, str) else _json(value)}")
-    _add_enum(found, [value for value in _list(schema.get("enum")) if value is not None], told)
+        elif key in NOTED:
+            notes.append(f"{NOTED[key]} {value if isinstance(value, str) else _json(value)}")
+    _add_enum(found, [value for value in _list(schema.get("enum")) if value is not None], notes)
     if kind == "OBJECT":
-        _add_properties(found, schema, told)
+        _add_properties(found, schema, notes)
     if kind == "ARRAY":
         _add_items(found, schema)
-    return _described(found, told)
+    return _described(found, notes)
 
 
-def _add_enum(found: Schema, values: list[Any], told: list[str]) -> None:
+def _add_enum(found: Schema, values: list[Any], notes: list[str]) -> None:
     if not values:
         return
     if found["type"] == "STRING" and all(isinstance(value, str) and value for value in values):
         found["enum"] = values
         found["format"] = "enum"
     else:  # only texts that are not empty are accepted
-        told.append("one of: " + ", ".join(map(_json, values)))
+        notes.append("one of: " + ", ".join(map(_json, values)))
 
 
-def _add_properties(found: Schema, schema: Schema, told: list[str]) -> None:
+def _add_properties(found: Schema, schema: Schema, notes: list[str]) -> None:
     properties = schema.get("properties")
     if isinstance(properties, dict) and properties:
         found["properties"] = {name: _convert(part) for name, part in properties.items()}
@@ -153,7 +153,7 @@ def _add_properties(found: Schema, schema: Schema, told: list[str]) -> None:
             found["required"] = required
     other = schema.get("additionalProperties")
     if isinstance(other, dict) and other and len(_json(other)) <= MAX_TOLD:
-        told.append(f"each value is of the schema {_json(other)}")
+        notes.append(f"each value is of the schema {_json(other)}")
 
 
 def _add_items(found: Schema, schema: Schema) -> None:
@@ -196,10 +196,10 @@ def _anything(schema: Schema) -> Schema:
     return {"anyOf": [{"type": kind, **about} for kind in ANYTHING]}
 
 
-def _described(found: Schema, told: list[str]) -> Schema:
-    if told:
+def _described(found: Schema, notes: list[str]) -> Schema:
+    if notes:
         before = f"{found['description']} " if found.get("description") else ""
-        found["description"] = f"{before}({'; '.join(told)})"
+        found["description"] = f"{before}({'; '.join(notes)})"
     return found
 
 

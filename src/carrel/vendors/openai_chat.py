@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from carrel.vendors.declaration import Declaration, about
+from carrel.vendors.declaration import Declaration, description_of
 from carrel.vendors.openai_responses import IMAGES, PROPERTY
 from carrel.vendors.pieces import Media, Piece, TextPiece, as_text, error_text, joined, pieces, pieces_of_result
 from carrel.vendors.schemas import inlined, object_schema, renamed
@@ -29,7 +29,7 @@ def declare(tool: Tool, *, description_limit: int | None = None) -> Declaration:
     """
     schema, originals = renamed(object_schema(inlined(tool.input_schema)), PROPERTY)
     function: dict[str, Any] = {"name": tool.name, "parameters": schema, "strict": False}
-    if text := about(tool, description_limit):
+    if text := description_of(tool, description_limit):
         function["description"] = text
     return Declaration({"type": "function", "function": function}, originals)
 

@@ -188,14 +188,16 @@ class _Inliner:
         if self._left < 0 or depth > MAX_DEPTH:
             return {}
         reference = schema.get("$ref")
-        rest = {key: value for key, value in schema.items() if key not in ("$ref", "$defs", "definitions", "$schema")}
+        remaining = {
+            key: value for key, value in schema.items() if key not in ("$ref", "$defs", "definitions", "$schema")
+        }
         if isinstance(reference, str):
             target = _target(self._schema, reference)
             if reference in inside or not isinstance(target, dict):
                 kept = {"type": target["type"]} if isinstance(target, dict) and "type" in target else {}
-                return {**kept, **rest}
-            return self._inline({**target, **rest}, (*inside, reference), depth + 1)
-        return subschemas_changed(rest, lambda part: self._inline(part, inside, depth + 1))
+                return {**kept, **remaining}
+            return self._inline({**target, **remaining}, (*inside, reference), depth + 1)
+        return subschemas_changed(remaining, lambda part: self._inline(part, inside, depth + 1))
 
 
 def _target(schema: Any, reference: str) -> Any:

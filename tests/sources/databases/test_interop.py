@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from carrel import Server, sources
-from carrel.cli.targets import default_name
+from carrel.cli.server.sharing import default_name
 from interop.test_inspector import inspect
 from support.carrel_process import COMMAND
 from support.http_server import over_http

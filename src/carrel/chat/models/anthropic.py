@@ -13,7 +13,15 @@ from anthropic import APIError, AsyncAnthropic
 
 from carrel.chat.arguments import tool_use
 from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
-from carrel.chat.models.conversation import kept, only_content, only_results, only_uses, spoken, valid_id, with_kept
+from carrel.chat.models.conversation import (
+    only_content,
+    only_results,
+    only_uses,
+    text_of_blocks,
+    valid_id,
+    vendor_data,
+    with_vendor_data,
+)
 from carrel.chat.models.failures import Access, http_errors, raise_api_error
 from carrel.chat.models.image_limits import within_limits
 from carrel.vendors.anthropic import content, declare, tool_results
@@ -60,18 +68,18 @@ class AnthropicModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Ask for the next message; see ``Model``."""
         declared = {tool.name: declare(tool) for tool in request.tools}
-        answer = Answer(self._model, declared)
+        stream = AnthropicStream(self._model, declared)
         try:
-            with http_errors(self._access, answer):
+            with http_errors(self._access, stream):
                 # Not messages.stream(): its parser of incomplete JSON fails on arguments that are not JSON.
                 events: Any = await self._client.messages.create(**parameters(self._model, request, declared))
                 async with events:
                     async for event in events:
-                        for found in answer.feed(event):
+                        for found in stream.feed(event):
                             yield found
         except APIError as error:
-            raise_api_error(self._access, error, begun=answer.begun)
-        yield answer.completion()
+            raise_api_error(self._access, error, begun=stream.begun)
+        yield stream.completion()
 
     async def models(self) -> list[str]:
         """Return the names of the models that the key gives access to."""
@@ -139,10 +147,10 @@ def messages(model: str, conversation: Sequence[SamplingMessage]) -> list[dict[s
             continue
         written: list[dict[str, Any]] = []
         for block in blocks:
-            written += kept(block, VENDOR, model).get("thinking", [])
+            written += vendor_data(block, VENDOR, model).get("thinking", [])
             for use in only_uses([block]):
                 written.append({"type": "tool_use", "id": valid_id(use.id), "name": use.name, "input": use.input})
-            if text := spoken([block]).rstrip():
+            if text := text_of_blocks([block]).rstrip():
                 written.append({"type": "text", "text": text})
         if any("thinking" not in block["type"] for block in written):
             found.append({"role": "assistant", "content": written})
@@ -158,8 +166,8 @@ def _accepted(result: ToolResultContent) -> ToolResultContent:
     )
 
 
-class Answer:
-    """Answer that arrives as events of the Messages API."""
+class AnthropicStream:
+    """Response that arrives as events of the Messages API."""
 
     def __init__(self, model: str, declared: Mapping[str, Declaration]) -> None:
         self._model = model
@@ -233,11 +241,11 @@ class Answer:
             if block["type"] == "text" and block["text"]:
                 new = TextContent(text=block["text"])
             elif block["type"] == "tool_use" and self._refusal is None:
-                cut = self._stop == "max_tokens"
-                new = tool_use(block["id"], block["name"], block["json"], self._declared, cut=cut)
+                truncated = self._stop == "max_tokens"
+                new = tool_use(block["id"], block["name"], block["json"], self._declared, truncated=truncated)
             else:
                 continue
-            found.append(with_kept(new, VENDOR, self._model, {"thinking": thinking} if thinking else {}))
+            found.append(with_vendor_data(new, VENDOR, self._model, {"thinking": thinking} if thinking else {}))
             thinking = []
         if self._refusal is not None:
             found.append(TextContent(text=self._refusal))

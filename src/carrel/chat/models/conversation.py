@@ -11,7 +11,7 @@ from carrel.vendors.pieces import joined, pieces
 from carrel.wire.client_features import SampledContent, SamplingContent, ToolResultContent, ToolUseContent
 from carrel.wire.content import AudioContent, ContentBlock, ImageContent, TextContent
 
-__all__ = ["kept", "only_content", "only_results", "only_uses", "spoken", "valid_id", "with_kept"]
+__all__ = ["only_content", "only_results", "only_uses", "text_of_blocks", "valid_id", "vendor_data", "with_vendor_data"]
 
 #: Identifier of a tool use that Anthropic and OpenAI accept.
 VALID_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -37,18 +37,18 @@ def only_content(blocks: Iterable[SamplingContent]) -> list[ContentBlock]:
     return [block for block in blocks if isinstance(block, TextContent | ImageContent | AudioContent)]
 
 
-def spoken(blocks: Sequence[SamplingContent]) -> str:
+def text_of_blocks(blocks: Sequence[SamplingContent]) -> str:
     """Return a model's message as text, for vendors that accept no media from models."""
     return joined(pieces(only_content(blocks)))
 
 
-def kept(block: SamplingContent, vendor: str, model: str) -> dict[str, Any]:
+def vendor_data(block: SamplingContent, vendor: str, model: str) -> dict[str, Any]:
     """Return the vendor data that the model gave with a block; empty for other models."""
     found = (block.meta or {}).get(f"carrel/{vendor}")
     return found if isinstance(found, dict) and found.get("model") == model else {}
 
 
-def with_kept(block: SampledContent, vendor: str, model: str, members: dict[str, Any]) -> SampledContent:
+def with_vendor_data(block: SampledContent, vendor: str, model: str, members: dict[str, Any]) -> SampledContent:
     """Return a block with the vendor data to send back."""
     if members:
         block.meta = {**(block.meta or {}), f"carrel/{vendor}": {"model": model, **members}}

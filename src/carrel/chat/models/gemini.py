@@ -19,7 +19,7 @@ from google.genai import errors, types
 
 from carrel.chat.arguments import tool_use
 from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
-from carrel.chat.models.conversation import kept, only_content, only_results, only_uses, with_kept
+from carrel.chat.models.conversation import only_content, only_results, only_uses, vendor_data, with_vendor_data
 from carrel.chat.models.failures import Access, http_errors, raise_status, retry_time
 from carrel.chat.models.wav import wav
 from carrel.errors import TransportError
@@ -79,26 +79,26 @@ class GeminiModel:
         """Stream the next message; see ``Model``. Retry when Gemini returns MALFORMED_FUNCTION_CALL."""
         declared = {tool.name: declare(tool) for tool in request.tools}
         for _ in range(MOST_TRIES):
-            answer = Answer(self._model, declared)
-            async with aclosing(self._chunks(request, declared, answer)) as chunks:
+            stream = GeminiStream(self._model, declared)
+            async with aclosing(self._chunks(request, declared, stream)) as chunks:
                 async for chunk in chunks:
-                    for event in answer.feed(chunk):
+                    for event in stream.feed(chunk):
                         yield event
-            if answer.finish not in MALFORMED or answer.said:
+            if stream.finish not in MALFORMED or stream.said:
                 break
         else:
             raise TransportError(f"{self._access.title}: the model wrote a function call that cannot be read")
-        for event in answer.end():
+        for event in stream.end():
             yield event
-        yield answer.completion()
+        yield stream.completion()
 
     async def _chunks(
-        self, request: ModelRequest, declared: Mapping[str, Declaration], answer: Answer
+        self, request: ModelRequest, declared: Mapping[str, Declaration], stream: GeminiStream
     ) -> AsyncGenerator[Any, None]:
         responses: list[Any] = []
         RESPONSES.set(responses)
         try:
-            with http_errors(self._access, answer):
+            with http_errors(self._access, stream):
                 chunks: Any = await self._client.aio.models.generate_content_stream(
                     model=self._model,
                     contents=contents(self._model, request.messages),  # type: ignore[arg-type]
@@ -195,7 +195,7 @@ def _parts(block: Any, model: str, *, unsigned: bool) -> list[dict[str, Any]]:
         ]
     else:
         parts = content(only_content([block]))
-    signature = kept(block, VENDOR, model).get("signature")
+    signature = vendor_data(block, VENDOR, model).get("signature")
     if parts and signature is not None:
         parts[-1]["thoughtSignature"] = b64decode(signature)
     elif parts and unsigned and isinstance(block, ToolUseContent):
@@ -203,8 +203,8 @@ def _parts(block: Any, model: str, *, unsigned: bool) -> list[dict[str, Any]]:
     return parts
 
 
-class Answer:
-    """Answer that arrives as chunks."""
+class GeminiStream:
+    """Response that arrives as chunks."""
 
     def __init__(self, model: str, declared: Mapping[str, Declaration]) -> None:
         self._model = model
@@ -258,7 +258,7 @@ class Answer:
             found.append(self._say(part.text))
         if part.thought_signature and self._content:
             signature = b64encode(part.thought_signature).decode()
-            with_kept(self._content[-1], VENDOR, self._model, {"signature": signature})
+            with_vendor_data(self._content[-1], VENDOR, self._model, {"signature": signature})
         return found
 
     def _say(self, text: str) -> ModelEvent:

@@ -51,11 +51,11 @@ def image_size(data: bytes) -> tuple[int, int] | None:
 
 def _jpeg_size(data: bytes) -> tuple[int, int] | None:
     """Return the size in the frame header of a JPEG, which comes after segments with their lengths."""
-    place = 2
-    while place + 9 <= len(data) and data[place] == 0xFF:
-        marker = data[place + 1]
+    offset = 2
+    while offset + 9 <= len(data) and data[offset] == 0xFF:
+        marker = data[offset + 1]
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = data[place + 5 : place + 7], data[place + 7 : place + 9]
+            height, width = data[offset + 5 : offset + 7], data[offset + 7 : offset + 9]
             return int.from_bytes(width, "big"), int.from_bytes(height, "big")
-        place += 2 + int.from_bytes(data[place + 2 : place + 4], "big")
+        offset += 2 + int.from_bytes(data[offset + 2 : offset + 4], "big")
     return None

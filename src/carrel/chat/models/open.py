@@ -74,7 +74,7 @@ async def open_model(
     key = await find_key(vendor, environment)
     model = model or defaults.get(vendor.name) or vendor.default_model or ""
     if model:
-        return Opened(build(vendor, model, key, environment, retries), vendor, model)
+        return OpenedModel(build(vendor, model, key, environment, retries), vendor, model)
     listing = build(vendor, "", key, environment, retries)
     try:
         found = await listing.models()
@@ -82,7 +82,7 @@ async def open_model(
         await listing.close()
     if not found:
         raise ConfigError(f"{vendor.title} has no models yet: load one, or name another vendor")
-    return Opened(build(vendor, found[0], key, environment, retries), vendor, found[0])
+    return OpenedModel(build(vendor, found[0], key, environment, retries), vendor, found[0])
 
 
 async def list_models(
@@ -308,7 +308,7 @@ def build_gemini(model: str, access: Access, key: Key | None, address: str | Non
     return GeminiModel(client, model, access, session)
 
 
-class Opened:
+class OpenedModel:
     """Model that was opened by name. If the vendor does not have it, the error lists the vendor's models."""
 
     def __init__(self, model: ListingModel, vendor: Vendor, name: str) -> None:

@@ -15,7 +15,15 @@ from openai import APIError, AsyncOpenAI, BadRequestError
 
 from carrel.chat.arguments import tool_use
 from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
-from carrel.chat.models.conversation import kept, only_content, only_results, only_uses, spoken, valid_id, with_kept
+from carrel.chat.models.conversation import (
+    only_content,
+    only_results,
+    only_uses,
+    text_of_blocks,
+    valid_id,
+    vendor_data,
+    with_vendor_data,
+)
 from carrel.chat.models.failures import Access, http_errors, raise_api_error, raise_status
 from carrel.chat.stop_sequences import StopSequences
 from carrel.vendors.declaration import Declaration
@@ -54,20 +62,20 @@ class OpenAIModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Ask for the next message; see ``Model``. Stop sequences are cut here, as this API has none."""
         declared = {tool.name: declare(tool) for tool in request.tools}
-        answer = Answer(self._model, declared, self._access, request.stop_sequences)
+        stream = ResponsesStream(self._model, declared, self._access, request.stop_sequences)
         try:
-            with http_errors(self._access, answer):
+            with http_errors(self._access, stream):
                 async with await self._begin(parameters(self._model, request, declared)) as events:
                     async for event in events:
-                        for found in answer.feed(event):
+                        for found in stream.feed(event):
                             yield found
-                        if answer.stopped:
+                        if stream.stopped:
                             break
         except APIError as error:
-            raise_api_error(self._access, error, begun=answer.begun)
-        if rest := answer.rest():
-            yield TextDelta(rest)
-        yield answer.completion()
+            raise_api_error(self._access, error, begun=stream.begun)
+        if remaining := stream.remaining():
+            yield TextDelta(remaining)
+        yield stream.completion()
 
     async def _begin(self, found: dict[str, Any]) -> Any:
         if not self._summaries:
@@ -128,20 +136,20 @@ def items(model: str, conversation: Sequence[SamplingMessage]) -> list[dict[str,
                 found.append({"role": "user", "content": "(empty message)"})
             continue
         for block in blocks:
-            back = kept(block, VENDOR, model)
+            back = vendor_data(block, VENDOR, model)
             for use in only_uses([block]):
                 found += back.get("reasoning", [])
                 called = {"type": "function_call", "call_id": valid_id(use.id), "name": use.name}
                 found.append({**called, "arguments": msgspec.json.encode(use.input).decode()})
-            if text := spoken([block]):
+            if text := text_of_blocks([block]):
                 found += back.get("reasoning", [])
                 phase = {"phase": back["phase"]} if "phase" in back else {}
                 found.append({"role": "assistant", "content": text, **phase})
     return found
 
 
-class Answer:
-    """Answer that arrives as events of the Responses API."""
+class ResponsesStream:
+    """Response that arrives as events of the Responses API."""
 
     def __init__(
         self, model: str, declared: Mapping[str, Declaration], access: Access, stop_sequences: Sequence[str]
@@ -195,8 +203,8 @@ class Answer:
         if item.type == "reasoning":
             self._reasoning.append(_reasoning(item))
         elif item.type == "function_call":
-            cut = item.status == "incomplete"
-            self._add(tool_use(item.call_id, item.name, item.arguments, self._declared, cut=cut))
+            truncated = item.status == "incomplete"
+            self._add(tool_use(item.call_id, item.name, item.arguments, self._declared, truncated=truncated))
         elif item.type == "image_generation_call" and item.result:
             mime_type = f"image/{getattr(item, 'output_format', None) or 'png'}"
             self._add(ImageContent(data=base64.b64decode(item.result), mime_type=mime_type))
@@ -219,7 +227,7 @@ class Answer:
         members = members or {}
         if self._reasoning and not isinstance(block, ImageContent):
             members["reasoning"], self._reasoning = self._reasoning, []
-        self._content.append(with_kept(block, VENDOR, self._model, members))
+        self._content.append(with_vendor_data(block, VENDOR, self._model, members))
 
     def _end(self, response: Any) -> list[ModelEvent]:
         self._answered_by = response.model
@@ -242,7 +250,7 @@ class Answer:
         busy = {"rate_limit_exceeded": 429, "server_is_overloaded": 503, "overloaded_error": 503}
         raise_status(self._access, busy.get(code, 400 if LASTING.search(code) else 500), message)
 
-    def rest(self) -> str:
+    def remaining(self) -> str:
         """Return text that no event has brought to its end."""
         held = "" if self.stopped else self._stop.end()
         if self._text or held:

@@ -17,7 +17,7 @@ from openai import APIError, AsyncOpenAI
 
 from carrel.chat.arguments import tool_use
 from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
-from carrel.chat.models.conversation import only_content, only_results, only_uses, spoken, valid_id
+from carrel.chat.models.conversation import only_content, only_results, only_uses, text_of_blocks, valid_id
 from carrel.chat.models.failures import Access, http_errors, raise_api_error
 from carrel.chat.models.wav import wav
 from carrel.vendors.declaration import Declaration
@@ -64,20 +64,20 @@ class CompatibleModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Ask for the next message; see ``Model``."""
         declared = {tool.name: declare(tool) for tool in request.tools}
-        answer = Answer(self._model, declared)
+        stream = ChatStream(self._model, declared)
         found = parameters(self._model, request, declared, speaks=self._speaks)
         try:
-            with http_errors(self._access, answer):
+            with http_errors(self._access, stream):
                 events: Any = await self._client.chat.completions.create(**found)
                 async with events:
                     async for chunk in events:
-                        for event in answer.feed(chunk):
+                        for event in stream.feed(chunk):
                             yield event
         except APIError as error:
-            raise_api_error(self._access, error, begun=answer.begun)
-        for event in answer.end():
+            raise_api_error(self._access, error, begun=stream.begun)
+        for event in stream.end():
             yield event
-        yield answer.completion()
+        yield stream.completion()
 
     async def models(self) -> list[str]:
         """Return the names of the models that the server has."""
@@ -130,7 +130,7 @@ def messages(conversation: Sequence[SamplingMessage]) -> list[dict[str, Any]]:
                 }
                 for use in only_uses(blocks)
             ]
-            text = spoken([block for block in blocks if not isinstance(block, AudioContent)])
+            text = text_of_blocks([block for block in blocks if not isinstance(block, AudioContent)])
             if text or calls:
                 found.append({"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})})
             continue
@@ -146,7 +146,7 @@ def messages(conversation: Sequence[SamplingMessage]) -> list[dict[str, Any]]:
     return found
 
 
-class Call:
+class PartialToolCall:
     """Tool call that arrives in pieces."""
 
     def __init__(self) -> None:
@@ -155,8 +155,8 @@ class Call:
         self.arguments = ""
 
 
-class Answer:
-    """Answer that arrives as chunks."""
+class ChatStream:
+    """Response that arrives as chunks."""
 
     def __init__(self, model: str, declared: Mapping[str, Declaration]) -> None:
         self._declared = declared
@@ -164,7 +164,7 @@ class Answer:
         self._text = ""
         self._refusal = ""
         self._audio = ""
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, PartialToolCall] = {}
         self._finish = ""
         self._usage = Usage()
         self.begun = False
@@ -207,9 +207,9 @@ class Answer:
         index = piece.index
         if index is None:  # whole calls, of servers that do not number them
             index = len(self._calls) if piece.id or not self._calls else len(self._calls) - 1
-        call = self._calls.setdefault(index, Call())
+        call = self._calls.setdefault(index, PartialToolCall())
         if piece.id and call.id and piece.id != call.id:  # whole calls, all with the number 0
-            call = self._calls.setdefault(len(self._calls), Call())
+            call = self._calls.setdefault(len(self._calls), PartialToolCall())
         call.id = call.id or piece.id or ""
         if piece.function is not None:
             call.name = call.name or piece.function.name or ""
@@ -228,10 +228,10 @@ class Answer:
         found: list[SampledContent] = [TextContent(text=self._text)] if self._text else []
         if self._audio:
             found.append(AudioContent(data=wav(base64.b64decode(self._audio), RATE), mime_type="audio/wav"))
-        cut = self._finish == "length"
+        truncated = self._finish == "length"
         for _, call in sorted(self._calls.items()):
             identifier = call.id or f"call_{uuid4().hex[:24]}"
-            found.append(tool_use(identifier, call.name, call.arguments, self._declared, cut=cut))
+            found.append(tool_use(identifier, call.name, call.arguments, self._declared, truncated=truncated))
         stop = STOP_REASONS.get(self._finish, "endTurn")
         if stop == "endTurn" and self._calls:  # Ollama says "stop"
             stop = "toolUse"

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from carrel.chat.export import as_markdown
 from carrel.chat.prompts import read_pairs
 from carrel.chat.session import ChatSession
-from carrel.chat.terminal.questions import ScreenLike
-from carrel.chat.terminal.questions import hints_of as hints_of_tool
+from carrel.chat.terminal.dialogs import ScreenLike
+from carrel.chat.terminal.dialogs import hints_of as hints_of_tool
 from carrel.chat.terminal.text import clean_line
 from carrel.chat.tokens import tokens_of
 from carrel.columns import aligned
@@ -21,7 +21,7 @@ from carrel.errors import ConfigError
 from carrel.near_names import did_you_mean
 from carrel.vendors.token_estimate import tokens_of_tools
 
-__all__ = ["KEYS", "Command", "Commands", "Leave"]
+__all__ = ["KEYS", "Command", "Commands", "Quit"]
 
 #: Entries that a list shows.
 MOST = 40
@@ -31,7 +31,7 @@ Enter sends; Alt-Enter, Ctrl-J, or a backslash before Enter begins another line.
 Ctrl-C stops an answer, clears the line, and, pressed twice on an empty line, leaves. Ctrl-D leaves too."""
 
 
-class Leave(Exception):
+class Quit(Exception):
     """The user wants to leave."""
 
 
@@ -98,45 +98,45 @@ class Commands:
             return [(saved.id, saved.title) for saved in self._session.store.list()[:MOST]]
         return ()
 
-    async def run(self, name: str, rest: str) -> None:
+    async def run(self, name: str, arguments: str) -> None:
         """Run a command.
 
         Raises:
             ConfigError: the command is unknown, or its arguments are not valid.
             MCPError: a server or the model refuses.
-            Leave: it was ``/quit``.
+            Quit: it was ``/quit``.
         """
         command = self.table.get(name)
         if command is None:
             hint = did_you_mean(name, self.table) or "; /help shows the commands, /prompts those of the servers"
             raise ConfigError(f"there is no command /{name}{hint}")
-        if rest and not command.arguments:
+        if arguments and not command.arguments:
             raise ConfigError(f"/{name} takes no arguments")
-        await command.run(rest)
+        await command.run(arguments)
 
     # Each command
 
-    async def help(self, rest: str) -> None:
+    async def help(self, arguments: str) -> None:
         """Show the commands and the keys."""
         rows = [(f"/{name} {one.arguments}".strip(), one.about) for name, one in self.table.items() if name != "exit"]
         self._table(rows)
         self._screen.say(f"\n{KEYS}")
 
-    async def model(self, rest: str) -> None:
+    async def model(self, arguments: str) -> None:
         """Show or change the model."""
-        if rest:
-            await self._session.use_model(rest)
+        if arguments:
+            await self._session.use_model(arguments)
             self._screen.say(f"The model is {clean_line(self._session.model.name)} now.")
             return
         self._screen.say(f"The model is {clean_line(self._session.model.name)}.")
         if self._models:
             self._screen.say(f"Others: {', '.join(self._models)}", "dim")
 
-    async def servers(self, rest: str) -> None:
+    async def servers(self, arguments: str) -> None:
         """Show the servers, or connect to one again."""
         host = self._session.host
-        if rest:
-            await host.reconnect(rest)
+        if arguments:
+            await host.reconnect(arguments)
         rows = []
         for server in host.servers.values():
             about = "" if server.info is None else f"{server.info.name} {server.info.version}, MCP {server.revision}"
@@ -147,12 +147,12 @@ class Commands:
         for problem in host.problems:
             self._screen.say(clean_line(problem, 400), "yellow")
 
-    async def tools(self, rest: str) -> None:
+    async def tools(self, arguments: str) -> None:
         """Show the tools, or take some away from the model."""
         toolbox = self._session.toolbox
         listed = await self._session.host.list_tools()
-        if rest:
-            switch, _, name = rest.partition(" ")
+        if arguments:
+            switch, _, name = arguments.partition(" ")
             places = [*self._session.host.servers, *(f"{one.server}:{one.item.name}" for one in listed)]
             if switch not in ("on", "off") or name not in places:
                 hint = did_you_mean(name, places) if switch in ("on", "off") else ": /tools on NAME or /tools off NAME"
@@ -160,56 +160,56 @@ class Commands:
             if switch == "off":
                 toolbox.off.add(name)
             else:
-                toolbox.off -= {place for place in toolbox.off if place == name or place.startswith(f"{name}:")}
+                toolbox.off -= {target for target in toolbox.off if target == name or target.startswith(f"{name}:")}
                 toolbox.off -= {name.partition(":")[0]}
         rows = []
         for one in listed:
-            place = f"{one.server}:{one.item.name}"
-            off = "(off) " if {one.server, place} & toolbox.off else ""
+            target = f"{one.server}:{one.item.name}"
+            off = "(off) " if {one.server, target} & toolbox.off else ""
             hints = hints_of_tool(one.item)
             note = f" ({', '.join(hints)}, says the server)" if hints else ""
-            rows.append((place, f"{off}{one.item.description or one.item.title or ''}{note}"))
+            rows.append((target, f"{off}{one.item.description or one.item.title or ''}{note}"))
         self._table(rows, "The servers have no tools.")
 
-    async def resources(self, rest: str) -> None:
+    async def resources(self, arguments: str) -> None:
         """Show the resources and templates, or find some."""
         host = self._session.host
-        if rest:
-            found = [(hit.server, hit.item.resource) for hit in await host.search(rest, limit=MOST)]
+        if arguments:
+            found = [(hit.server, hit.item.resource) for hit in await host.search(arguments, limit=MOST)]
         else:
             found = [(one.server, one.item) for one in await host.list_resources()]
         rows = [(f"@{server}:{one.uri}", one.title or one.name) for server, one in found]
-        if not rest:
+        if not arguments:
             rows += [
                 (f"@{one.server}:{one.item.uri_template}", f"template: {one.item.title or one.item.name}")
                 for one in await host.list_resource_templates()
             ]
-        self._table(rows, "There are none." if rest else "The servers have no resources.")
+        self._table(rows, "There are none." if arguments else "The servers have no resources.")
 
-    async def prompts(self, rest: str) -> None:
+    async def prompts(self, arguments: str) -> None:
         """Show the prompts."""
         rows = []
         for one in await self._session.host.list_prompts():
-            arguments = [
+            words = [
                 f"{argument.name}=" if argument.required else f"[{argument.name}=]"
                 for argument in one.item.arguments or ()
             ]
-            rows.append((" ".join([f"/{one.server}:{one.item.name}", *arguments]), one.item.description or ""))
+            rows.append((" ".join([f"/{one.server}:{one.item.name}", *words]), one.item.description or ""))
         self._table(rows, "The servers have no prompts.")
 
-    async def attach(self, rest: str) -> None:
+    async def attach(self, arguments: str) -> None:
         """Attach a resource or a file to the next message."""
-        words = rest.split(maxsplit=1)
+        words = arguments.split(maxsplit=1)
         if not words:
             raise ConfigError("/attach needs @SERVER:URI, or the path of a file")
-        place, pairs = (words[0], words[1] if len(words) > 1 else "")
-        if not place.startswith("@"):  # a path may have spaces
-            place, pairs = (shlex.split(rest)[0] if rest[0] in "\"'" else rest), ""
-        for one in await self._session.attach(place, read_pairs(pairs)):
+        target, pairs = (words[0], words[1] if len(words) > 1 else "")
+        if not target.startswith("@"):  # a path may have spaces
+            target, pairs = (shlex.split(arguments)[0] if arguments[0] in "\"'" else arguments), ""
+        for one in await self._session.attach(target, read_pairs(pairs)):
             name = f"{one.server}:{one.uri}" if one.server else one.uri
             self._screen.say(f"{clean_line(name, 400)} goes with your next message ({one.size:,} characters).")
 
-    async def tokens(self, rest: str) -> None:
+    async def tokens(self, arguments: str) -> None:
         """Show the tokens and the cost."""
         chat = self._session.chat
         used = chat.conversation.usage
@@ -224,11 +224,11 @@ class Commands:
         ]
         self._table(rows)
 
-    async def approvals(self, rest: str) -> None:
+    async def approvals(self, arguments: str) -> None:
         """Show or delete the remembered approvals."""
         remembered = self._session.approvals.remembered
-        if rest:
-            word, _, server = rest.partition(" ")
+        if arguments:
+            word, _, server = arguments.partition(" ")
             if word != "forget":
                 raise ConfigError("/approvals shows them; /approvals forget [SERVER] forgets them")
             count = remembered.forget(server or None)
@@ -237,44 +237,44 @@ class Commands:
         rows = [(f"{server}:{tool}",) for server, tool in remembered.tools]
         self._table(rows, "No tool is always allowed: you are asked about each call.")
 
-    async def retry(self, rest: str) -> None:
+    async def retry(self, arguments: str) -> None:
         """Ask the model again."""
         await self._turn(self._session.retry())
 
-    async def undo(self, rest: str) -> None:
+    async def undo(self, arguments: str) -> None:
         """Take back the last question."""
         self._session.undo()
         count = len(self._session.chat.conversation.messages)
         self._screen.say(f"Taken back. The conversation has {count} message{'' if count == 1 else 's'} now.")
 
-    async def save(self, rest: str) -> None:
+    async def save(self, arguments: str) -> None:
         """Write the conversation as Markdown; a file that exists is not replaced."""
-        if not rest:
+        if not arguments:
             raise ConfigError("/save needs the name of a file")
         text = as_markdown(self._session.chat.conversation.messages, self._session.model.name)
-        self._screen.say(f"Written to {clean_line(write_new(rest, text), 400)}.")
+        self._screen.say(f"Written to {clean_line(write_new(arguments, text), 400)}.")
 
-    async def resume(self, rest: str) -> None:
+    async def resume(self, arguments: str) -> None:
         """Show the saved conversations, or resume one."""
         store = self._session.store
         if store is None:
             raise ConfigError("conversations are not saved: the chat was started with --no-save")
-        if not rest:
+        if not arguments:
             rows = [(one.id, one.changed[:16].replace("T", " "), one.model, one.title) for one in store.list()]
             self._table(rows, "No conversation is saved yet.")
             return
-        saved = store.find(rest)
+        saved = store.find(arguments)
         self._session.resume(saved)
         self._screen.say(f"Continuing {saved.id}: {clean_line(saved.title)} ({len(saved.messages)} messages)")
 
-    async def clear(self, rest: str) -> None:
+    async def clear(self, arguments: str) -> None:
         """Begin a new conversation."""
         self._session.clear()
         self._screen.say("A new conversation. The old one is saved." if self._session.store else "A new conversation.")
 
-    async def quit(self, rest: str) -> None:
+    async def quit(self, arguments: str) -> None:
         """Leave."""
-        raise Leave
+        raise Quit
 
     def _table(self, rows: Sequence[Sequence[str]], otherwise: str = "") -> None:
         """Print rows as columns, or ``otherwise`` if there are no rows."""

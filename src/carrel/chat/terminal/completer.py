@@ -63,7 +63,7 @@ class ChatCompleter(Completer):
     # Commands and prompts
 
     async def _command(self, text: str) -> Sequence[Completion]:
-        name, space, rest = text.partition(" ")
+        name, space, remaining = text.partition(" ")
         if not space:
             prompts = {
                 f"{one.server}:{one.item.name}": one.item.description or one.item.title or "prompt"
@@ -74,13 +74,13 @@ class ChatCompleter(Completer):
                 for known, about in {**self._commands, **prompts}.items()
                 if known.startswith(name) or (name and f":{name}" in known)
             ]
-        if name == "attach" and rest.startswith("@"):
-            return await self._resources(rest[1:])
+        if name == "attach" and remaining.startswith("@"):
+            return await self._resources(remaining[1:])
         if name in self._commands:
-            last = rest.rpartition(" ")[2]
+            last = remaining.rpartition(" ")[2]
             values = self._values(name)
             return [entry(value, last, about) for value, about in values if value.startswith(last)]
-        return await self._argument(name, rest)
+        return await self._argument(name, remaining)
 
     async def _argument(self, name: str, text: str) -> Sequence[Completion]:
         call = await find_prompt(self._host, name)
@@ -111,7 +111,7 @@ class ChatCompleter(Completer):
         found = [(one.server, one.item.resource) for one in await self._host.search(typed, limit=MOST)]
         found += [(one.server, one.item) for one in await self._host.list_resources(uri_prefix=typed)]
         resources = {f"{name}:{one.uri}": one.title or one.name for name, one in found if is_usable(one.uri)}
-        return [*names, *(entry(place, typed, about) for place, about in resources.items())]
+        return [*names, *(entry(target, typed, about) for target, about in resources.items())]
 
     async def _of_server(self, server: str, typed: str) -> Sequence[Completion]:
         listed = await self._host.list_resources(servers=[server])
@@ -165,11 +165,11 @@ def variable_at(template: UriTemplate, typed: str) -> tuple[str, str, dict[str, 
         head = template.head(known)
         if not typed.startswith(head):
             return None
-        rest = typed[len(head) :]
+        remaining = typed[len(head) :]
         after = template.head({**known, name: "x"})[len(head) + 1 :]
-        if not after or after not in rest:
-            return name, rest, known
-        known[name] = rest.partition(after)[0]
+        if not after or after not in remaining:
+            return name, remaining, known
+        known[name] = remaining.partition(after)[0]
     return None
 
 

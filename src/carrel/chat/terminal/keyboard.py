@@ -201,15 +201,15 @@ class LineKeyboard:
         return line.rstrip("\r\n")
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
-        rest = b""
+        remaining = b""
         while True:
             try:
                 data = os.read(self._descriptor, 65536)
             except OSError:
                 data = b""
-            *lines, rest = (rest + data).split(b"\n")
+            *lines, remaining = (remaining + data).split(b"\n")
             texts = [f"{line.decode('utf-8', 'replace')}\n" for line in lines]
-            texts += [] if data else [rest.decode("utf-8", "replace"), ""] if rest else [""]
+            texts += [] if data else [remaining.decode("utf-8", "replace"), ""] if remaining else [""]
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 for text in texts:
                     loop.call_soon_threadsafe(self._lines.put_nowait, text)

@@ -99,7 +99,7 @@ class AnswerOnly(PlainScreen):
         """Show an event."""
         if isinstance(event, events.Notice):
             self.say(clean(event.text))
-        elif isinstance(event, events.ToolEnd) and event.outcome == "refused":
+        elif isinstance(event, events.ToolEnd) and event.outcome == "rejected":
             name = _name(event)
             self.say(f"carrel: the call of {name} was not approved; --yes {name} approves it")
         elif isinstance(event, events.ToolEnd) and event.outcome == "error":

@@ -11,9 +11,9 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from carrel.chat.prompts import check_arguments, find_prompt, read_pairs
 from carrel.chat.session import ChatSession
-from carrel.chat.terminal.commands import Commands, Leave
+from carrel.chat.terminal.commands import Commands, Quit
+from carrel.chat.terminal.dialogs import ScreenLike
 from carrel.chat.terminal.keyboard import Keyboard
-from carrel.chat.terminal.questions import ScreenLike
 from carrel.chat.terminal.text import clean_line
 from carrel.errors import ConfigError, MCPError
 
@@ -89,33 +89,33 @@ class Program:
                     return
                 leaving = True
                 self._screen.say("Press Ctrl-C again to leave.", "dim")
-            except (EOFError, Leave):
+            except (EOFError, Quit):
                 return
 
     async def handle(self, text: str) -> None:
         """Handle a message, a command, or a prompt of a server. Errors are shown.
 
         Raises:
-            Leave: the user wants to leave.
+            Quit: the user wants to leave.
         """
         try:
             if text.startswith("/"):
-                name, _, rest = text[1:].partition(" ")
+                name, _, arguments = text[1:].partition(" ")
                 if name in self.commands.table:
-                    await self.commands.run(name, rest.strip())
-                elif not await self._prompt(name, rest):
-                    await self.commands.run(name, rest)
+                    await self.commands.run(name, arguments.strip())
+                elif not await self._prompt(name, arguments):
+                    await self.commands.run(name, arguments)
             else:
                 await self._turn(self.session.say(text))
         except MCPError as error:
             self._failed(error)
 
-    async def _prompt(self, name: str, rest: str) -> bool:
+    async def _prompt(self, name: str, arguments: str) -> bool:
         """Send a prompt of a server, after asking for its missing arguments; return whether there is one."""
         call = await find_prompt(self.session.host, name)
         if call is None:
             return False
-        values = read_pairs(rest)
+        values = read_pairs(arguments)
         for missing in check_arguments(call.prompt, values):
             about = next((one.description for one in call.prompt.arguments or () if one.name == missing), None)
             note = f" ({clean_line(about)})" if about else ""

@@ -25,7 +25,7 @@ __all__ = ["Screen", "Steady", "make_console"]
 PREVIEW = 5
 #: Seconds between updates of the live display.
 REFRESH = 0.1
-STYLES = {"done": "green", "error": "red", "refused": "yellow", "cancelled": "yellow"}
+STYLES = {"done": "green", "error": "red", "rejected": "yellow", "cancelled": "yellow"}
 LEVELS = {"info": "dim", "warning": "yellow", "error": "red"}
 
 
@@ -146,7 +146,7 @@ class Screen:
             case events.Notice():
                 self._finish_text()
                 self.say(clean(event.text), LEVELS[event.level])
-            case events.Answer():
+            case events.TurnEnd():
                 self._finish_text()
             case _:
                 pass
@@ -208,7 +208,7 @@ def tool_panel(event: events.ToolEnd, width: int) -> Text:
     panel.append(arguments_line(event.arguments, max(width - len(name) - 5, 40)))
     for line in first_lines(event.text, PREVIEW, width - 5):
         panel.append("\n  │ ", style=style).append(line, style="dim")
-    outcome = {"error": "failed", "refused": "not approved"}.get(event.outcome, event.outcome)
+    outcome = {"error": "failed", "rejected": "not approved"}.get(event.outcome, event.outcome)
     panel.append(f"\n  ╰ {outcome} · {characters(event.size)} · {event.seconds:.1f} s\n", style=style)
     return panel
 

@@ -12,16 +12,17 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 from msgspec import UNSET, Raw
 
+from carrel.catalog.request import InputRequired
+from carrel.catalog.task_channel import task_of
 from carrel.errors import INTERNAL_ERROR, InvalidMessage, InvalidParams, PeerError, ProtocolError, TransportError
 from carrel.log import Log
 from carrel.printable import printable
 from carrel.protocol.encoding import encode
-from carrel.server.task_interface import task_of
 from carrel.wire.base import Id
 from carrel.wire.client_features import InputRequest, InputRequiredResult
 
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_ATTEMPTS",
-    "InputRequired",
     "Pending",
     "Round",
     "abandon",
@@ -69,14 +69,6 @@ log = Log("carrel")
 MAX_ATTEMPTS = 3
 #: Bytes in the id of a request over its rounds.
 EXCHANGE_ID = 16
-
-
-class InputRequired(BaseException):
-    """Raised to end a handler whose requests a stateless client has yet to answer. Not an error: do not catch it."""
-
-    def __init__(self, context: Asker) -> None:
-        super().__init__("more input is required")
-        self.context = context
 
 
 class Round(msgspec.Struct):
@@ -172,7 +164,7 @@ async def ask(context: Asker, requests: Mapping[str | None, ClientRequest]) -> l
     from carrel.server.elicitation.client_requests import check  # loaded on first use
 
     await check(context, requests.values())
-    task = task_of(context._channel)
+    task = cast("RunningTask | None", task_of(context._channel))
     if task is not None:
         return await _ask_task(context, task, requests)
     if context._call.peer.revision.stateless:
@@ -302,7 +294,7 @@ class Pending(msgspec.Struct, eq=False):
     @property
     def task(self) -> RunningTask | None:
         """The task that the call has become."""
-        return task_of(self.origin)
+        return cast("RunningTask | None", task_of(self.origin))
 
     def send(self, connection: Connection, channel: Channel) -> None:
         """Send the request to a client."""

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
+from carrel.catalog.task_channel import TaskChannel
 from carrel.errors import MethodNotFound
 from carrel.protocol.extensions.tasks import TASKS
-from carrel.server.task_interface import TaskChannel
 from carrel.server.tasks.access import require_extension
 from carrel.server.tasks.run import TaskRun
 from carrel.server.tasks.tasks import Tasks
 from carrel.wire.base import Result
 
 if TYPE_CHECKING:
-    from carrel.catalog.provider import MaybeAwaitable
+    from carrel.awaitables import MaybeAwaitable
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from carrel.catalog.cursor import read_cursor, write_cursor
+from carrel.catalog.paging import read_cursor, write_cursor
 from carrel.errors import (
     InvalidCursor,
     InvalidParams,

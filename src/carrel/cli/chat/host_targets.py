@@ -1,0 +1,105 @@
+"""Targets of commands that use many servers: URLs, commands, files, folders, names of servers, configuration files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from carrel.cli.client.connection import Asked, asked, split
+from carrel.cli.server_names import find_server
+from carrel.errors import ConfigError
+from carrel.host.config import ServerConfig
+
+__all__ = ["COMMAND", "HostTargets", "read_host_targets"]
+
+#: ``NAME=TARGET`` gives a server a name. URLs have no ``=`` before their colon.
+NAMED = re.compile(r"([A-Za-z0-9][\w.-]*)=(.+)", re.DOTALL)
+CONFIGURATIONS = (".json", ".jsonc", ".toml")
+#: Prefix of a target that is a command, even if the command is a single word.
+COMMAND = "-- "
+
+
+class HostTargets(NamedTuple):
+    """Servers from the command line, and configuration files with more servers. An open host follows changes of the
+    files.
+    """
+
+    servers: list[ServerConfig]
+    files: list[Path]
+
+
+def read_host_targets(targets: Iterable[str], headers: Sequence[str] = ()) -> HostTargets:
+    """Return the servers named by targets. ``headers`` ("NAME: VALUE") are sent to URL targets.
+
+    Raises:
+        ConfigError: a target has no valid form, or a header is invalid.
+    """
+    found = HostTargets([], [])
+    pairs = dict(map(_header, headers))
+    for target in targets:
+        match = NAMED.fullmatch(target)
+        name, place = (match[1], match[2]) if match else ("", target)
+        file = Path(place).expanduser()
+        if file.suffix in CONFIGURATIONS and " " not in place and not place.lower().startswith(("http:", "https:")):
+            if not file.is_file():
+                raise ConfigError(f"there is no configuration file {place}")
+            found.files.append(file.absolute())
+            continue
+        if place.startswith(COMMAND):
+            place = place.removeprefix(COMMAND)
+            words = split(place)
+            server = _given(Asked(words[0], words), place, pairs)
+        else:
+            server = find_server(place) or _given(asked(place), place, pairs)
+        found.servers.append(_unique(msgspec.structs.replace(server, name=name or server.name), found.servers))
+    return found
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise ConfigError("--header: a header is 'NAME: VALUE', for example 'Authorization: Bearer …'")
+    return name.strip(), _literal(value.strip())
+
+
+def _given(whom: Asked, target: str, headers: dict[str, str]) -> ServerConfig:
+    """Return the configuration of a server given as a URL or a command.
+
+    A command inherits only the few environment variables that a host passes to servers: no model API keys, for example.
+    """
+    if isinstance(whom.server, str):
+        name = (urlsplit(whom.server).hostname or "server").removeprefix("www.")
+        return ServerConfig(name=name, url=_literal(whom.server), transport="http", headers=headers)
+    command, *arguments = map(_literal, whom.server)
+    return ServerConfig(name=_name_of(whom, target), command=command, args=tuple(arguments))
+
+
+def _name_of(whom: Asked, target: str) -> str:
+    """Derive a name from a command: the script or package that it runs, else the program."""
+    words = target.split() if " " in target else [target]
+    scripts = [word for word in words if Path(word.partition(":")[0]).suffix in (".py", ".js", ".ts")]
+    plain = [word for word in words[1:] if not word.startswith("-")]
+    runner = Path(words[0]).stem in ("npx", "uvx", "bunx", "pipx", "node", "python", "python3", "uv")
+    chosen = (scripts or (plain[:1] if runner else []) or words[:1])[0]
+    stem = re.split(r"[\\/]", chosen.rstrip("\\/"))[-1].partition("@")[0].partition(":")[0]
+    stem = re.sub(r"\.(py|js|ts|exe)$", "", stem)
+    return re.sub(r"[^\w.-]+", "-", stem).strip("-.") or whom.name
+
+
+def _unique(server: ServerConfig, others: Sequence[ServerConfig]) -> ServerConfig:
+    names = {other.name for other in others}
+    name, number = server.name, 1
+    while name in names:
+        number += 1
+        name = f"{server.name}-{number}"
+    return msgspec.structs.replace(server, name=name)
+
+
+def _literal(text: str) -> str:
+    """Escape command-line text for a configuration. The shell has already expanded variables."""
+    return text.replace("${", "$${")

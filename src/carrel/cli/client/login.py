@@ -1,0 +1,98 @@
+"""``carrel login``: OAuth in the browser; the token is kept in the keyring, or in private files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from carrel.cli.client.connection import answered
+from carrel.cli.options import Parser
+from carrel.cli.terminal.messages import show, tell
+from carrel.cli.values import number
+from carrel.errors import ConfigError
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["check_url", "parser", "run"]
+
+SUMMARY = "Log in to a server in the browser (OAuth). All commands use the token from then on, and renew it."
+EXAMPLES = """\
+examples:
+  carrel login https://mcp.example.org/mcp
+  carrel login https://mcp.example.org/mcp --scope 'files:read' --client-id my-application
+  carrel ls https://mcp.example.org/mcp
+  carrel logout https://mcp.example.org/mcp
+
+The token is kept in the keyring of the operating system, or in files that only you can read.
+"""
+PATIENCE = 300.0
+
+
+def parser() -> Parser:
+    """Return the argument parser of ``carrel login``."""
+    reader = Parser("login", SUMMARY, epilog=EXAMPLES)
+    reader.add_argument(
+        "url", metavar="URL", help="the URL of the server, or its name in carrel.toml or an application"
+    )
+    reader.add_argument("--scope", metavar="SCOPES", default="", help="scopes to ask for, besides those it requires")
+    reader.add_argument("--client-id", metavar="ID", help="the client identifier, if it was registered by hand")
+    reader.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=number,
+        default=PATIENCE,
+        help=f"how long you have to log in (default: {PATIENCE:g})",
+    )
+    return reader
+
+
+def run(arguments: list[str]) -> int:
+    """Run ``carrel login`` and return the exit code: 0, 3 if there is no token, or no connection.
+
+    Raises:
+        ConfigError: wrong use, or a package is missing.
+    """
+    options = parser().parse_args(arguments)
+    url = check_url(options.url)
+
+    async def log_in() -> int:
+        from carrel.client.client import Client
+        from carrel.security.client.authorization_code import OAuth
+        from carrel.transports.client.options import HTTPOptions
+
+        oauth = OAuth(client_id=options.client_id, scopes=options.scope, patience=options.timeout, open_url=open_page)
+        async with Client(url, http=HTTPOptions(auth=oauth)) as client:
+            await client.ping()
+            name = url if client.server is None else client.server.name
+            has_token = bool(await oauth.headers(url))
+        said = f"logged in to {name}" if has_token else f"{name} requires no login"
+        tell(f"carrel: {said}")
+        return 0
+
+    return answered(log_in)
+
+
+def check_url(url: str) -> str:
+    """Return a URL, given as it is or as the name of a configured server.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if url.lower().startswith(("http://", "https://")):
+        return url
+    from carrel.cli.server_names import url_of
+
+    found = url_of(url)
+    if found is None:
+        raise ConfigError(f"{url!r} is not a URL: only servers over HTTP have logins")
+    return found
+
+
+async def open_page(url: str) -> None:
+    """Open the login page in the browser, and print its URL in case no browser opens."""
+    from carrel.security.client.browser import check_page, start_browser
+
+    tell("carrel: log in in the browser; if none opens, at this address:")
+    show(check_page(url))
+    if not await start_browser(url):
+        tell("carrel: no browser could be opened; open the address in one on this machine")

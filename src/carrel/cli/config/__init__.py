@@ -1,0 +1,1 @@
+"""``carrel.toml``: reading, checking and writing it."""

@@ -1,0 +1,99 @@
+"""JSON schema of ``carrel.toml``, for editors: generated from the structs of the settings and sources.
+
+Editors with Taplo or Tombi use it for a file that begins with ``#:schema PATH``.
+https://taplo.tamasfe.dev/configuration/directives.html
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from carrel.cli.config.settings import HOST_SECTIONS, SECTIONS, Field, fields, fields_of
+from carrel.errors import ConfigError
+from carrel.sources.registry import SOURCES, installed
+
+__all__ = ["schema"]
+
+DIALECT = "http://json-schema.org/draft-07/schema#"
+#: Text with a reference, which is allowed for a value of any type.
+REFERENCE = {"type": "string", "pattern": r"\$\{[^}]+\}"}
+ONLY_REFERENCE = {"type": "string", "pattern": r"^\$\{[^}]+\}$"}
+SIZE = {"type": "string", "pattern": r"^\s*[0-9.]+ *[kKmMgG]?[iI]?[bB]?\s*$"}
+PLACES = {
+    "path": "a folder or a file to share, relative to this file",
+    "url": "what to share: a path, skills:FOLDER, or a URL of a source",
+}
+
+
+def schema() -> dict[str, Any]:
+    """Return the schema of the file, including all installed sources."""
+    root = closed("Settings of carrel serve and carrel run.")
+    for name, struct in SECTIONS.items():
+        *outer, last = name.split(".")
+        place = root
+        for part in outer:
+            place = place["properties"][part]
+        section = closed((struct.__doc__ or "").partition("\n")[0])
+        section["properties"] = {
+            field.name: schema_of(field)
+            for field in fields().values()
+            if field.section == name and field.path not in SECTIONS
+        }
+        needed = [field.name for field in fields_of(struct, name).values() if field.default is msgspec.NODEFAULT]
+        place["properties"][last] = section | ({"required": needed} if needed else {})
+    root["properties"]["sources"] = {"type": "array", "description": "What is shared.", "items": source()}
+    for name in HOST_SECTIONS:
+        description = f"The {name} of hosts and gateways, by name (docs/host.md)."
+        tables = {"type": "object", "additionalProperties": {"type": "object"}}
+        root["properties"][name] = {**tables, "description": description}
+    return {"$schema": DIALECT, "title": "carrel.toml", **root}
+
+
+def closed(description: str) -> dict[str, Any]:
+    """Return the schema of a table that allows no other keys."""
+    return {"type": "object", "description": description, "properties": {}, "additionalProperties": False}
+
+
+def source() -> dict[str, Any]:
+    """Return the schema of a ``[[sources]]`` table, with the options of all sources. The URL selects the source."""
+    found = closed("A source; its options are those of its kind.")
+    for name, description in PLACES.items():
+        found["properties"][name] = {"type": "string", "description": description}
+    found["properties"]["optional"] = {
+        "type": "boolean",
+        "default": False,
+        "description": "leave the source out, with a warning, if it cannot be opened",
+    }
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for row in {**installed(), **SOURCES}.values():
+        try:
+            options = row.load_options()
+        except ConfigError:
+            continue  # a required package is missing
+        for field in fields_of(options, "sources").values():
+            kind = schema_of(field)
+            if kind not in kinds.setdefault(field.name, []):
+                kinds[field.name].append(kind)
+    for name, some in kinds.items():
+        found["properties"][name] = some[0] if len(some) == 1 else {"anyOf": some}
+    found["oneOf"] = [{"required": [name]} for name in PLACES]
+    return found
+
+
+def schema_of(field: Field) -> dict[str, Any]:
+    """Return the schema of a setting."""
+    kind = msgspec.json.schema(field.kind)
+    kind.pop("title", None)
+    found: dict[str, Any] = {"description": kind.pop("description", field.description)}
+    if field.default not in (None, msgspec.NODEFAULT):
+        found["default"] = list(field.default) if isinstance(field.default, tuple) else field.default
+    if field.is_secret:
+        return {**found, **ONLY_REFERENCE}
+    plain = [one for one in kind.pop("anyOf", [kind]) if one != {"type": "null"}]  # TOML has no null
+    others = [SIZE] if field.is_size else []
+    if field.types != {str} or field.choices:
+        others.append(REFERENCE)
+    every = [*plain, *others]
+    return {**found, **every[0]} if len(every) == 1 else {**found, "anyOf": every}

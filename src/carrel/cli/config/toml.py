@@ -1,0 +1,200 @@
+"""Parser of ``carrel.toml``: checks each table and key, and reports errors with line and column.
+
+carrel.toml:12:1: [http] prot: there is no such setting; did you mean port?
+"""
+
+# No pathlib, whose import takes a few milliseconds: clients wait for a stdio server to start.
+# ruff: noqa: PTH100, PTH111, PTH118, PTH120, PTH123
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from typing import Any
+
+from carrel.cli.config.positions import KeyPath, Position, find_positions
+from carrel.cli.config.settings import HOST_SECTIONS, SECTIONS, Field, Origin, SourceEntry, fields, fields_of
+from carrel.cli.config.values import Resolved, convert, resolve
+from carrel.cli.values import near
+from carrel.errors import ConfigError
+from carrel.sources.registry import SOURCES, find, installed, scheme_of
+
+__all__ = ["Contents", "read_file"]
+
+SOURCE_KEYS = ("path", "url")
+OPTIONAL = "optional"
+AT = re.compile(r"(?P<text>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)", re.DOTALL)
+
+
+class Contents:
+    """Contents of a file: settings by path, their origins, sources, and problems."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.origins: dict[str, Origin] = {}
+        self.sources: list[SourceEntry] = []
+        self.problems: list[str] = []
+
+
+def read_file(file: str) -> Contents:
+    """Read and check a file. Invalid settings are reported in ``problems`` of the contents.
+
+    Raises:
+        ConfigError: the file cannot be read, or is not valid TOML.
+    """
+    try:
+        with open(os.path.expanduser(file), encoding="utf-8-sig", newline="") as stream:
+            text = stream.read()
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file} is not UTF-8 text") from None
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(not_toml(file, text, str(error))) from None
+    except RecursionError:
+        raise ConfigError(f"{file} is not TOML: it is nested too deeply") from None
+    return Reader(file, find_positions(text)).read(document)
+
+
+def not_toml(file: str, text: str, message: str) -> str:
+    """Format a tomllib error with the position first."""
+    found = AT.fullmatch(message)
+    if found is None:
+        return f"{file} is not TOML: {message}"
+    line = found["line"] or text.count("\n") + 1
+    column = found["column"] or len(text) - text.rfind("\n")
+    return f"{file}:{line}:{column}: this is not TOML: {found['text']}"
+
+
+class Reader:
+    """Reader of one document. Collects the problems."""
+
+    def __init__(self, file: str, positions: dict[KeyPath, Position]) -> None:
+        self._file = file
+        self._positions = positions
+        self._folder = os.path.dirname(os.path.abspath(os.path.expanduser(file)))
+        self._found = Contents()
+
+    def read(self, document: dict[str, Any]) -> Contents:
+        """Return the contents of a document."""
+        for key, value in document.items():
+            if key == "sources":
+                self._sources(value)
+            elif key in HOST_SECTIONS:
+                continue
+            elif key not in SECTIONS:
+                self._unknown_section(key)
+            elif isinstance(value, dict):
+                self._table(key, value)
+            else:
+                self._problem((key,), f"{key} is a section: write [{key}]")
+        return self._found
+
+    def _problem(self, path: KeyPath, text: str) -> None:
+        self._found.problems.append(f"{self._at(path, columns=True)}: {text}")
+
+    def _at(self, path: KeyPath, *, columns: bool = False) -> str:
+        while path not in self._positions and path:
+            path = path[:-1]
+        place = self._positions.get(path, Position(1, 1))
+        return f"{self._file}:{place.line}:{place.column}" if columns else f"{self._file}:{place.line}"
+
+    def _unknown_section(self, key: str) -> None:
+        homes = [field.section for field in fields().values() if field.name == key]
+        if homes:
+            self._problem((key,), f"{key}: this setting belongs into [{homes[0]}]")
+        else:
+            self._problem((key,), f"{key}: there is no such section{near(key, [*SECTIONS, 'sources', *HOST_SECTIONS])}")
+
+    def _table(self, section: str, table: dict[str, Any]) -> None:
+        path = tuple(section.split("."))
+        names = {field.name: field for field in fields().values() if field.section == section}
+        for key, value in table.items():
+            inner = f"{section}.{key}"
+            if inner in SECTIONS and isinstance(value, dict):
+                self._table(inner, value)
+            elif inner in SECTIONS:
+                self._problem((*path, key), f"{inner} is a section: write [{inner}]")
+            elif key not in names:
+                self._problem((*path, key), f"[{section}] {key}: there is no such setting{near(key, names)}")
+            else:
+                self._setting(names[key], (*path, key), value)
+
+    def _setting(self, field: Field, path: KeyPath, value: Any) -> None:
+        read = self._value(field, path, value, f"[{field.section}] {field.name}")
+        if read is not None:
+            self._found.values[field.path] = self._placed(read.value) if field.is_path else read.value
+            self._found.origins[field.path] = Origin(self._at(path), read.is_secret)
+
+    def _value(self, field: Field, path: KeyPath, value: Any, owner: str) -> Resolved | None:
+        """Resolve and convert a value. Return None if the value is invalid."""
+        try:
+            found = resolve(value, self._folder, secret=field.is_secret)
+            return found._replace(value=convert(field, found.value, from_text=bool(found.references)))
+        except ConfigError as error:
+            self._problem(path, f"{owner}: {error}")
+            return None
+
+    def _placed(self, value: Any) -> Any:
+        """Resolve a path, or several paths, relative to the file."""
+        if isinstance(value, str):
+            return os.path.join(self._folder, os.path.expanduser(value))
+        return value if value is None else tuple(map(self._placed, value))
+
+    def _sources(self, tables: Any) -> None:
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            self._problem(("sources",), "sources are tables: write [[sources]] before each")
+            return
+        for index, table in enumerate(tables):
+            self._source(("sources", index), table)
+
+    def _source(self, path: KeyPath, table: dict[str, Any]) -> None:
+        keys = [key for key in SOURCE_KEYS if key in table]
+        if len(keys) != 1:
+            self._problem(path, '[[sources]] needs either a path or a url, for example path = "./docs"')
+            return
+        [key] = keys
+        place = self._value(Field("sources", key, str, None, {}), (*path, key), table[key], f"[[sources]] {key}")
+        if place is None:
+            return
+        shown = str(table[key])
+        scheme = "file" if key == "path" else scheme_of(place.value)
+        source = find(scheme)
+        if source is None:
+            schemes = ", ".join(f"{name}:" for name in dict.fromkeys((*SOURCES, *installed())))
+            self._problem((*path, key), f"[[sources]] url: there is no source for {scheme}: URLs; there are {schemes}")
+            return
+        try:
+            known = fields_of(source.load_options(), "sources")
+        except ConfigError as error:
+            self._problem((*path, key), f"[[sources]] {key}: {error}")
+            return
+        optional = table.get(OPTIONAL, False)
+        if not isinstance(optional, bool):
+            self._problem((*path, OPTIONAL), f"[[sources]] {OPTIONAL}: expected true or false")
+        options, origins = self._options(path, table, known, scheme)
+        value = self._placed(place.value) if key == "path" else place.value
+        self._found.sources.append(SourceEntry(value, options, self._at(path), shown, origins, optional is True))
+
+    def _options(
+        self, path: KeyPath, table: dict[str, Any], known: dict[str, Field], scheme: str
+    ) -> tuple[dict[str, Any], dict[str, Origin]]:
+        """Return the options of a source, and their origins."""
+        options: dict[str, Any] = {}
+        origins: dict[str, Origin] = {}
+        for key, value in table.items():
+            if key in SOURCE_KEYS or key == OPTIONAL:
+                continue
+            if key not in known:
+                alike = [name for name, field in known.items() if (dict in field.types) == isinstance(value, dict)]
+                hint = near(key, alike if isinstance(value, dict) and alike else [*SOURCE_KEYS, OPTIONAL, *alike])
+                self._problem((*path, key), f"[[sources]] {key}: {scheme}: has no such option{hint}")
+                continue
+            read = self._value(known[key], (*path, key), value, f"[[sources]] {key}")
+            if read is not None:
+                options[key] = self._placed(read.value) if known[key].is_path else read.value
+                origins[key] = Origin(self._at((*path, key)), read.is_secret)
+        return options, origins

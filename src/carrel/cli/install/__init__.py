@@ -1,0 +1,1 @@
+"""Server entries in the configurations of applications: ``install`` and ``import``."""

@@ -1,0 +1,1 @@
+"""Recorded sessions: ``record`` and ``replay``."""

@@ -1,0 +1,1 @@
+"""Commands that serve: ``serve``, ``run``, ``dev`` and ``gateway``."""

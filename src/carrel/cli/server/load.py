@@ -1,0 +1,333 @@
+"""Loading of servers: imports ``FILE[:NAME]`` or ``MODULE[:NAME]`` and returns its ``Server``.
+
+The code is imported, not run as a program: code under ``if __name__ == "__main__"`` is not executed. If a file calls
+``app.run()`` elsewhere, that app is the server, and loading stops at the call.
+
+Programs for ``mcp`` 1.x or ``fastmcp`` are loaded with ``carrel.compat`` if that package is not installed. If such a
+program has no server at module level, it is run until a server starts serving.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Awaitable, Iterator
+from importlib.machinery import SourceFileLoader
+from inspect import isawaitable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from carrel.cli.server.sharing import nearest
+from carrel.errors import ConfigError
+from carrel.server.app import Server
+
+__all__ = ["Place", "load", "read_place", "ready", "redirect"]
+
+#: Name of the function that creates the server if a file has no server and no name is given.
+FACTORY = "make_app"
+MAX_NAMED = 5
+#: Packages that ``carrel.compat`` replaces.
+MIRRORED = ("fastmcp", "mcp")
+
+
+class Place:
+    """Place of a server: a file (an absolute path, or None), the file or module as given, and a name in it."""
+
+    def __init__(self, shown: str, file: str | None, name: str | None) -> None:
+        self.shown = shown
+        self.file = file
+        self.name = name
+
+    @property
+    def absolute(self) -> str:
+        """The place with the absolute path of its file."""
+        return (self.file or self.shown) + (f":{self.name}" if self.name else "")
+
+
+class _Served(BaseException):
+    """Raised by ``Server.run`` during loading, instead of serving."""
+
+    def __init__(self, server: Server[Any]) -> None:
+        self.server = server
+
+
+def load(given: str | Place) -> Server[Any] | Awaitable[Any]:
+    """Import ``FILE[:NAME]`` or ``MODULE[:NAME]`` and return its server, or the awaitable of an asynchronous factory.
+
+    NAME is a ``Server`` or a function that returns one. Without NAME, the code must define exactly one server, or a
+    function ``make_app``. ``ready`` awaits an asynchronous factory.
+
+    Raises:
+        ConfigError: the file or module does not exist, cannot be imported, or has no server or several servers.
+    """
+    place = read_place(given) if isinstance(given, str) else given
+    try:
+        return _load(place)
+    except ConfigError as error:
+        missing = getattr(error.__cause__, "name", None)
+        if not isinstance(error.__cause__, ModuleNotFoundError) or missing not in MIRRORED:
+            raise
+    redirect(f"{place.shown} is a program for {missing}, which is not installed here")
+    return _load(place)
+
+
+def redirect(reason: str) -> None:
+    """Redirect imports of ``mcp`` and ``fastmcp`` to ``carrel.compat``.
+
+    Raises:
+        ConfigError: a package is missing, or ``mcp`` or ``fastmcp`` is already imported. The message begins with the
+            reason.
+    """
+    try:
+        from carrel.compat import redirect_imports
+
+        redirect_imports()
+    except ImportError as error:
+        raise ConfigError(f"{reason}; Carrel can run it, but {error}") from None
+
+
+def _load(place: Place) -> Server[Any] | Awaitable[Any]:
+    compat = _compat()
+    try:
+        taking = contextlib.nullcontext([]) if compat is None else compat.take_server()
+        with _no_serving(), _arguments_of(place), taking as taken:
+            module = _import_file(place.file) if place.file else _import_module(place.shown)
+            found = _named(module, place) if place.name else _only(module, place)
+            made = found() if _is_factory(found) else found
+        made = taken[0] if taken else made
+    except _Served as served:
+        made = served.server
+    except ConfigError:
+        raise
+    except (Exception, SystemExit) as error:
+        _explain(place, error)
+    made = _as_server(made)
+    if not isinstance(made, Server) and not isawaitable(made):
+        raise ConfigError(
+            f"{place.shown}: {place.name or FACTORY} is a {_kind(made)}, and not a carrel.Server{_offer(place)}"
+        )
+    return made
+
+
+def _compat() -> ModuleType | None:
+    """Return ``carrel.compat.loading`` if imports are redirected to ``carrel.compat``."""
+    if not any(type(finder).__module__ == "carrel.compat.redirect" for finder in sys.meta_path):
+        return None
+    return importlib.import_module("carrel.compat.loading")
+
+
+def _is_factory(value: object) -> bool:
+    return callable(value) and not isinstance(value, Server)
+
+
+def _as_server(value: Any) -> Any:
+    """Return the Carrel server of an ``mcp`` or ``fastmcp`` server. Other values are returned unchanged."""
+    compat = _compat()
+    return value if compat is None else compat.application_of(value) or value
+
+
+def _offer(place: Place) -> str:
+    """Return a hint how to run a program whose package ``mcp`` or ``fastmcp`` is installed; "" for other programs."""
+    used = next((name for name in MIRRORED if name in sys.modules), None)
+    if used is None or _compat() is not None:
+        return ""
+    return f"; it is a program for {used}, which Carrel runs with: carrel run --compat {place.shown}"
+
+
+def _as_it_is(place: Place) -> str:
+    """Return how to run a program that is no server; "" if it uses neither ``mcp`` nor ``fastmcp``."""
+    if not any(name in sys.modules for name in MIRRORED):
+        return ""
+    return f"; to run it as a program, with arguments: carrel run --compat {place.shown} ARGUMENTS"
+
+
+async def ready(loaded: Server[Any] | Awaitable[Any]) -> Server[Any]:
+    """Return the server returned by ``load``, awaiting it if it comes from an asynchronous factory.
+
+    Raises:
+        ConfigError: the factory failed, or returned something else.
+    """
+    if isinstance(loaded, Server):
+        return loaded
+    try:
+        made = _as_server(await loaded)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"the function that makes the server failed: {_described(error)}") from error
+    if not isinstance(made, Server):
+        raise ConfigError(f"the function that makes the server returned a {_kind(made)}, and not a carrel.Server")
+    return made
+
+
+def read_place(text: str) -> Place:
+    """Parse ``FILE[:NAME]`` or ``MODULE[:NAME]``.
+
+    Raises:
+        ConfigError: there is no such file.
+    """
+    place, _, name = text.rpartition(":")
+    if not place or not name.isidentifier() or len(place) == 1 or Path(text).exists():  # C:\server.py has a colon, too
+        place, name = text, ""
+    path = Path(place).expanduser()
+    if path.is_file():
+        return Place(place, os.path.abspath(path), name or None)  # noqa: PTH100
+    if path.is_dir():
+        raise ConfigError(f"{place} is a folder: name the file with the server, or share it with carrel serve {place}")
+    if path.suffix == ".py" or not all(part.isidentifier() for part in place.split(".")):
+        raise ConfigError(f"no such file: {place}{nearest(os.path.abspath(path))}")  # noqa: PTH100
+    return Place(place, None, name or None)
+
+
+@contextlib.contextmanager
+def _no_serving() -> Iterator[None]:
+    """Context manager in which ``run`` and ``run_async`` of servers stop the loading."""
+    run, run_async = Server.run, Server.run_async
+
+    def served(self: Server[Any], *_: Any, **__: Any) -> NoReturn:
+        raise _Served(self)
+
+    Server.run = Server.run_async = served  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Server.run, Server.run_async = run, run_async  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def _arguments_of(place: Place) -> Iterator[None]:
+    """Hide the arguments of ``carrel`` from the code that is loaded: its ``sys.argv`` has its own name only."""
+    arguments, sys.argv = sys.argv, [place.file or place.shown]
+    try:
+        yield
+    finally:
+        sys.argv = arguments
+
+
+def _import_file(file: str) -> ModuleType:
+    """Import a file as a module named after the file, with its folder first in ``sys.path``."""
+    path = Path(file)
+    _search(str(path.parent))
+    name = path.stem
+    if not name.isidentifier() or name in sys.modules or name in sys.stdlib_module_names:
+        name = f"carrel_file_{path.stem}"
+    loader = SourceFileLoader(name, file)
+    spec = importlib.util.spec_from_loader(name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _import_module(name: str) -> ModuleType:
+    _search(str(Path.cwd()))
+    return importlib.import_module(name)
+
+
+def _search(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def _named(module: ModuleType, place: Place) -> Any:
+    assert place.name is not None
+    if hasattr(module, place.name):
+        return getattr(module, place.name)
+    from difflib import get_close_matches
+
+    close = get_close_matches(place.name, vars(module), n=1)
+    hint = f"; did you mean {close[0]}?" if close else f"; {_contents(module)}"
+    raise ConfigError(f"{place.shown} has no {place.name}{hint}")
+
+
+def _only(module: ModuleType, place: Place) -> Any:
+    """Return the only server of a module, or its function ``make_app``.
+
+    A program for ``mcp`` or ``fastmcp`` with neither is run instead, until a server starts serving.
+    """
+    compat, names = _compat(), dict[int, str]()
+    for name, value in vars(module).items():
+        server = value if compat is None else compat.server_in(value) or value
+        mounted = server.endpoint.runtime.is_mounted if isinstance(server, Server) else getattr(server, "served", True)
+        if not mounted:
+            names.setdefault(id(server), name)
+    if len(names) == 1:
+        return getattr(module, next(iter(names.values())))
+    factory = getattr(module, FACTORY, None)
+    if callable(factory) and not names:
+        return factory
+    if compat is not None:
+        compat.run_program([place.file] if place.file else ["-m", place.shown])
+    if names:
+        choices = " or ".join(f"{place.shown}:{name}" for name in names.values())
+        raise ConfigError(f"{place.shown} has {len(names)} servers; name one: {choices}")
+    if compat is not None:
+        raise ConfigError(f"{place.shown} ended without running a server; {_contents(module)}{_as_it_is(place)}")
+    raise ConfigError(f"{place.shown} has no carrel.Server; {_contents(module)}{_offer(place)}")
+
+
+def _contents(module: ModuleType) -> str:
+    """Describe the names that a module defines, for an error message."""
+    found = [
+        f"{name} ({_kind(value)})"
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and not isinstance(value, ModuleType | type)
+        and (not hasattr(value, "__module__") or not callable(value) or value.__module__ == module.__name__)
+        and not str(getattr(type(value), "__module__", "")).startswith(("typing", "__future__"))
+    ]
+    if not found:
+        return "it defines nothing but imports and classes"
+    more = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
+    return f"it has {', '.join(found[:MAX_NAMED])}{more}"
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def _explain(place: Place, error: BaseException) -> NoReturn:
+    """Raise an import error as a one-line ConfigError with the line number of the code.
+
+    Raises:
+        ConfigError: always.
+    """
+    mirrored = isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] in MIRRORED
+    redirected = mirrored and _compat() is not None  # the error says what the program can use instead
+    if isinstance(error, ModuleNotFoundError) and error.name is not None and not redirected:
+        if place.file is None and (place.shown == error.name or place.shown.startswith(f"{error.name}.")):
+            raise ConfigError(f"there is no module {error.name} here, and no file of that name") from error
+        from carrel.cli.server.script import missing
+
+        raise ConfigError(missing(place.shown, place.file, error.name)) from error
+    hint = "" if isinstance(error, ImportError) else _as_it_is(place)
+    if isinstance(error, ImportError) and "relative import" in str(error):
+        hint = "; name it as a module of its package instead: carrel run PACKAGE.MODULE"
+    raise ConfigError(f"{place.shown} cannot be loaded: {_described(error)}{hint}") from error
+
+
+def _described(error: BaseException) -> str:
+    """Describe an exception raised by the user's code, with its file and line."""
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg} ({Path(error.filename or '?').name}, line {error.lineno})"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return text + where
+
+
+def _is_authors(file: str) -> bool:
+    own = str(Path(__file__).parents[2])
+    return (
+        not file.startswith((own, "<frozen")) and "site-packages" not in file and not file.startswith(sys.base_prefix)
+    )

@@ -1,0 +1,189 @@
+"""``carrel run``: serves a server written in Python, on stdio or over HTTP."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from carrel.cli.config.read import Configuration, read_configuration
+from carrel.cli.options import Parser, add_config_option, add_limit_option
+from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
+from carrel.cli.server.load import Place, load, read_place, ready, redirect
+from carrel.cli.server.logs import add_log_options, configure
+from carrel.cli.server.script import enter
+from carrel.cli.server.sharing import Targets, app_place, read_targets, share
+from carrel.cli.source_flags import SourceFlags
+from carrel.errors import ConfigError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from carrel.server.app import Server
+    from carrel.transports.server.options import ServeOptions
+
+__all__ = ["add_target", "parser", "run"]
+
+SUMMARY = "Serve the carrel.Server in a Python file or module."
+EXAMPLES = """\
+examples:
+  carrel run server.py                          on stdio, for an application that starts it
+  carrel run server.py --http 8000              over HTTP, on this machine only
+  carrel run server.py:shop                     one of several servers in a file
+  carrel run package.module:make_app            the server that a function returns, async or not
+  carrel run --compat program.py ARGUMENTS      a program for mcp 1.x or fastmcp, as it is
+  carrel run --compat program.py --http 8000    the server of such a program, over HTTP
+"""
+
+
+def parser() -> Parser:
+    """Return the argument parser of ``carrel run``."""
+    reader = Parser("run", SUMMARY, epilog=EXAMPLES)
+    add_target(reader, nargs="?")
+    add_config_option(reader)
+    reader.add_argument(
+        "--compat",
+        action="store_true",
+        help="the file is a program for mcp 1.x or fastmcp. As the first option, run it as it is, with the arguments "
+        "after FILE; with FILE:NAME or --http, serve the server that it makes",
+    )
+    add_http_options(reader)
+    add_limit_option(reader)
+    add_log_options(reader)
+    return reader
+
+
+def add_target(reader: argparse.ArgumentParser, nargs: str | None = None) -> None:
+    """Add the argument that names the server."""
+    reader.add_argument(
+        "target",
+        metavar="FILE[:NAME]",
+        nargs=nargs,
+        help="a Python file, or a module by its dotted name; NAME is a Server in it, or a function that returns one "
+        "(default: the only Server, or make_app)",
+    )
+
+
+def run(arguments: list[str]) -> int:
+    """Run ``carrel run`` until the client disconnects (stdio) or Ctrl-C (HTTP).
+
+    Raises:
+        ConfigError: invalid arguments, code that cannot be loaded, a port in use, or a missing package.
+    """
+    program = compat_program(arguments)
+    if program is not None:
+        run_compat(program)
+        return 0
+    options = parser().parse_args(arguments)
+    configuration = read_configuration(options, targeted=options.target is not None)
+    configure(configuration.settings.logging.format, configuration.settings.logging.level)
+    place = read_place(options.target) if options.target is not None else configured_place(configuration)
+    enter(place.file, ["run", *arguments])
+    if options.compat:
+        redirect("--compat runs programs for mcp and fastmcp")
+    targets = read_targets(Namespace(targets=[], skills=[]), SourceFlags([]), configuration)
+    http = read_http_options(configuration)
+    if http is None:
+        serve_stdio(place, configuration, targets)
+    else:
+        serve_http(place, configuration, targets, http)
+    return 0
+
+
+def configured_place(configuration: Configuration) -> Place:
+    """Return the place of the server named in the configuration.
+
+    Raises:
+        ConfigError: no server is configured, or the file does not exist.
+    """
+    file = configuration.settings.app.file
+    if file is None:
+        hint = (
+            f'[app] of {configuration.file}: file = "server.py"' if configuration.file else "a carrel.toml with [app]"
+        )
+        raise ConfigError(f"say which server: a file, a module, or {hint} (see carrel run --help)")
+    if configuration.folder and configuration.folder not in sys.path:
+        sys.path.insert(0, configuration.folder)  # to import a module
+    return read_place(app_place(configuration, file))
+
+
+def compat_program(arguments: list[str]) -> list[str] | None:
+    """Return the arguments after ``--compat``, if they are a program to run unchanged.
+
+    Return None if Carrel itself serves the program's server, as for ``FILE:NAME`` and with ``--http``. Arguments after
+    ``--`` are always passed to the program.
+    """
+    if arguments[:1] != ["--compat"] or len(arguments) < 2:
+        return None
+    target, *rest = arguments[1:]
+    if rest[:1] == ["--"]:
+        return [target, *rest[1:]]
+    if target != "-m" and (not Path(target).exists() or any(word.partition("=")[0] == "--http" for word in rest)):
+        return None
+    return [target, *rest]
+
+
+def run_compat(program: list[str]) -> None:
+    """Run a program written for ``mcp`` 1.x or ``fastmcp`` in the environment described by its metadata.
+
+    Raises:
+        ConfigError: a package is missing, or the program ended without running a server or a client.
+    """
+    if program[0] != "-m":
+        enter(program[0] if Path(program[0]).is_file() else None, ["run", "--compat", *program])
+    redirect("--compat runs programs for mcp and fastmcp")
+    from carrel.compat.__main__ import main
+
+    main(program)
+
+
+def serve_stdio(place: Place, configuration: Configuration, targets: Targets) -> None:
+    """Serve on stdio. The standard streams are claimed for the protocol before the user's code is imported."""
+    from carrel.transports import process
+    from carrel.transports.server import stdio
+
+    source, sink = stdio.claim()
+    loaded = load(place)
+
+    async def serve() -> None:
+        app = await ready(loaded)
+        prepare(app, configuration, targets)
+        warn_of_terminal(source)
+        await stdio.serve(app, source, sink)
+
+    process.run(serve())
+
+
+def serve_http(place: Place, configuration: Configuration, targets: Targets, http: ServeOptions) -> None:
+    """Serve over HTTP until the process is stopped."""
+    from carrel.server.app import Server
+    from carrel.transports import process
+
+    loaded = load(place)
+    if isinstance(loaded, Server):  # ``run`` uses the fastest event loop that is installed
+        prepare(loaded, configuration, targets)
+        announce(loaded, http)
+        loaded.run("http", **http)
+        return
+
+    async def serve() -> None:
+        app = await ready(loaded)
+        prepare(app, configuration, targets)
+        announce(app, http)
+        await app.run_async("http", **http)
+
+    process.run(serve())
+
+
+def prepare(app: Server[Any], configuration: Configuration, targets: Targets) -> None:
+    """Apply the limits and the sources of the configuration to a server."""
+    app.limits = msgspec.structs.replace(app.limits, **configuration.given("limits"))
+    share(app, targets)
+
+
+def announce(app: Server[Any], http: ServeOptions) -> None:
+    """Print the URL of a server after it has started listening."""
+    http["on_started"] = lambda url: warn(f"{app.name} is ready at {reachable_url(url)}")

@@ -1,0 +1,94 @@
+"""``carrel find``: finding by words."""
+
+import json
+import shlex
+
+from carrel import Client, Server
+from carrel.cli.client.find import linked, search_tool, searched
+from carrel.cli.terminal.progress import Bar
+from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
+from support.carrel_process import BOOKS, COMMAND, carrel
+
+QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+
+
+def test_names_and_descriptions_are_searched_in_any_case_and_order():
+    found = json.loads(carrel("find", BOOKS, "NUMBERS add", "--json").stdout)
+    assert found == {"matches": [{"kind": "tool", "name": "add", "about": "Add two numbers."}], "search": None}
+    assert carrel("find", BOOKS, "book").stdout.decode() == (
+        "Names\n  resource  book://cover\n  template  book://{author}/{title}  A book\n"
+    )
+
+
+def test_the_search_tool_of_a_server_is_used(tmp_path):
+    (tmp_path / "wine.md").write_text("red")
+    found = json.loads(carrel("find", str(tmp_path), "wine", "--json").stdout)
+    assert "wine.md" in json.dumps(found["search"])
+    assert json.loads(carrel("find", str(tmp_path), "wine", "--json", "--names").stdout)["search"] is None
+
+
+def test_a_search_waits_for_the_index(tmp_path):
+    (tmp_path / "wine.md").write_text("red and 上下文")
+    done = carrel("find", f"{' '.join(COMMAND)} serve {tmp_path} --search", "上下文")
+    assert done.returncode == 0
+    assert "wine.md" in done.stdout.decode()
+    assert b"not complete" not in done.stdout
+
+
+async def test_a_search_is_repeated_until_it_is_complete_or_there_is_no_time_left():
+    app = Server("slow")
+    calls = []
+
+    @app.tool
+    def search(query: str) -> dict[str, bool]:
+        calls.append(query)
+        return {"complete": len(calls) == 3}
+
+    async with Client(app) as client:
+        bar = Bar(wanted=False)
+        result = await searched(client, "search", {"query": "x"}, 0.0, bar)
+        assert result.structured_content == {"complete": False}
+        result = await searched(client, "search", {"query": "x"}, 60.0, bar)
+    assert result.structured_content == {"complete": True}
+    assert len(calls) == 3
+
+
+def test_nothing_found_is_exit_code_1():
+    done = carrel("find", BOOKS, "unheard-of")
+    assert (done.returncode, done.stdout) == (1, b"Nothing found.\n")
+
+
+def test_a_search_that_finds_no_resources_is_exit_code_1_too(tmp_path):
+    (tmp_path / "wine.md").write_text("red")
+    done = carrel("find", str(tmp_path), "beer")
+    assert (done.returncode, done.stdout) == (1, b"Nothing found.\n")
+    assert b"Only names and descriptions were searched. To search texts: carrel serve PATH --search" in done.stderr
+    for quiet in ("--names", "--quiet"):
+        assert b"Only names" not in carrel("find", str(tmp_path), "beer", quiet).stderr
+
+
+def test_a_folder_is_searched_by_its_texts_if_a_server_with_an_index_is_given(tmp_path):
+    (tmp_path / "wine.txt").write_text("猫が好き", encoding="utf-8")
+    served = shlex.join([*COMMAND, "serve", str(tmp_path), "--search"])
+    done = carrel("find", served, "猫")
+    assert "wine.txt" in done.stdout.decode(), done.stderr
+    done = carrel("find", served, "犬")
+    assert (done.returncode, b"Only names" in done.stderr) == (1, False), done.stderr
+
+
+def test_resources_of_a_search_are_a_table_and_any_other_result_is_its_text():
+    found = {"resources": [{"uri": "a:b", "name": "B"}, {"uri": "a:c", "title": "C", "name": "c"}]}
+    rows = linked(CallToolResult(content=[], structured_content=found))
+    assert rows == [("resource", "a:b", "B"), ("resource", "a:c", "C")]
+    assert linked(CallToolResult(content=[], structured_content={"hits": []})) == []
+    for other in (None, {"hits": [1]}, {"resources": 5}, {"resources": [5]}, {"resources": [{}]}):
+        assert linked(CallToolResult(content=[], structured_content=other)) is None
+
+
+def test_a_search_tool_reads_only_and_needs_one_text():
+    reading = ToolAnnotations(read_only_hint=True)
+    tool = Tool(name="search", input_schema=QUERY, annotations=reading)
+    assert search_tool([tool]) == (tool, "query")
+    assert search_tool([Tool(name="search", input_schema=QUERY)]) is None
+    assert search_tool([Tool(name="search", input_schema={}, annotations=reading)]) is None
+    assert search_tool([Tool(name="other", input_schema=QUERY, annotations=reading)]) is None
