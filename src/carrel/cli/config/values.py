@@ -118,15 +118,15 @@ def look_up(reference: str, folder: str, *, secret: bool) -> str:
     )
 
 
-def from_keyring(place: str) -> str:
+def from_keyring(key: str) -> str:
     """Return the entry ``SERVICE/NAME`` of the keyring.
 
     Raises:
         ConfigError: there is no such entry, no keyring, or the keyring package is missing.
     """
-    service, slash, name = place.rpartition("/")
+    service, slash, name = key.rpartition("/")
     if not slash or not service or not name:
-        raise ConfigError(f"${{keyring:{place}}}: write ${{keyring:SERVICE/NAME}}")
+        raise ConfigError(f"${{keyring:{key}}}: write ${{keyring:SERVICE/NAME}}")
     try:
         import keyring
         from keyring.errors import KeyringError
@@ -135,9 +135,9 @@ def from_keyring(place: str) -> str:
     try:
         found = keyring.get_password(service, name)
     except KeyringError as error:
-        raise ConfigError(f"${{keyring:{place}}}: {error or type(error).__name__}") from None
+        raise ConfigError(f"${{keyring:{key}}}: {error or type(error).__name__}") from None
     if found is None:
-        raise ConfigError(f"${{keyring:{place}}}: the keyring has no such entry; keyring set {service} {name} adds it")
+        raise ConfigError(f"${{keyring:{key}}}: the keyring has no such entry; keyring set {service} {name} adds it")
     return found
 
 
