@@ -1,8 +1,8 @@
 """Measures the tests of the modules that other code depends on: lines that they run, and mutants that they kill.
 
 A mutant is a module with one small mistake: another comparison, ``and`` for ``or``, a number that is one more, a
-condition that is inverted, a function that returns None. Tests kill a mutant by failing. For each module, the tests are
-those of its own file, or of its folder if it has none, without those that are slow.
+condition that is inverted, a function that returns None. Tests kill a mutant by failing. Modules without a test file of
+their own are left out, unless a package has no others; then the tests are those of the folder. Slow tests are left out.
 
 python tests/mutants.py [--sample N] [--seed N] [PACKAGE …]    (make mutants)
 
@@ -186,14 +186,16 @@ if "MUTANT" in os.environ and __name__ != "__main__":
 
 
 def tests_of(module: Path) -> Path:
-    """Return the test file of a module, or the nearest folder of tests."""
+    """Return the test file of a module, or the folder of tests of its package."""
     place = TESTS / module.relative_to(SOURCE)
     own = place.with_name(f"test_{place.name}")
-    if own.exists():
-        return own
-    while not (place := place.parent).is_dir():
-        pass
-    return place
+    return own if own.exists() else TESTS / module.relative_to(SOURCE).parts[0]
+
+
+def modules_of(package: str) -> list[Path]:
+    """Return the modules of a package that have a test file of their own, or all of them if none has."""
+    modules = [path for path in sorted((SOURCE / package).rglob("*.py")) if mutated(str(path), -1)[1].count]
+    return [path for path in modules if tests_of(path).is_file()] or modules
 
 
 def run(module: Path, **variables: str) -> tuple[int, str]:
@@ -216,8 +218,7 @@ def run(module: Path, **variables: str) -> tuple[int, str]:
 
 def measure(package: str, sample: int, chance: random.Random) -> str:
     """Return a row of the table for a package, and print the mutants that survive."""
-    modules = [path for path in sorted((SOURCE / package).rglob("*.py")) if mutated(str(path), -1)[1].count]
-    mutants = [(path, number) for path in modules for number in range(mutated(str(path), -1)[1].count)]
+    mutants = [(path, number) for path in modules_of(package) for number in range(mutated(str(path), -1)[1].count)]
     chosen = sorted(chance.sample(mutants, min(sample, len(mutants))))
     killed = survived = ran = total = 0
     for module in sorted({path for path, _ in chosen}):
