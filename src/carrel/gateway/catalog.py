@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, S
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
+from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.access import may_reach
-from carrel.catalog.paging import resolved
-from carrel.catalog.provider import ListChanges, ListName, MaybeAwaitable, Page, Provider, Request
+from carrel.catalog.provider import ListChanges, ListName, Page, Provider, Request
 from carrel.catalog.registry import Kind
 from carrel.catalog.routes import valid_uri
 from carrel.errors import InvalidParams, MCPError, MethodNotFound, ProviderUnavailable, ResourceError, ResourceNotFound
@@ -24,10 +24,9 @@ from carrel.host.remote import NEEDED, RemoteProvider
 from carrel.log import Log
 from carrel.protocol.methods import SUBSCRIBE
 from carrel.uri.template import UriTemplate, UriTemplateError, shared_template
+from carrel.wire.base import Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.prompts import GetPromptResult
 from carrel.wire.resources import ReadResourceResult, ResourceTemplate
-from carrel.wire.tools import CallToolResult
 
 if TYPE_CHECKING:
     from carrel.catalog.provider import Change, Recipients
@@ -61,11 +60,18 @@ LIST_OF: Mapping[NameKind, ListName] = {
 
 
 class _Known(Container[str]):
-    def __init__(self, knows: Callable[[str], bool]) -> None:
-        self._knows = knows
+    """Names of one kind that servers of a gateway have, or may have once they are connected."""
+
+    def __init__(self, kind: NameKind, names: Names, waits: Callable[[], bool]) -> None:
+        self._kind = kind
+        self._names = names
+        self._waits = waits
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._knows(name)
+        if not isinstance(name, str):
+            return False
+        names, kind = self._names, self._kind
+        return names.find(kind, name) is not None or bool(names.holders(kind, name)) or self._waits()
 
 
 class GatewayCatalog(HostCatalog):
@@ -84,8 +90,8 @@ class GatewayCatalog(HostCatalog):
         super().__init__()
         self.names = names
         self.exact = ()
-        self.tool_names = _Known(lambda name: self._knows("tool", name))
-        self.prompt_names = _Known(lambda name: self._knows("prompt", name))
+        self.tool_names = _Known("tool", names, waits)
+        self.prompt_names = _Known("prompt", names, waits)
         self._settle = settle
         self._waits = waits
         self._templates: dict[str, Sequence[ResourceTemplate]] = {}
@@ -214,9 +220,6 @@ class GatewayCatalog(HostCatalog):
                 {"candidates": candidates[:20]},
                 parameter="uri" if kind in ("uri", "template") else "name",
             )
-
-    def _knows(self, kind: NameKind, name: str) -> bool:
-        return bool(self.names.holders(kind, name)) or self.names.find(kind, name) is not None or self._waits()
 
     def find_named(self, kind: Kind, name: str) -> Provider | None:
         """Return the server of a tool or prompt, or None if no server or several servers have it."""
@@ -371,7 +374,7 @@ class GatewayCatalog(HostCatalog):
         """Return whether a resource can be subscribed to, as ``shows`` does."""
         return await self.shows(uri, request)
 
-    def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[CallToolResult | Struct | bytes]:
+    def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool.
 
         Raises:
@@ -385,9 +388,7 @@ class GatewayCatalog(HostCatalog):
             return owner.call_tool(name, arguments, request)
         return self._later("tool", name, lambda provider: provider.call_tool(name, arguments, request))
 
-    def get_prompt(
-        self, name: str, arguments: Mapping[str, str], request: Request
-    ) -> MaybeAwaitable[GetPromptResult | Struct | bytes]:
+    def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> MaybeAwaitable[Result | bytes]:
         """Return the messages of a prompt.
 
         Raises:

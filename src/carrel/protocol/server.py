@@ -10,7 +10,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -31,9 +31,9 @@ from carrel.protocol.connection import (
     read_batch,
 )
 from carrel.protocol.description import Description
-from carrel.protocol.encoding import RESTORING, encode, encode_error
+from carrel.protocol.encoding import MARK, encode, encode_error, restored
 from carrel.protocol.members import FRAME, NAMES, NO_PARAMS, QUOTES, SMALL, DuplicateId
-from carrel.protocol.methods import OutgoingRequest
+from carrel.protocol.methods import AnyParams, OutgoingRequest
 from carrel.protocol.peers import new_peer, stateless_peer
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import CLIENT_NOTIFICATIONS, LATEST, LATEST_HANDSHAKE, REQUESTS
@@ -44,12 +44,19 @@ from carrel.wire.lifecycle import InitializeResult
 from carrel.wire.tools import CallToolParams
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
     from carrel.limits import Budget
     from carrel.protocol.channel import Channel
     from carrel.protocol.headers import RequestHeaders
     from carrel.protocol.principal import Principal, View
 
-__all__ = ["Batch", "Call", "Connection", "ErrorResponse", "Event", "Notification"]
+    P = DefaultTypeVar("P", default=Any)
+else:
+    P = TypeVar("P")
+
+__all__ = ["Batch", "Call", "Connection", "ErrorResponse", "Event", "Notification", "Reply"]
+
 
 _read_message = msgspec.json.Decoder(Message).decode
 _read_id = msgspec.json.Decoder(Identified).decode
@@ -66,19 +73,19 @@ class _ParamsReaders(dict[type[Wire], Callable[[Any], Any]]):
 
 _read_params = _ParamsReaders()
 _read_unknown = _read_params[Params]
-_read_any = msgspec.json.Decoder().decode
+_read_meta = msgspec.json.Decoder(AnyParams).decode
 _NO_PARAMS = Raw(b"{}")
 _IN_USE = "Invalid request: this id is still in use by another request"
 
 
-class Call(msgspec.Struct):
+class Call(msgspec.Struct, Generic[P]):
     """Incoming request. ``raw`` are its parameters as received, unknown fields included."""
 
     connection: Connection
     peer: Peer
     id: Id
     request: OutgoingRequest[Any, Any]
-    params: Any
+    params: P
     raw: Raw
     raw_headers: Mapping[bytes, bytes] | None = None
     """The headers of the HTTP request, by lower-case name (set by the transport); None on stdio."""
@@ -88,6 +95,8 @@ class Call(msgspec.Struct):
     """The rights of the caller, set when the request is dispatched; None if nothing is hidden from it."""
     cancelled: bool = False
     """Whether the request was cancelled (set by the transport)."""
+    channel: Channel | None = None
+    """The channel for messages of the call other than its response, set if it is dispatched through middleware."""
     outer: Call | None = None
     """The call whose handler makes this one, such as to read another resource."""
 
@@ -111,12 +120,13 @@ class Call(msgspec.Struct):
     @property
     def meta(self) -> dict[str, Any]:
         """All of ``_meta``, including keys unknown to the protocol."""
-        return _read_any(self.raw).get("_meta") or {}
+        return _read_meta(self.raw).meta or {}
 
     @property
     def progress_token(self) -> Id | None:
         """The progress token, if the client requested progress notifications."""
-        meta: RequestMeta | None = self.params.meta
+        params: Any = self.params
+        meta: RequestMeta | None = params.meta
         return None if meta is None or meta.progress_token is None else meta.progress_token
 
 
@@ -132,6 +142,10 @@ class ErrorResponse(msgspec.Struct, gc=False):
 
     reply: bytes
     status: int
+
+
+Reply: TypeAlias = bytes | ErrorResponse
+"""Encoded response to a request."""
 
 
 class Batch(msgspec.Struct, gc=False):
@@ -414,10 +428,9 @@ class Connection(connection.Connection[Requester]):
     def reply(self, call: Call, result: Result | bytes) -> bytes:
         """Encode the response to a call. A ``result`` in bytes is finished and encoded already."""
         if type(result) is bytes:
-            data = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(call.id), result)
-        else:
-            data = encode(ResponseMessage("2.0", call.id, self.finish(call, result)))  # type: ignore[arg-type]
-        return RESTORING.restore(data) if RESTORING.mark in data else data
+            return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(call.id), result)
+        data = encode(ResponseMessage("2.0", call.id, self.finish(call, result)))  # type: ignore[arg-type]
+        return restored(data) if MARK in data else data
 
     def reject(self, call: Call, error: BaseException) -> ErrorResponse:
         """Encode an error response. Exceptions that are not in ``carrel.errors`` become -32603 without details."""

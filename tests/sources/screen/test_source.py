@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from carrel import sources
-from carrel.catalog.paging import resolved
+from carrel.awaitables import resolved
 from carrel.catalog.provider import Provider, Request
 from carrel.errors import ConfigError, InvalidParams, ProviderUnavailable, ResourceNotFound
 from carrel.sources.screen.desktop import Area, DesktopUnavailable

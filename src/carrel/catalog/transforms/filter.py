@@ -6,21 +6,22 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from carrel.catalog.paging import all_of, resolved
+from carrel.awaitables import resolved
+from carrel.catalog.paging import all_of
 from carrel.catalog.provider import ListChanges, ListName, Page, Provider, Request
 from carrel.catalog.transforms.transform import Kind, Transform
 from carrel.errors import InvalidParams
 from carrel.uri.template import UriTemplate
 from carrel.wire.base import TAGS
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.prompts import GetPromptResult, Prompt
+from carrel.wire.prompts import Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
-    import msgspec
     from msgspec import Raw
 
+    from carrel.wire.base import Result
     from carrel.wire.skills import Skill
 
 __all__ = ["Filter"]
@@ -148,9 +149,7 @@ class Filter(Transform):
         await self._learn("tool", name, request)
         return await resolved(super().call_tool(name, arguments, request))
 
-    async def get_prompt(
-        self, name: str, arguments: Mapping[str, str], request: Request
-    ) -> GetPromptResult | msgspec.Struct | bytes:
+    async def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> Result | bytes:
         """Return the messages of a prompt.
 
         Raises:

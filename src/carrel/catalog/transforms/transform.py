@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import Raw
 
+from carrel.awaitables import MaybeAwaitable, is_awaitable, resolved
 from carrel.catalog.access import NAME_VERBS, RenamedView
-from carrel.catalog.paging import resolved
 from carrel.catalog.provider import (
     Change,
     Events,
@@ -17,7 +17,6 @@ from carrel.catalog.provider import (
     Interest,
     ListChanges,
     ListName,
-    MaybeAwaitable,
     Page,
     Provider,
     Recipients,
@@ -26,6 +25,7 @@ from carrel.catalog.provider import (
 )
 from carrel.catalog.tool_pages import PAGE_KEYS, with_page_uris
 from carrel.catalog.transforms.changed_results import ChangedResults
+from carrel.catalog.transforms.changed_uris import change_uris
 from carrel.errors import InvalidParams, MCPError, ResourceError, ResourceNotFound
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.content import EmbeddedResource, ResourceLink
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
     from carrel.protocol.methods import Verb
     from carrel.uri.intervals import Intervals
+    from carrel.wire.base import Result
     from carrel.wire.skills import Skill
 
 __all__ = ["Kind", "OuterNames", "Transform"]
@@ -236,6 +237,8 @@ class Transform(Provider):
     def _read(self, uri: str, own: str, result: ReadResourceResult | bytes) -> ReadResourceResult | bytes:
         if own == uri:
             return result
+        if isinstance(result, bytes):
+            return change_uris(result, self.uri_out)
         whole = decoded(result)
         contents = [msgspec.structs.replace(part, uri=self.uri_out(part.uri)) for part in whole.contents]
         return msgspec.structs.replace(whole, contents=contents)
@@ -352,9 +355,7 @@ class Transform(Provider):
             meta = with_page_uris(meta, self.uri_out)
         return msgspec.structs.replace(tool, name=self.name_out("tool", tool.name), meta=meta)
 
-    def call_tool(
-        self, name: str, arguments: Raw, request: Request
-    ) -> MaybeAwaitable[CallToolResult | msgspec.Struct | bytes]:
+    def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool.
 
         Raises:
@@ -367,11 +368,11 @@ class Transform(Provider):
             inner.contexts = ChangedResults(inner.contexts, self._result)
         return self._result(self.provider.call_tool(own, arguments, inner))
 
-    async def _result(
-        self, pending: MaybeAwaitable[CallToolResult | msgspec.Struct | bytes]
-    ) -> CallToolResult | msgspec.Struct | bytes:
+    async def _result(self, pending: MaybeAwaitable[Result | bytes]) -> Result | bytes:
         """Return a result of a tool with the URIs of links and embedded resources as they are seen from outside."""
-        result: CallToolResult | msgspec.Struct | bytes = await resolved(pending)
+        result: Result | bytes = await pending if is_awaitable(pending) else pending
+        if isinstance(result, bytes):
+            return change_uris(result, self.uri_out)
         if not isinstance(result, CallToolResult):
             return result
         return msgspec.structs.replace(result, content=[self._block(block) for block in result.content])
@@ -391,17 +392,17 @@ class Transform(Provider):
     def _prompt(self, prompt: Prompt) -> Prompt:
         return msgspec.structs.replace(prompt, name=self.name_out("prompt", prompt.name))
 
-    async def get_prompt(
-        self, name: str, arguments: Mapping[str, str], request: Request
-    ) -> GetPromptResult | msgspec.Struct | bytes:
+    async def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> Result | bytes:
         """Return the messages of a prompt.
 
         Raises:
             InvalidParams: there is no such prompt, or it is not shown.
         """
         own = self._required("prompt", name)
-        result: GetPromptResult | msgspec.Struct | bytes
+        result: Result | bytes
         result = await resolved(self.provider.get_prompt(own, arguments, self._inner(request)))
+        if isinstance(result, bytes):
+            return change_uris(result, self.uri_out)
         if not isinstance(result, GetPromptResult):
             return result
         messages = [
