@@ -47,6 +47,7 @@ class Greetings(ClientExtension):
         self.heard.append(notification.event)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_an_extension_adds_methods_in_every_revision(revision: str) -> None:
     result = {"greeting": "Hello Ada"} | ({"resultType": "complete"} if revision == "2026-07-28" else {})
