@@ -10,7 +10,7 @@ means ``shared`` for stateless servers (2026-07-28), and ``client`` for all othe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -28,9 +28,10 @@ from carrel.gateway.sessions import AllInterest, Mode, SessionLimits, UpstreamSe
 from carrel.host.reconnect import Status
 from carrel.host.relayed import RELAYED, RELAYED_EXTENSIONS
 from carrel.host.remote import LIST_PATIENCE, PATIENCE, RemoteProvider
-from carrel.host.remote_tools import call_or_task
+from carrel.host.remote_tools import asks_for_task, call_or_task
 from carrel.log import Log
 from carrel.protocol.connection import State
+from carrel.protocol.passed_results import with_members
 from carrel.wire.base import Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.prompts import GetPromptResult, Prompt
@@ -281,14 +282,27 @@ class IsolatedProvider(Provider):
         finally:
             self._leave(session)
 
-    async def _ask(self, request: Request, ask: Callable[[RemoteProvider], Awaitable[T]]) -> T:
-        if self.mode == "shared":
-            return await ask(self.base)
-        session = await self._enter(request)
+    async def _ask(self, request: Request, ask: Callable[[RemoteProvider, Request], Awaitable[T]]) -> T:
+        mode = self.mode
+        if mode == "shared":
+            return await ask(self.base, request)
+        session = self._enter_open(mode, request) or await self._enter(request)
         try:
-            return await ask(self._provider(session))
+            return await ask(self._provider(session), request)
         finally:
             self._leave(session)
+
+    def _enter_open(self, mode: Mode | None, request: Request) -> UpstreamSession | None:
+        """Acquire the session for a request if it is open already, as ``_enter`` does; otherwise return None."""
+        call = request.call
+        if call is None or mode is None:
+            return None
+        key = key_of(mode, call.principal, call.connection)
+        session = self.sessions.open_session(key)
+        if session is None or (key.connection is not None and key.connection.state is State.CLOSED):
+            return None
+        session.users += 1
+        return session
 
     def _provider(self, session: UpstreamSession | None) -> RemoteProvider:
         if session is None:
@@ -296,11 +310,11 @@ class IsolatedProvider(Provider):
         assert session.provider is not None
         return session.provider
 
-    async def serve(
+    def serve(
         self, request: Request, ask: Callable[[RemoteProvider, Request], Awaitable[T]], *, repeatable: bool = True
-    ) -> T:
+    ) -> Coroutine[Any, Any, T]:
         """Return the response to a request, sent in its session; ``repeatable``: the request is safe to retry."""
-        return await self._ask(request, lambda provider: ask(provider, request))
+        return self._ask(request, ask)
 
     async def _list(self, request: Request, method: str, *arguments: Any) -> Page[Any]:
         """Return a page of a list in the session of a request. Its cursors are valid in this session only."""
@@ -330,10 +344,16 @@ class IsolatedProvider(Provider):
         """Return a page of the server's resource templates."""
         return await self._list(request, "list_templates")
 
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult | bytes:
         """Return the contents of a resource. Unless the session is shared, their cache scope is always private."""
         result = await self.serve(request, lambda one, inner: one.read_resource(uri, inner))
-        return result if self.mode == "shared" else msgspec.structs.replace(result, cache_scope="private")
+        if self.mode == "shared":
+            return result
+        if isinstance(result, ReadResourceResult):
+            return msgspec.structs.replace(result, cache_scope="private")
+        assert request.call is not None
+        stateless = request.call.peer.revision.stateless
+        return with_members(result, {"cacheScope": "private"}) if stateless else result
 
     async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
         """Return a page of the resources in a directory."""
@@ -361,7 +381,7 @@ class IsolatedProvider(Provider):
         request: Request,
     ) -> Completion:
         """Return the server's suggestions."""
-        return await self._ask(request, lambda one: one.complete(reference, argument, value, context, request))
+        return await self._ask(request, lambda one, inner: one.complete(reference, argument, value, context, inner))
 
     # Skills
 
@@ -371,7 +391,7 @@ class IsolatedProvider(Provider):
 
     async def get_skill(self, uri: str, request: Request) -> Skill:
         """Return the skill whose SKILL.md has this URI."""
-        return await self._ask(request, lambda one: one.get_skill(uri, request))
+        return await self._ask(request, lambda one, inner: one.get_skill(uri, inner))
 
     # Tools and prompts
 
@@ -379,23 +399,30 @@ class IsolatedProvider(Provider):
         """Return a page of the server's tools."""
         return await self._list(request, "list_tools")
 
-    def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> MaybeAwaitable[Result]:
+    def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool, and return its result, or a result with its task.
 
         The session stays in use until the task has ended.
         """
-        tasks = next((found for provider in self.providers() if (found := provider.tasks_of(name)) is not None), None)
+        tasks = self.base.tasks_of(name)
+        for session in self.sessions if tasks is None else ():
+            if session.provider is not None and session.provider is not self.base:
+                tasks = tasks or session.provider.tasks_of(name)
+        if tasks is None and not asks_for_task(request):
+            return self.run_tool(name, arguments, request)
         return call_or_task(request, tasks, lambda inner: self.run_tool(name, arguments, inner))
 
-    async def run_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> CallToolResult:
+    def run_tool(
+        self, name: str, arguments: msgspec.Raw, request: Request
+    ) -> Coroutine[Any, Any, CallToolResult | bytes]:
         """Call a tool, and return its result. The request may have become a task: see ``call_or_task``."""
-        return await self.serve(request, lambda one, inner: one.run_tool(name, arguments, inner), repeatable=False)
+        return self.serve(request, lambda one, inner: one.run_tool(name, arguments, inner), repeatable=False)
 
     async def list_prompts(self, request: Request) -> Page[Prompt]:
         """Return a page of the server's prompts."""
         return await self._list(request, "list_prompts")
 
-    async def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> GetPromptResult:
+    async def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> GetPromptResult | bytes:
         """Return the messages of a prompt."""
         return await self.serve(request, lambda one, inner: one.get_prompt(name, arguments, inner))
 

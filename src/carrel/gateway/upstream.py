@@ -9,6 +9,7 @@ import msgspec
 
 from carrel.awaitables import resolved
 from carrel.catalog.provider import Change, Hit, Interest, ListName, Page, Provider, Recipients, Request
+from carrel.catalog.transforms.changed_uris import change_uris
 from carrel.catalog.transforms.transform import Kind, Transform
 from carrel.errors import InvalidCursor, ProviderUnavailable, TransportError
 from carrel.gateway.isolation import IsolatedProvider
@@ -20,7 +21,7 @@ from carrel.host.remote_tools import for_peer
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import UriTemplateError, shared_template
 from carrel.wire.prompts import Prompt
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, decoded
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 from carrel.wire.skills import Skill
 from carrel.wire.tools import Tool
 
@@ -258,7 +259,7 @@ class Upstream(Transform):
         self._check()
         return await super().search(query, request)
 
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult | bytes:
         """Return the contents of a resource, under the requested URI.
 
         Raises:
@@ -269,11 +270,18 @@ class Upstream(Transform):
         def out(part: str) -> str:
             return uri if part == own or key_of(part) == key_of(own) else self.uri_out(part)
 
-        whole = decoded(await self._told(uri, own, lambda: self.provider.read_resource(own, self._inner(request))))
+        whole: ReadResourceResult | bytes
+        whole = await self._told(uri, own, lambda: self.provider.read_resource(own, self._inner(request)))
+        if isinstance(whole, bytes):
+            return change_uris(whole, out)
         if own == uri and all(part.uri == uri for part in whole.contents):
             return whole
         contents = [msgspec.structs.replace(part, uri=out(part.uri)) for part in whole.contents]
         return msgspec.structs.replace(whole, contents=contents)
+
+    def _required(self, kind: Kind, name: str) -> str:
+        found = self._names.find("tool" if kind == "tool" else "prompt", name)
+        return found[1] if found is not None and found[0] == self.name else super()._required(kind, name)
 
     # Changes
 

@@ -8,7 +8,7 @@ are forwarded to the client whose call caused them. Progress, cancellation, erro
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
 import msgspec
@@ -53,11 +53,12 @@ from carrel.protocol.methods import (
     READ_RESOURCE,
 )
 from carrel.protocol.methods import OutgoingRequest as Row
+from carrel.protocol.passed_results import with_members
 from carrel.uri.parse import UriError, normalize
 from carrel.wire.base import PageParams, Params, Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.prompts import GetPromptResult, Prompt
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
+from carrel.wire.prompts import GetPromptParams, GetPromptResult, Prompt
+from carrel.wire.resources import ReadResourceParams, ReadResourceResult, Resource, ResourceTemplate
 from carrel.wire.skills import GetSkillParams, ReadDirectoryParams, Skill
 from carrel.wire.tools import CallToolResult, Tool
 
@@ -303,7 +304,7 @@ class RemoteProvider(Provider):
                 return await self._calls.list(call, LIST_PATIENCE)
 
         connection = self.client.session.connection
-        whole = connection is not None and connection.connection.keeps is not None
+        whole = connection is not None and connection.connection.keeps
         notified = name == "" and self.notifies(row)
         return await self._pages.page(
             name or row.operation, list_format, request, fetch, change, whole=whole, notified=notified
@@ -338,7 +339,7 @@ class RemoteProvider(Provider):
         """Return a page of the server's resource templates."""
         return await self._list(LIST_RESOURCE_TEMPLATES, request)
 
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult | bytes:
         """Return the contents of a resource.
 
         Raises:
@@ -346,14 +347,24 @@ class RemoteProvider(Provider):
             ProtocolError: the server returns another error, or is not available.
         """
         own = self._spell(uri)
+        result: ReadResourceResult | bytes
 
         def send(_: object, options: CallOptions) -> Awaitable[ReadResourceResult]:
             return self.client.read_resource(own, **options)
 
         try:
-            result = await self._calls.send(f"read {uri}", request, send)
+            if self.client.direct:
+                params = ReadResourceParams(uri=own)
+                result = await self._calls.ask(f"read {uri}", request, READ_RESOURCE, params)
+            else:
+                result = await self._calls.send(f"read {uri}", request, send)
         except ResourceNotFound as error:
             raise ResourceNotFound(uri, error.message) from error
+        if isinstance(result, bytes):
+            open_to_all = request.caller is not None and b'"public"' in result
+            return (
+                with_members(result, {"cacheScope": "private"}) if open_to_all and b'"cacheScope"' in result else result
+            )
         if result.cache_scope == "public" and request.caller is not None:
             return msgspec.structs.replace(result, cache_scope="private")
         return result
@@ -442,7 +453,7 @@ class RemoteProvider(Provider):
         """Return a page of the server's tools."""
         return for_peer(await self._list(LIST_TOOLS, request, self._tools.listed), request)
 
-    def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result]:
+    def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool, and return its result, or a result with its task.
 
         Raises:
@@ -455,29 +466,27 @@ class RemoteProvider(Provider):
         """Return the task support of a tool, or None if it does not support tasks or was not listed."""
         return self._tools.tasks_of(name)
 
-    async def run_tool(self, name: str, arguments: Raw, request: Request) -> CallToolResult:
+    def run_tool(self, name: str, arguments: Raw, request: Request) -> Coroutine[Any, Any, CallToolResult | bytes]:
         """Call a tool, and return its result. The request may have become a task: see ``call_or_task``.
 
         Raises:
             InvalidParams, ProtocolError: see ``call_tool``.
         """
-        return await self._tools.run(name, arguments, request)
+        return self._tools.run(name, arguments, request)
 
     async def list_prompts(self, request: Request) -> Page[Prompt]:
         """Return a page of the server's prompts."""
         return await self._list(LIST_PROMPTS, request)
 
-    async def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> GetPromptResult:
+    async def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> GetPromptResult | bytes:
         """Return the messages of a prompt.
 
         Raises:
             InvalidParams: there is no such prompt, or the arguments are not valid.
         """
 
-        def send(_: object, options: CallOptions) -> Awaitable[GetPromptResult]:
-            return self.client.get_prompt(name, arguments, **options)
-
-        return await self._calls.send(f"prompt {name}", request, send)
+        params = GetPromptParams(name=name, arguments=dict(arguments))
+        return await self._calls.ask(f"prompt {name}", request, GET_PROMPT, params)
 
     # Changes
 

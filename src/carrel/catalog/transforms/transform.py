@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import Raw
 
-from carrel.awaitables import MaybeAwaitable, resolved
+from carrel.awaitables import MaybeAwaitable, is_awaitable, resolved
 from carrel.catalog.access import NAME_VERBS, RenamedView
 from carrel.catalog.provider import (
     Change,
@@ -25,6 +25,7 @@ from carrel.catalog.provider import (
 )
 from carrel.catalog.tool_pages import PAGE_KEYS, with_page_uris
 from carrel.catalog.transforms.changed_results import ChangedResults
+from carrel.catalog.transforms.changed_uris import change_uris
 from carrel.errors import InvalidParams, MCPError, ResourceError, ResourceNotFound
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.content import EmbeddedResource, ResourceLink
@@ -236,6 +237,8 @@ class Transform(Provider):
     def _read(self, uri: str, own: str, result: ReadResourceResult | bytes) -> ReadResourceResult | bytes:
         if own == uri:
             return result
+        if isinstance(result, bytes):
+            return change_uris(result, self.uri_out)
         whole = decoded(result)
         contents = [msgspec.structs.replace(part, uri=self.uri_out(part.uri)) for part in whole.contents]
         return msgspec.structs.replace(whole, contents=contents)
@@ -367,7 +370,9 @@ class Transform(Provider):
 
     async def _result(self, pending: MaybeAwaitable[Result | bytes]) -> Result | bytes:
         """Return a result of a tool with the URIs of links and embedded resources as they are seen from outside."""
-        result: Result | bytes = await resolved(pending)
+        result: Result | bytes = await pending if is_awaitable(pending) else pending
+        if isinstance(result, bytes):
+            return change_uris(result, self.uri_out)
         if not isinstance(result, CallToolResult):
             return result
         return msgspec.structs.replace(result, content=[self._block(block) for block in result.content])
@@ -396,6 +401,8 @@ class Transform(Provider):
         own = self._required("prompt", name)
         result: Result | bytes
         result = await resolved(self.provider.get_prompt(own, arguments, self._inner(request)))
+        if isinstance(result, bytes):
+            return change_uris(result, self.uri_out)
         if not isinstance(result, GetPromptResult):
             return result
         messages = [
