@@ -16,7 +16,7 @@ from carrel import Client, Context, Server
 from carrel.client import throttle
 from carrel.client.handlers import Form, Handlers
 from carrel.gateway import Gateway
-from carrel.host import Host, RemoteProvider, reconnector
+from carrel.host import Host, RemoteProvider, reconnect
 from carrel.host.config import ServerConfig
 from carrel.host.hosted_server import HostedServer
 from carrel.host.reconnect import Status
@@ -65,7 +65,7 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     # A pipe full of notifications is read at once, and all calls under way wait meanwhile; then nothing for seconds.
     monkeypatch.setattr(throttle, "BURST", 200)
     monkeypatch.setattr(throttle, "RATE", 200)
-    monkeypatch.setattr(reconnector, "PAUSES", (0.3, 1.0))  # so that the one that dies is started often
+    monkeypatch.setattr(reconnect, "PAUSES", (0.3, 1.0))  # so that the one that dies is started often
 
 
 @asynccontextmanager
@@ -158,7 +158,7 @@ async def test_the_end_of_a_server_over_http_is_noticed_without_a_request(revisi
 
 
 async def test_a_server_that_hangs_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconnector, "PAUSES", (0.01, 0.02))
+    monkeypatch.setattr(reconnect, "PAUSES", (0.01, 0.02))
     started = asyncio.Event()
     count = 0
 

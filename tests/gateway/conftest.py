@@ -13,7 +13,7 @@ from carrel import Client, Server
 from carrel.client.options import ClientOptions
 from carrel.errors import TransportError
 from carrel.gateway import Gateway
-from carrel.host import reconnector
+from carrel.host import reconnect
 from carrel.host.config import ServerConfig
 from carrel.host.hosted_server import HostedServer
 
@@ -37,7 +37,7 @@ def down() -> set[str]:
 @pytest.fixture
 def gateway_of(monkeypatch: pytest.MonkeyPatch, down: set[str]) -> MakeGateway:
     """Return a function that makes a gateway to servers in this process, by name, each at a revision of its own."""
-    monkeypatch.setattr(reconnector, "PAUSES", (0.02, 0.05))
+    monkeypatch.setattr(reconnect, "PAUSES", (0.02, 0.05))
 
     def make(servers: dict[str, Server], *, revisions: dict[str, str] | None = None, **options: Any) -> Gateway:
         async def new_client(hosted: HostedServer, **given: Unpack[ClientOptions]) -> Client:
