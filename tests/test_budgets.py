@@ -20,6 +20,8 @@ import pytest
 
 import carrel
 from carrel import Server
+from carrel.catalog.access import UNRESTRICTED, Gate
+from carrel.protocol.principal import Principal, View
 from carrel.transports.memory import MemoryPeer
 
 SOURCE = str(Path(carrel.__file__).parent)
@@ -107,8 +109,8 @@ class Way:
                 self.codecs[function.__name__] += 1
 
 
-def library() -> Server:
-    app = Server("s")
+def library(gate: Gate | None = None) -> Server:
+    app = Server("s", gate=gate)
     app.resources.add("memo://1", "text")
 
     @app.resource("book://{author}/{title}")
@@ -126,9 +128,8 @@ def library() -> Server:
     return app
 
 
-async def way_of(revision: str, method: str, params: dict[str, Any]) -> Way:
+async def way_of(app: Server, revision: str, method: str, params: dict[str, Any]) -> Way:
     """Send a request through ``Connection.receive`` and ``Server.answer``, and watch."""
-    app = library()
     await app.endpoint.start()
     try:
         peer = MemoryPeer(app, revision)
@@ -192,7 +193,111 @@ def watched(way: Way, function: Callable[[], Any]) -> Any:
 async def test_the_way_of_a_request_is_short_and_makes_no_task(
     revision: str, method: str, params: dict[str, Any], frames: int, codecs: dict[str, int]
 ) -> None:
-    way = await way_of(revision, method, params)
+    way = await way_of(library(), revision, method, params)
     assert len(way.frames) <= frames, way.frames
     for name, count in way.codecs.items():
         assert count <= codecs.get(name, 0), way.codecs
+
+
+class Open:
+    """Gate that hides nothing."""
+
+    def view(self, principal: Principal | None) -> View:
+        return UNRESTRICTED
+
+
+def with_folder(folder: Path) -> Server:
+    (folder / "a.txt").write_text("a")
+    app = library()
+    app.add_provider(folder)
+    return app
+
+
+def with_mount(folder: Path) -> Server:
+    other = Server("other")
+
+    @other.tool
+    async def another() -> str:
+        return ""
+
+    app = library()
+    app.add_provider(other)
+    return app
+
+
+def mounted(folder: Path) -> Server:
+    app = Server("outer")
+    app.add_provider(library())
+    return app
+
+
+def with_gate(folder: Path) -> Server:
+    return library(gate=Open())
+
+
+def with_middleware_of_another_method(folder: Path) -> Server:
+    app = library()
+
+    @app.middleware("prompts/get")
+    async def unused(call: Any, next: Any) -> Any:
+        return await next(call)
+
+    return app
+
+
+#: Functions that are called for a tool, a resource and a template; without anything added: 20, 15 and 19.
+CALLS = [("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})]
+CALLS += [("resources/read", {"uri": uri}) for uri in ("memo://1", "book://lem/solaris")]
+ADDITIONS = [
+    (with_folder, (20, 15, 19)),
+    (with_mount, (20, 15, 35)),  # the mounted server is asked whether the URI is one of its own
+    (with_gate, (25, 23, 27)),
+    (with_middleware_of_another_method, (20, 15, 19)),
+]
+
+
+@pytest.mark.parametrize("request_of", range(3))
+@pytest.mark.parametrize(("make", "frames"), ADDITIONS)
+async def test_a_local_request_costs_no_task_and_few_calls_beside_a_provider_a_mount_a_gate_or_middleware(
+    make: Callable[[Path], Server], frames: tuple[int, ...], request_of: int, tmp_path: Path
+) -> None:
+    way = await way_of(make(tmp_path), "2025-11-25", *CALLS[request_of])
+    assert len(way.frames) <= frames[request_of], way.frames
+
+
+async def test_a_tool_of_a_mounted_server_costs_no_task_and_ten_calls_more(tmp_path: Path) -> None:
+    way = await way_of(mounted(tmp_path), "2025-11-25", *CALLS[0])
+    assert len(way.frames) <= 30, way.frames
+
+
+async def test_middleware_costs_seven_calls_of_which_one_is_its_own_and_no_task() -> None:
+    app = library()
+
+    @app.middleware
+    async def through(call: Any, next: Any) -> Any:
+        return await next(call)
+
+    await app.endpoint.start()
+    peer = MemoryPeer(app, "2025-11-25")
+    client = {"name": "c", "version": "1"}
+    initialize = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    await peer.request("initialize", initialize)
+    method, params = CALLS[0]
+    data = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    connection = peer.dispatcher.connection
+
+    def once() -> Any:
+        coroutine: Any = app.endpoint.answer(connection.receive(data), peer)  # type: ignore[arg-type]
+        try:
+            coroutine.send(None)
+        except StopIteration as end:
+            return end.value
+        raise AssertionError("it waited for something")
+
+    once()
+    once()
+    way = Way()
+    assert b'"result"' in watched(way, once)
+    assert len(way.frames) <= 26, way.frames  # of which the middleware itself is in this file, and not counted
+    await peer.dispatcher.close()
+    await app.endpoint.stop()

@@ -8,8 +8,10 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -120,8 +122,11 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subproces
         (folder / name).write_text(text)
     subprocess.run(["git", "init", "-q", "repo"], cwd=folder, check=True)
     keys = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"), "x")
+    hosts = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
     home = {"HOME": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.create_server(("127.0.0.1", 0)) as taken, ThreadingHTTPServer(("127.0.0.1", 0), Unauthorized) as vendor:
+        keys |= dict.fromkeys(hosts, f"http://127.0.0.1:{vendor.server_port}")
+        threading.Thread(target=vendor.serve_forever, daemon=True).start()
         program = [sys.executable, str(ROOT / "tests/support/blocked_imports.py")]
         with subprocess.Popen(
             program,
@@ -134,6 +139,23 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subproces
             yield process, str(taken.getsockname()[1])
             assert process.stdin is not None
             process.stdin.close()
+        vendor.shutdown()
+
+
+class Unauthorized(BaseHTTPRequestHandler):
+    """Vendor of language models that rejects every key, so that no test connects to a real one."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = b'{"error": {"message": "invalid key"}}'
+        self.send_response(401)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 @pytest.mark.slow

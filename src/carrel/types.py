@@ -12,7 +12,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/schema
 from typing import TYPE_CHECKING
 
 from carrel.late import late
-from carrel.wire.base import Annotations, ClientCapabilities, Icon, Implementation, LoggingLevel, Role
+from carrel.wire.base import Annotations, ClientCapabilities, Icon, Implementation, LoggingLevel, PageParams, Role
 from carrel.wire.client_features import (
     CreateMessageResult,
     ElicitResult,
@@ -24,7 +24,13 @@ from carrel.wire.client_features import (
     ToolResultContent,
     ToolUseContent,
 )
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.completion import (
+    CompleteParams,
+    CompleteResult,
+    Completion,
+    PromptReference,
+    ResourceTemplateReference,
+)
 from carrel.wire.content import (
     AudioContent,
     ContentBlock,
@@ -34,16 +40,26 @@ from carrel.wire.content import (
     TextContent,
 )
 from carrel.wire.lifecycle import ServerCapabilities
-from carrel.wire.prompts import GetPromptResult, Prompt, PromptArgument, PromptMessage
+from carrel.wire.prompts import (
+    GetPromptParams,
+    GetPromptResult,
+    ListPromptsResult,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+)
 from carrel.wire.resources import (
     BlobResourceContents,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceParams,
     ReadResourceResult,
     Resource,
     ResourceContents,
     ResourceTemplate,
     TextResourceContents,
 )
-from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
+from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult, Tool, ToolAnnotations
 from carrel.wire.utilities import LoggingMessageParams
 
 if TYPE_CHECKING:
@@ -72,9 +88,10 @@ if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
     from carrel.protocol.methods import OutgoingRequest
     from carrel.protocol.principal import Principal
+    from carrel.protocol.server import Call
     from carrel.search.options import SearchOptions
-    from carrel.server.dispatch import Middleware, Next
     from carrel.server.elicitation.client_requests import Elicited
+    from carrel.server.middleware.middleware import Middleware, MiddlewareFunction, Next
     from carrel.transports.client.options import HTTPOptions, ProcessOptions
     from carrel.transports.client.transport import Transport
     from carrel.transports.server.route import HTTPRequest, HTTPResponse
@@ -88,11 +105,15 @@ __all__ = [
     "AudioContent",
     "BlobResourceContents",
     "Cache",
+    "Call",
+    "CallToolParams",
     "CallToolResult",
     "ClientCall",
     "ClientCapabilities",
     "ClientExtension",
     "ClientState",
+    "CompleteParams",
+    "CompleteResult",
     "Completion",
     "ContentBlock",
     "CreateMessageResult",
@@ -102,6 +123,7 @@ __all__ = [
     "Extension",
     "Form",
     "Gate",
+    "GetPromptParams",
     "GetPromptResult",
     "HTTPOptions",
     "HTTPRequest",
@@ -110,15 +132,21 @@ __all__ = [
     "Icon",
     "ImageContent",
     "Implementation",
+    "ListPromptsResult",
+    "ListResourceTemplatesResult",
+    "ListResourcesResult",
+    "ListToolsResult",
     "LogMessage",
     "LoggingLevel",
     "LoggingMessageParams",
     "Middleware",
+    "MiddlewareFunction",
     "ModelHint",
     "ModelPreferences",
     "Next",
     "Origin",
     "OutgoingRequest",
+    "PageParams",
     "PagedList",
     "Params",
     "Principal",
@@ -127,6 +155,7 @@ __all__ = [
     "PromptArgument",
     "PromptMessage",
     "PromptReference",
+    "ReadResourceParams",
     "ReadResourceResult",
     "Resource",
     "ResourceContents",
@@ -207,12 +236,10 @@ MODULES = {
     "carrel.protocol.extension": ("Extension",),
     "carrel.protocol.principal": ("Principal",),
     "carrel.protocol.methods": ("OutgoingRequest",),
+    "carrel.protocol.server": ("Call",),
     "carrel.search.options": ("SearchOptions",),
     "carrel.server.elicitation.client_requests": ("Elicited",),
-    "carrel.server.dispatch": (
-        "Middleware",
-        "Next",
-    ),
+    "carrel.server.middleware.middleware": ("Middleware", "MiddlewareFunction", "Next"),
     "carrel.transports.client.options": (
         "HTTPOptions",
         "ProcessOptions",

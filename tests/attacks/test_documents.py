@@ -13,7 +13,7 @@ from carrel import Server, sources
 from carrel.catalog.access import UNRESTRICTED
 from carrel.protocol.principal import View
 from carrel.search.options import SearchOptions
-from carrel.sources.stores.memory import MemoryStore
+from carrel.sources.stores.memory import InMemoryStore
 from carrel.transports import memory
 from support.memory_client import complete
 
@@ -57,7 +57,7 @@ async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     else:
         target = "memory://attacked"
         for path in folder.rglob("*.html"):
-            MemoryStore.named("attacked").put(str(path.relative_to(folder)), path.read_bytes())
+            InMemoryStore.named("attacked").put(str(path.relative_to(folder)), path.read_bytes())
     source = sources.open(target)
     app = Server("shelf", gate=gate)
     app.add_provider(source)

@@ -10,9 +10,9 @@ from types import FrameType
 
 import pytest
 
-from carrel.sources.folder.position import START, Position
-from carrel.sources.folder.sandbox import MOST, Root
-from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.position import START, TreePosition
+from carrel.sources.folder.sandbox import MOST, SandboxRoot
+from carrel.sources.folder.selection import FileSelection
 from carrel.sources.folder.tree import Tree
 from carrel.sources.folder.work import PAGE, Work
 from support.measured_server import Server, under_attack
@@ -232,8 +232,8 @@ class Steps:
 )
 def test_no_page_takes_more_than_its_work_and_each_gets_somewhere(make: Callable[[Path], None], folder: Path) -> None:
     make(folder)
-    tree = Tree(Root(str(folder), follow_links=make is fan), Selection())
-    after: Position | None = START
+    tree = Tree(SandboxRoot(str(folder), follow_links=make is fan), FileSelection())
+    after: TreePosition | None = START
     found: list[tuple[str, ...]] = []
     for _ in range(12):
         work = Work(PAGE)

@@ -24,9 +24,9 @@ HARMFUL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def git_objects() -> Target:
-    """Trees, commits, tags, and the small files of a repository: an object, or ``Damaged``; names lead nowhere else."""
+    """Trees, commits, tags, and the small files of a repository: an object, or ``DamagedObject``; names lead nowhere else."""
     from carrel.errors import ConfigError
-    from carrel.sources.git.objects import Damaged, parse_commit, parse_tag, parse_tree
+    from carrel.sources.git.objects import DamagedObject, parse_commit, parse_tag, parse_tree
     from carrel.sources.git.refs import Refs, is_ref_name
     from carrel.sources.git.repository import Repository, follow, formats
 
@@ -61,12 +61,12 @@ def git_objects() -> Target:
                 assert entry.name not in ("", ".", "..")
                 assert "/" not in entry.name
                 assert len(entry.id) == digits
-        except Damaged:
+        except DamagedObject:
             pass
         for parse in (parse_commit, parse_tag):
             try:
                 found: Any = parse(data[1:], digits)
-            except Damaged:
+            except DamagedObject:
                 continue
             assert isinstance(found.subject, str)
             person = found.author if parse is parse_commit else found.tagger
@@ -84,7 +84,7 @@ def log_lines() -> Target:
     from carrel.sources.logs.levels import LEVELS
     from carrel.sources.logs.match import matcher, redactor
     from carrel.sources.logs.query import parameters_of, read_query
-    from carrel.sources.logs.times import Stamps, duration_of, instant_of, iso, zone_of
+    from carrel.sources.logs.times import TimestampParser, duration_of, instant_of, iso, zone_of
 
     now = 1_750_000_000.0
     zones = (None, zone_of("UTC"), zone_of("Europe/Berlin"), zone_of("Pacific/Apia"))
@@ -96,7 +96,7 @@ def log_lines() -> Target:
         text = data[1:].decode("utf-8", "backslashreplace")  # as logs are read
         lines = text.split("\n")
         for format in FORMATS.values():
-            stamps = Stamps(zone, now)
+            stamps = TimestampParser(zone, now)
             for line in lines:
                 head = format.head(line, stamps)
                 if head is not None:
@@ -107,7 +107,7 @@ def log_lines() -> Target:
                 assert iso(entry.time)
                 entry.fields()
         assert not any(HARMFUL.search(shown(line)) for line in lines)
-        assert detect(lines, Stamps(zone, now)).name in FORMATS
+        assert detect(lines, TimestampParser(zone, now)).name in FORMATS
         for line in lines[:3]:
             for read in (duration_of, partial(instant_of, name="since", now=now, zone=zone), matcher):
                 try:
@@ -169,12 +169,12 @@ def descriptions() -> Target:
     import msgspec
 
     from carrel.errors import ConfigError, InvalidParams
-    from carrel.sources.openapi.document import Documents, decode_document, external_references
+    from carrel.sources.openapi.document import ApiDocuments, decode_document, external_references
     from carrel.sources.openapi.documentation import describe_operation, overview
     from carrel.sources.openapi.loading import base_url
     from carrel.sources.openapi.operations import check_version, read_operations
     from carrel.sources.openapi.parameters import read_value
-    from carrel.sources.openapi.routes import Routes, build_url, read_query, template_of
+    from carrel.sources.openapi.routes import PathRoutes, build_url, read_query, template_of
     from carrel.sources.openapi.schemas import arguments_schema
     from carrel.uri.template import UriTemplate
 
@@ -198,14 +198,14 @@ def descriptions() -> Target:
         except ConfigError:
             return
         external_references(body, location)
-        documents = Documents(root, location)
+        documents = ApiDocuments(root, location)
         try:
             base_url(root, location, None)
         except ConfigError:
             pass
         text = given.decode("utf-8", "replace")
         path, _, query = text.partition("?")
-        routes = Routes()
+        routes = PathRoutes()
         for operation in read_operations(documents):
             routes.add(operation)
             UriTemplate(template_of("openapi://example.com", operation))

@@ -254,7 +254,7 @@ class DuckDB:
 
 def statements() -> Target:
     """``check_statement``: what passes changes no database, and passes again, with the same tables, as it is written."""
-    from carrel.sources.databases.failure import Refused
+    from carrel.sources.databases.failure import StatementRejected
     from carrel.sources.databases.statements import check_statement
 
     lite, duck = SQLite(), DuckDB()
@@ -264,7 +264,7 @@ def statements() -> Target:
         for dialect in ("sqlite", "duckdb", "postgres", "mysql"):
             try:
                 statement = check_statement(text, dialect)
-            except Refused:
+            except StatementRejected:
                 continue
             again = check_statement(statement.sql, dialect)
             assert again.tables == statement.tables, (text, dialect)

@@ -18,9 +18,9 @@ from carrel.protocol.principal import Principal
 from carrel.security.server.scopes import Scopes
 from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.source import FilesSource
-from carrel.sources.folder.position import START, Position
-from carrel.sources.folder.sandbox import Root
-from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.position import START, TreePosition
+from carrel.sources.folder.sandbox import SandboxRoot
+from carrel.sources.folder.selection import FileSelection
 from carrel.sources.folder.tree import Tree
 from carrel.sources.folder.tree_view import TreeView
 from carrel.sources.folder.work import Work
@@ -351,12 +351,12 @@ def test_rules_hold_for_the_real_place_of_a_folder_that_is_shared_by_a_link(tmp_
 def test_no_position_in_a_list_names_what_is_hidden(tmp_path: Path):
     for number in range(30):
         (tmp_path / f"{'secret' if number % 10 else 'open'}-{number:02}").touch()
-    whole = Tree(Root(str(tmp_path)), Selection())
+    whole = Tree(SandboxRoot(str(tmp_path)), FileSelection())
     access = visible_to(Scopes({f"{tmp_path.as_uri()}/secret-*": "vault"}, {}).view(frozenset()))
     assert access is not None
     uri = tmp_path.as_uri()
     view = TreeView(whole, str(tmp_path), lambda parts: "/".join((uri, *parts)), access)
-    position: Position | None = START
+    position: TreePosition | None = START
     found = []
     while position is not None:
         assert not any("secret" in name for name in position.parts)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from carrel.errors import ToolError
-from carrel.sources.databases.failure import Failed
+from carrel.sources.databases.failure import DatabaseFailed
 from carrel.sources.databases.source import DatabaseSource
 from carrel.testing import ProviderContract
 from carrel.testing.caller import Caller
@@ -150,7 +150,7 @@ class Attacks:
     async def write_past_the_check(self, source: DatabaseSource) -> None:
         """Check that the database itself refuses to write."""
         for sql in WRITES:
-            with pytest.raises(Failed):
+            with pytest.raises(DatabaseFailed):
                 await source._reader.database.run("", lambda connection, sql=sql: connection.exec_driver_sql(sql))
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import msgspec
 
-from carrel.catalog.paging import ListMethod, read_cursor, resolved, write_cursor
-from carrel.catalog.provider import Hit, MaybeAwaitable, Page, Provider, Request
+from carrel.awaitables import MaybeAwaitable, resolved
+from carrel.catalog.paging import ListMethod, read_cursor, write_cursor
+from carrel.catalog.provider import Hit, Page, Provider, Request
 from carrel.catalog.registry import Registry
 from carrel.catalog.routes import check_length, valid_uri
 from carrel.catalog.view_filter import filter_page, filter_skill, template_filter
@@ -26,13 +27,14 @@ from carrel.protocol.methods import LIST_PROMPTS, LIST_TOOLS, OutgoingRequest
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import MAX_URI
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.prompts import GetPromptResult, Prompt
+from carrel.wire.prompts import Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
-from carrel.wire.tools import CallToolResult, Tool
+from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
     from carrel.catalog.registry import Kind
     from carrel.protocol.methods import Verb
+    from carrel.wire.base import Result
     from carrel.wire.skills import Skill
 
 __all__ = ["Catalog"]
@@ -66,7 +68,7 @@ class Catalog(Registry):
             return self._read_fresh(uri, request)
         if len(uri) > MAX_URI:
             check_length(uri)
-        if "%" in uri or not uri.isascii() or self.routes.prefixes:
+        if "%" in uri or not uri.isascii() or uri.partition(":")[0].lower() in self.routes.schemes:
             try:
                 normal = normalize(uri)
             except UriError:
@@ -273,9 +275,7 @@ class Catalog(Registry):
 
         return await self.merge(row.operation, request, own)
 
-    def call_tool(
-        self, name: str, arguments: msgspec.Raw, request: Request
-    ) -> MaybeAwaitable[CallToolResult | msgspec.Struct | bytes]:
+    def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool.
 
         Raises:
@@ -287,12 +287,16 @@ class Catalog(Registry):
             return self.only.call_tool(name, arguments, request)
         if self.stale:
             return self._when_fresh(lambda: self.call_tool(name, arguments, request))
-        provider = self.find_named("tool", name)
-        return (provider or self._none).call_tool(name, arguments, request)
+        offering = self._offering.get("list_tools") or self.offering("list_tools")
+        if len(offering) == 1:
+            return offering[0].call_tool(name, arguments, request)
+        for provider in offering:  # as in find_named, without its function calls
+            names = provider.tool_names
+            if name in (self._names["tool"].get(provider.name, ()) if names is None else names):
+                return provider.call_tool(name, arguments, request)
+        return self._none.call_tool(name, arguments, request)
 
-    def get_prompt(
-        self, name: str, arguments: Mapping[str, str], request: Request
-    ) -> MaybeAwaitable[GetPromptResult | msgspec.Struct | bytes]:
+    def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> MaybeAwaitable[Result | bytes]:
         """Return the messages of a prompt.
 
         Raises:

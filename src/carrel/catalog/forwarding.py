@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from carrel.catalog.provider import MaybeAwaitable, Provider, Request
+from carrel.awaitables import MaybeAwaitable
+from carrel.catalog.provider import Provider, Request
 from carrel.protocol.extensions.skills import GET_SKILL, LIST_SKILLS, READ_DIRECTORY
 from carrel.protocol.methods import PROVIDER_REQUESTS, OutgoingRequest
 

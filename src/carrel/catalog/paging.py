@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import AsyncIterator, Callable
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from carrel.catalog.provider import MaybeAwaitable, Page, Request
+from carrel.awaitables import MaybeAwaitable, resolved
+from carrel.catalog.provider import Page, Request
 from carrel.errors import InvalidCursor, ResourceTooLarge
 
-__all__ = ["ListMethod", "all_of", "key_of", "position_of", "read_cursor", "resolved", "write_cursor"]
+__all__ = ["ListMethod", "all_of", "key_of", "position_of", "read_cursor", "write_cursor"]
 
 T = TypeVar("T")
 ListMethod: TypeAlias = Callable[[Request], MaybeAwaitable[Page[T]]]
@@ -27,11 +28,6 @@ ListMethod: TypeAlias = Callable[[Request], MaybeAwaitable[Page[T]]]
 LEARNED = 1000
 
 _read = msgspec.json.Decoder(tuple[str, str, str | None]).decode
-
-
-async def resolved(result: MaybeAwaitable[T]) -> T:
-    """Return a result, which may have to be waited for."""
-    return cast("T", await result if hasattr(result, "__await__") else result)
 
 
 async def all_of(

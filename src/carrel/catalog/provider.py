@@ -26,17 +26,19 @@ from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from carrel.catalog.request import Contexts, MaybeAwaitable, Request, RequestContext, Visible
+from carrel.awaitables import MaybeAwaitable
+from carrel.catalog.request import Contexts, Request, RequestContext, Visible
 from carrel.errors import InvalidParams, MCPError, ResourceNotFound
 from carrel.protocol.methods import ListName
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.prompts import GetPromptResult, Prompt
+from carrel.wire.prompts import Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
-from carrel.wire.tools import CallToolResult, Tool
+from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
     from carrel.protocol.server import Connection
+    from carrel.wire.base import Result
     from carrel.wire.skills import Skill
 
 __all__ = [
@@ -47,7 +49,6 @@ __all__ = [
     "Interest",
     "ListChanges",
     "ListName",
-    "MaybeAwaitable",
     "Page",
     "Provider",
     "Recipients",
@@ -318,9 +319,7 @@ class Provider:
         """
         return Page(())
 
-    def call_tool(
-        self, name: str, arguments: msgspec.Raw, request: Request
-    ) -> MaybeAwaitable[CallToolResult | msgspec.Struct | bytes]:
+    def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool; ``arguments`` are a JSON object as the client sent it.
 
         Raises:
@@ -337,9 +336,7 @@ class Provider:
         """
         return Page(())
 
-    def get_prompt(
-        self, name: str, arguments: Mapping[str, str], request: Request
-    ) -> MaybeAwaitable[GetPromptResult | msgspec.Struct | bytes]:
+    def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> MaybeAwaitable[Result | bytes]:
         """Return the messages of a prompt.
 
         Raises:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
 
 import msgspec
 
 if TYPE_CHECKING:
+    from carrel.awaitables import MaybeAwaitable
     from carrel.protocol.channel import Channel
     from carrel.protocol.methods import Verb
     from carrel.protocol.principal import Principal, View
@@ -22,11 +23,7 @@ if TYPE_CHECKING:
         ServerRequestParams,
     )
 
-__all__ = ["Contexts", "InputRequired", "MaybeAwaitable", "Request", "RequestContext", "TaskSupport", "Visible"]
-
-T = TypeVar("T")
-MaybeAwaitable: TypeAlias = T | Awaitable[T]
-"""A result, or an awaitable of it: methods may be written with ``async def`` or with ``def``."""
+__all__ = ["Contexts", "InputRequired", "Request", "RequestContext", "TaskSupport", "Visible"]
 
 Visible: TypeAlias = Callable[[str], bool]
 """Predicate: whether the resource that a URI names is visible to a caller."""

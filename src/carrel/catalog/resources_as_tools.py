@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, to_builtins
 
-from carrel.catalog.paging import all_of, resolved
+from carrel.awaitables import resolved
+from carrel.catalog.paging import all_of
 from carrel.catalog.provider import Page, Provider, Request
 from carrel.errors import InvalidParams, ResourceError, ResourceForbidden, ResourceNotFound, ToolError
 from carrel.protocol.extensions.skills import READ_DIRECTORY

@@ -41,6 +41,8 @@ class Routes:
         """Providers that are tried for URIs of no other provider."""
         self.prefixes: dict[str, Provider] = {}
         """Providers by the prefixes of their URIs."""
+        self.schemes: frozenset[str] = frozenset()
+        """Schemes of the prefixes, in lower case."""
         self._lengths: tuple[int, ...] = ()
         self._routes: list[_Route] = []
         self._templates: dict[str, Provider] = {}
@@ -54,6 +56,7 @@ class Routes:
                 first = self.prefixes.setdefault(prefix, provider)
                 if first is not provider:
                     log.warning("%s is in %s and in %s; the first one answers", prefix, first.name, provider.name)
+        self.schemes = frozenset(prefix.partition(":")[0].lower() for prefix in self.prefixes)
         self._lengths = tuple(sorted({len(prefix) for prefix in self.prefixes}, reverse=True))
         self.catch_all = tuple(provider for provider in providers if provider.catch_all)
 

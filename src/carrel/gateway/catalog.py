@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, S
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
+from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.access import may_reach
-from carrel.catalog.paging import resolved
-from carrel.catalog.provider import ListChanges, ListName, MaybeAwaitable, Page, Provider, Request
+from carrel.catalog.provider import ListChanges, ListName, Page, Provider, Request
 from carrel.catalog.registry import Kind
 from carrel.catalog.routes import valid_uri
 from carrel.errors import InvalidParams, MCPError, MethodNotFound, ProviderUnavailable, ResourceError, ResourceNotFound
@@ -24,10 +24,9 @@ from carrel.host.remote import REQUIRED, RemoteProvider
 from carrel.log import Log
 from carrel.protocol.methods import SUBSCRIBE
 from carrel.uri.template import UriTemplate, UriTemplateError, shared_template
+from carrel.wire.base import Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.prompts import GetPromptResult
 from carrel.wire.resources import ReadResourceResult, ResourceTemplate
-from carrel.wire.tools import CallToolResult
 
 if TYPE_CHECKING:
     from carrel.catalog.provider import Change, Recipients
@@ -371,7 +370,7 @@ class GatewayCatalog(HostCatalog):
         """Return whether a resource can be subscribed to, as ``shows`` does."""
         return await self.shows(uri, request)
 
-    def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[CallToolResult | Struct | bytes]:
+    def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool.
 
         Raises:
@@ -385,9 +384,7 @@ class GatewayCatalog(HostCatalog):
             return owner.call_tool(name, arguments, request)
         return self._later("tool", name, lambda provider: provider.call_tool(name, arguments, request))
 
-    def get_prompt(
-        self, name: str, arguments: Mapping[str, str], request: Request
-    ) -> MaybeAwaitable[GetPromptResult | Struct | bytes]:
+    def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> MaybeAwaitable[Result | bytes]:
         """Return the messages of a prompt.
 
         Raises:

@@ -17,18 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
 
+from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.forwarding import ForwardingProvider
-from carrel.catalog.paging import resolved
-from carrel.catalog.provider import (
-    Change,
-    Events,
-    Hit,
-    Interest,
-    ListChanges,
-    MaybeAwaitable,
-    Page,
-    Request,
-)
+from carrel.catalog.provider import Change, Events, Hit, Interest, ListChanges, Page, Request
 from carrel.client.client import Client
 from carrel.client.endpoints import Target
 from carrel.client.options import ClientOptions

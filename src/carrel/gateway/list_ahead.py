@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Container, Sequence
 from typing import Any
 
-from carrel.catalog.paging import resolved
+from carrel.awaitables import resolved
 from carrel.catalog.provider import Page, Provider, Request
 from carrel.errors import InvalidCursor, MCPError, ProviderUnavailable
 from carrel.log import Log

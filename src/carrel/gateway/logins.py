@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from carrel.catalog.paging import resolved
+from carrel.awaitables import resolved
 from carrel.catalog.provider import Contexts, Page, Request, RequestContext
 from carrel.errors import LoginRequired
 from carrel.gateway.isolation import IsolatedProvider

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from carrel.catalog.paging import ListMethod, resolved
+from carrel.awaitables import resolved
+from carrel.catalog.paging import ListMethod
 from carrel.catalog.provider import Request
 from carrel.catalog.tool_pages import for_models, shows_pages
 from carrel.errors import InvalidCursor

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from carrel.catalog.paging import key_of, position_of, resolved
+from carrel.awaitables import resolved
+from carrel.catalog.paging import key_of, position_of
 from carrel.catalog.provider import Events, ListChanges, ListName, Page, Provider, Request
 from carrel.catalog.transforms.transform import Transform
 from carrel.errors import ConfigError, InvalidParams, MCPError

@@ -7,8 +7,8 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from carrel.catalog.paging import resolved
-from carrel.catalog.provider import Change, Hit, Interest, ListName, MaybeAwaitable, Page, Provider, Recipients, Request
+from carrel.awaitables import MaybeAwaitable, resolved
+from carrel.catalog.provider import Change, Hit, Interest, ListName, Page, Provider, Recipients, Request
 from carrel.catalog.transforms.transform import Kind, Transform
 from carrel.errors import InvalidCursor, ProviderUnavailable, TransportError
 from carrel.gateway.isolation import IsolatedProvider

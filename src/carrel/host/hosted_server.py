@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeAlias, Unpack
 
 import msgspec
 
-from carrel.catalog.paging import ListMethod, all_of, resolved
+from carrel.awaitables import resolved
+from carrel.catalog.paging import ListMethod, all_of
 from carrel.catalog.provider import Change, ListChanges, ListName, Page, Recipients, Request
 from carrel.client.client import Client
 from carrel.client.options import ClientOptions

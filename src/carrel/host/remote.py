@@ -14,18 +14,11 @@ from typing import Any, TypeVar, Unpack
 import msgspec
 from msgspec import Raw
 
+from carrel.awaitables import MaybeAwaitable
 from carrel.catalog.forwarding import FORWARDED, ForwardingProvider
 from carrel.catalog.name_search import search_names
 from carrel.catalog.paging import all_of
-from carrel.catalog.provider import (
-    Change,
-    Events,
-    Hit,
-    Interest,
-    MaybeAwaitable,
-    Page,
-    Request,
-)
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.client.client import Client
 from carrel.client.endpoints import Target
 from carrel.client.handlers import ClientCall

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-from carrel.catalog.paging import all_of, resolved
+from carrel.awaitables import resolved
+from carrel.catalog.paging import all_of
 from carrel.catalog.provider import Provider, Request
 from carrel.errors import MCPError
 from carrel.host.remote_pages import MAX_LISTED

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from carrel.catalog.provider import MaybeAwaitable, Page, Request
+from carrel.awaitables import MaybeAwaitable
+from carrel.catalog.provider import Page, Request
 from carrel.catalog.task_channel import TaskChannel
 from carrel.catalog.tool_pages import PAGE_KEYS, for_models, shows_pages, with_page_uris, without_page
 from carrel.client.client import Client

@@ -10,7 +10,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -44,12 +44,19 @@ from carrel.wire.lifecycle import InitializeResult
 from carrel.wire.tools import CallToolParams
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
     from carrel.limits import Budget
     from carrel.protocol.channel import Channel
     from carrel.protocol.headers import RequestHeaders
     from carrel.protocol.principal import Principal, View
 
-__all__ = ["Batch", "Call", "Connection", "ErrorResponse", "Event", "Notification"]
+    P = DefaultTypeVar("P", default=Any)
+else:
+    P = TypeVar("P")
+
+__all__ = ["Batch", "Call", "Connection", "ErrorResponse", "Event", "Notification", "Reply"]
+
 
 _read_message = msgspec.json.Decoder(Message).decode
 _read_id = msgspec.json.Decoder(Identified).decode
@@ -71,14 +78,14 @@ _NO_PARAMS = Raw(b"{}")
 _IN_USE = "Invalid request: this id is still in use by another request"
 
 
-class Call(msgspec.Struct):
+class Call(msgspec.Struct, Generic[P]):
     """Incoming request. ``raw`` are its parameters as received, unknown fields included."""
 
     connection: Connection
     peer: Peer
     id: Id
     request: OutgoingRequest[Any, Any]
-    params: Any
+    params: P
     raw: Raw
     raw_headers: Mapping[bytes, bytes] | None = None
     """The headers of the HTTP request, by lower-case name (set by the transport); None on stdio."""
@@ -88,6 +95,8 @@ class Call(msgspec.Struct):
     """The rights of the caller, set when the request is dispatched; None if nothing is hidden from it."""
     cancelled: bool = False
     """Whether the request was cancelled (set by the transport)."""
+    channel: Channel | None = None
+    """The channel for messages of the call other than its response, set if it is dispatched through middleware."""
     outer: Call | None = None
     """The call whose handler makes this one, such as to read another resource."""
 
@@ -116,7 +125,8 @@ class Call(msgspec.Struct):
     @property
     def progress_token(self) -> Id | None:
         """The progress token, if the client requested progress notifications."""
-        meta: RequestMeta | None = self.params.meta
+        params: Any = self.params
+        meta: RequestMeta | None = params.meta
         return None if meta is None or meta.progress_token is None else meta.progress_token
 
 
@@ -132,6 +142,10 @@ class ErrorResponse(msgspec.Struct, gc=False):
 
     reply: bytes
     status: int
+
+
+Reply: TypeAlias = bytes | ErrorResponse
+"""Encoded response to a request."""
 
 
 class Batch(msgspec.Struct, gc=False):

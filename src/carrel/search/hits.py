@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from carrel.awaitables import resolved
 from carrel.catalog.catalog import Catalog
-from carrel.catalog.paging import resolved
 from carrel.errors import InvalidParams, MCPError, ResourceError, ResourceTooLarge
 from carrel.log import Log
 from carrel.search.results import SearchHit

@@ -18,8 +18,9 @@ from urllib.parse import unquote
 
 import msgspec
 
+from carrel.awaitables import resolved
 from carrel.catalog.catalog import Catalog
-from carrel.catalog.paging import all_of, resolved
+from carrel.catalog.paging import all_of
 from carrel.catalog.provider import Provider, Request
 from carrel.errors import MCPError, ProviderUnavailable, ResourceNotFound
 from carrel.log import Log

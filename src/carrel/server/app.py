@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, cast, overload
 
 from msgspec import structs
 
@@ -26,7 +26,7 @@ from carrel.server.capabilities import Capabilities
 from carrel.server.catalog_operations import CatalogOperations
 from carrel.server.checks import check_options
 from carrel.server.contexts import ServerContexts
-from carrel.server.dispatch import Dispatch, Middleware
+from carrel.server.dispatch import Dispatch
 from carrel.server.endpoint import ServerEndpoint
 from carrel.server.lifecycle import Hook, Lifecycle
 from carrel.server.metadata import icons_of
@@ -42,7 +42,7 @@ from carrel.wire.lifecycle import ServerCapabilities
 if TYPE_CHECKING:
     import os
 
-    from typing_extensions import TypeVar
+    from typing_extensions import TypeVar as DefaultTypeVar
 
     from carrel.catalog.access import Gate
     from carrel.protocol.extension import Extension
@@ -51,17 +51,20 @@ if TYPE_CHECKING:
     from carrel.search.indexer import Progress
     from carrel.search.options import SearchOptions
     from carrel.server.adding import Adding
+    from carrel.server.middleware.middleware import Middleware, MiddlewareFunction
     from carrel.server.runtime import Operation
     from carrel.server.task_interface import Tasks
     from carrel.state.interfaces import State as SharedState
     from carrel.transports.server.http import StreamableHTTP
     from carrel.transports.server.options import ASGIOptions, RunOptions
+
+    State = DefaultTypeVar("State", default=Any)
 else:
-    from carrel.server.state_type import TypeVar
+    State = TypeVar("State")
 
 __all__ = ["Server"]
 
-State = TypeVar("State", default=Any)
+M = TypeVar("M", bound="Middleware | MiddlewareFunction")
 Transport: TypeAlias = Literal["stdio", "http", "streamable-http", "sse"]
 
 
@@ -170,7 +173,8 @@ class Server(Registration, Generic[State]):
         runtime.operations.update(Operations(runtime, watches, notified_lists).handlers())
         runtime.operations.update(self._operations.handlers())
         self.gate = runtime.hub.gate = gate
-        self._dispatch = Dispatch(runtime.operations, self._capabilities.requirements(), gate)
+        self._dispatch = Dispatch(described, runtime.operations, self._capabilities.requirements(), gate)
+        runtime.operations_changed = self._dispatch.compose
         self.endpoint = ServerEndpoint(runtime, self._dispatch, self._lifecycle, watches, notified_lists)
         """The interface of transports, and of servers that this one is added to."""
 
@@ -342,27 +346,28 @@ class Server(Registration, Generic[State]):
         return add_search(self, self._lifecycle.added, options, key, progress, embed)
 
     @overload
-    def middleware(self, middleware: Middleware, /) -> Middleware: ...
+    def middleware(self, middleware: M, /) -> M: ...
     @overload
-    def middleware(self, *methods: str) -> Callable[[Middleware], Middleware]: ...
-    def middleware(self, *methods: Any) -> Middleware | Callable[[Middleware], Middleware]:
+    def middleware(self, *methods: str) -> Callable[[M], M]: ...
+    def middleware(self, *methods: Any) -> M | Callable[[M], M]:
         """Register middleware around every call, or around calls of some methods: ``@app.middleware("tools/call")``.
 
-        It is called with the call and ``next``, and returns what ``await next(call)`` returns, or another result, or
-        raises an error. The first one registered is the outermost. It sees the method, parameters, principal and, over
-        HTTP, headers of the call, on every transport.
+        A function is called with the call and ``next``, and returns the result of ``await next(call)``, or another
+        result, or raises an error. A ``Middleware`` object has such a function for each method. The first one
+        registered is the outermost. It sees the method, parameters, principal and, over HTTP, headers of the call, on
+        every transport. See docs/middleware.md.
         """
-        if len(methods) == 1 and callable(methods[0]):
+        if len(methods) == 1 and not isinstance(methods[0], str):
             self._dispatch.add_middleware(methods[0])
-            return cast("Middleware", methods[0])
+            return cast("M", methods[0])
 
-        def register(middleware: Middleware) -> Middleware:
+        def register(middleware: M) -> M:
             self._dispatch.add_middleware(middleware, frozenset(methods))
             return middleware
 
         return register
 
-    def middlewares(self, method: str) -> list[Middleware]:
+    def middlewares(self, method: str) -> list[Middleware | MiddlewareFunction]:
         """Return the middleware that is registered for a method, the outermost first."""
         return self._dispatch.around(method)
 

@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
+from carrel.awaitables import MaybeAwaitable, is_awaitable, resolved
 from carrel.catalog.access import request_of
-from carrel.catalog.paging import resolved
-from carrel.catalog.provider import MaybeAwaitable, Page, Request
+from carrel.catalog.provider import Page, Request
 from carrel.catalog.view_filter import prompt_filter, resource_filter, template_filter, tool_filter
-from carrel.errors import InvalidParams, MethodNotFound, ResourceForbidden, ResourceNotFound, ToolError
+from carrel.errors import InvalidParams, MethodNotFound, ResourceForbidden, ResourceNotFound
 from carrel.server.completion import limited, suggested
-from carrel.server.failures import message_of
 from carrel.server.pages import answer_page, private
 from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.base import PageResult, Result
 from carrel.wire.completion import CompleteResult, Completion, ResourceTemplateReference
-from carrel.wire.content import TextContent
 from carrel.wire.prompts import ListPromptsResult
 from carrel.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult, decoded
-from carrel.wire.tools import CallToolResult, ListToolsResult
+from carrel.wire.tools import ListToolsResult
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
@@ -71,7 +69,7 @@ class CatalogOperations:
         """Return whether a list contains only items that the author registered."""
         return len(self._catalog.offering(method)) == 1
 
-    def list_resources(self, call: Call, channel: Channel) -> Any:
+    def list_resources(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
         """Answer resources/list."""
         if (self._catalog.only is not None or self._is_local("list_resources")) and not self._local.resources.guarded:
             entries, limit = self._local.resources.static, self._runtime.page_size
@@ -97,14 +95,14 @@ class CatalogOperations:
         assert request.call is not None
         return private(_with_hints(result, page), request.call)
 
-    def list_templates(self, call: Call, channel: Channel) -> Any:
+    def list_templates(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
         """Answer resources/templates/list."""
         if (self._catalog.only is not None or self._is_local("list_templates")) and not self._local.resources.guarded:
             templates, limit = self._local.resources.templates, self._runtime.page_size
             return answer_page(templates, call, limit, _templates, lambda entry: entry.template, template_filter)
         return self._list(self._catalog.list_templates, self._request(call, channel), _templates)
 
-    def list_tools(self, call: Call, channel: Channel) -> Any:
+    def list_tools(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
         """Answer tools/list."""
         if (self._catalog.only is not None or self._is_local("list_tools")) and not self._local.tools.guarded:
             tools = self._local.tools
@@ -112,7 +110,7 @@ class CatalogOperations:
             return answer_page(tools.entries, call, self._runtime.page_size, _tools, describe, tool_filter, variant)
         return self._list(self._catalog.list_tools, self._request(call, channel), _tools)
 
-    def list_prompts(self, call: Call, channel: Channel) -> Any:
+    def list_prompts(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
         """Answer prompts/list."""
         if (self._catalog.only is not None or self._is_local("list_prompts")) and not self._local.prompts.guarded:
             prompts, limit = self._local.prompts.entries, self._runtime.page_size
@@ -121,13 +119,13 @@ class CatalogOperations:
 
     # Reading
 
-    def read_resource(self, call: Call, channel: Channel) -> Any:
+    def read_resource(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
         """Answer resources/read."""
         if call.view is not None:
             return self._read_view(call.view, call, channel)
         return self._catalog.read_resource(call.params.uri, Request(call, channel, contexts=self._contexts))
 
-    def _read_view(self, view: View, call: Call, channel: Channel) -> Any:
+    def _read_view(self, view: View, call: Call, channel: Channel) -> MaybeAwaitable[ReadResourceResult | bytes]:
         """Answer resources/read under access rules; ``cacheScope`` is private unless all may read it for certain."""
         uri: str = call.params.uri
         result = self._catalog.read_resource(uri, request_of(call, channel, contexts=self._contexts))
@@ -163,7 +161,7 @@ class CatalogOperations:
 
     # Tools, prompts and completion
 
-    def call_tool(self, call: Call, channel: Channel) -> Any:
+    def call_tool(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
         """Answer tools/call."""
         raw = call.params.arguments
         if raw is UNSET or (len(memoryview(raw)) == 4 and bytes(raw) == b"null"):
@@ -172,24 +170,14 @@ class CatalogOperations:
             request = Request(call, channel, contexts=self._contexts)
         else:
             request = request_of(call, channel, contexts=self._contexts)
-        if self._catalog.only is not None:
-            return self._catalog.call_tool(call.params.name, raw, request)
-        return self._call_provider(call.params.name, raw, request)
+        return self._catalog.call_tool(call.params.name, raw, request)
 
-    async def _call_provider(self, name: str, arguments: Raw, request: Request) -> Any:
-        """Call a tool of one of several providers, whose ``ToolError`` is a result for the model."""
-        try:
-            found = self._catalog.call_tool(name, arguments, request)
-            return await found if hasattr(found, "__await__") else found
-        except ToolError as error:
-            return CallToolResult(content=[TextContent(message_of(error))], is_error=True)
-
-    def get_prompt(self, call: Call, channel: Channel) -> Any:
+    def get_prompt(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
         """Answer prompts/get."""
         given = call.params.arguments or {}
         return self._catalog.get_prompt(call.params.name, given, request_of(call, channel, contexts=self._contexts))
 
-    def complete(self, call: Call, channel: Channel) -> Any:
+    def complete(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
         """Answer completion/complete."""
         if not self.completes:
             raise MethodNotFound("Method not found: this server has nothing to complete")
@@ -197,7 +185,7 @@ class CatalogOperations:
         context = {} if params.context is None or params.context.arguments is None else params.context.arguments
         request = request_of(call, channel)
         found = self._catalog.complete(params.ref, params.argument.name, params.argument.value, context, request)
-        if hasattr(found, "__await__"):
+        if is_awaitable(found):
             return self._complete_later(found, request)
         return self._completed(found, request)
 

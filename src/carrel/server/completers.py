@@ -8,6 +8,7 @@ from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any
 
+from carrel.awaitables import resolved
 from carrel.errors import ConfigError
 from carrel.server.context import Context
 from carrel.server.dependencies import Plan, parameters_of
@@ -49,8 +50,7 @@ class InjectedCompleter:
             async with AsyncExitStack() as stack:
                 bound = partial(self._function, **given, **await self._plan[1].make(context, stack))
                 suggestions = bound() if iscoroutinefunction(self._function) else await run(partial(_collect, bound))
-                if hasattr(suggestions, "__await__"):
-                    suggestions = await suggestions
+                suggestions = await resolved(suggestions)
         finally:
             context._over = True
         return suggestions

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
+from carrel.awaitables import resolved
 from carrel.catalog.access import may_reach
 from carrel.errors import ConfigError
 from carrel.uri.template import UriTemplate, UriTemplateError
@@ -137,8 +138,7 @@ async def _suggest_in_thread(run: Run, function: Completer, arguments: tuple[Any
         suggestions = function(*arguments)
         return list(suggestions) if isinstance(suggestions, Iterator) else suggestions
 
-    suggestions = await run(collect)
-    return await suggestions if hasattr(suggestions, "__await__") else suggestions
+    return await resolved(await run(collect))
 
 
 def listed_values(suggestions: Completion | Iterable[str] | None) -> Completion | list[str]:

@@ -6,12 +6,12 @@ import asyncio
 import threading
 from collections.abc import Callable, Generator, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Generic, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, cast
 
 import msgspec
 
+from carrel.awaitables import resolved
 from carrel.catalog.access import visible_to
-from carrel.catalog.paging import resolved
 from carrel.catalog.provider import Request
 from carrel.catalog.request import InputRequired
 from carrel.catalog.task_channel import TaskChannel, task_of
@@ -33,7 +33,7 @@ from carrel.wire.resources import ReadResourceParams, ReadResourceResult, decode
 from carrel.wire.utilities import SEVERITY, LoggingMessageParams, ProgressParams
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar
+    from typing_extensions import TypeVar as DefaultTypeVar
 
     from carrel.protocol.channel import Channel
     from carrel.protocol.headers import RequestHeaders
@@ -45,12 +45,11 @@ if TYPE_CHECKING:
     from carrel.server.session_state import SessionState
     from carrel.server.task_interface import RunningTask
 
+    State = DefaultTypeVar("State", default=Any)
 else:
-    from carrel.server.state_type import TypeVar
+    State = TypeVar("State")
 
 __all__ = ["Context"]
-
-State = TypeVar("State", default=Any)
 
 
 class Sent:
@@ -323,8 +322,7 @@ class Context(Generic[State]):
         if name not in kept:
             from carrel.protocol.json_values import to_json
 
-            value = make()
-            value = await value if hasattr(value, "__await__") else value
+            value = await resolved(make())
             kept[name] = msgspec.json.decode(to_json(value))
         return kept[name]
 

@@ -11,7 +11,8 @@ from carrel.server.context import Context
 from carrel.server.elicitation.input_required import use_state
 
 if TYPE_CHECKING:
-    from carrel.catalog.provider import MaybeAwaitable, Request, RequestContext
+    from carrel.awaitables import MaybeAwaitable
+    from carrel.catalog.provider import Request, RequestContext
     from carrel.catalog.request import TaskSupport
     from carrel.protocol.channel import Channel
     from carrel.server.runtime import Runtime

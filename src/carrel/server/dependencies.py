@@ -17,6 +17,7 @@ from contextlib import contextmanager as plain_context_manager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from carrel.awaitables import resolved
 from carrel.errors import ConfigError, ServerUnavailable
 from carrel.server.context import Context
 from carrel.server.schema.callables import called_by, is_context, resolve
@@ -172,8 +173,8 @@ class Plan:
             value = node.call(**arguments)
         else:
             value = await self._in_thread(context, partial(node.call, **arguments))
-        if hasattr(value, "__await__") and not node.is_class:
-            value = await value
+        if not node.is_class:
+            value = await resolved(value)
         # Context managers are entered where the call has made them: a function may return one that others use as well.
         if not (node.is_class or type(value).__module__ == "contextlib"):
             return value

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from carrel.awaitables import MaybeAwaitable
 from carrel.protocol.server import Connection
 from carrel.server.elicitation.input_required import abandon
 from carrel.server.subscriptions import Subscription, set_of
 
 if TYPE_CHECKING:
     from carrel.catalog.catalog import Catalog
+    from carrel.catalog.provider import Provider
     from carrel.limits import Budget, Limits
     from carrel.protocol.channel import Channel
     from carrel.protocol.description import Description
-    from carrel.protocol.server import Call, ErrorResponse
+    from carrel.protocol.server import Call, ErrorResponse, Reply
     from carrel.server.dispatch import Dispatch
     from carrel.server.lifecycle import Lifecycle
     from carrel.server.runtime import Runtime
@@ -50,7 +52,7 @@ class ServerEndpoint:
         """The server's description: name, version, instructions, revisions, extensions."""
         self.watches = watches
         """Watches over the providers, for subscriptions."""
-        self.answer: Callable[[Call, Channel], Any] = dispatch.answer
+        self.answer: Callable[[Call, Channel], MaybeAwaitable[Reply]] = dispatch.answer
         self.reject: Callable[[Call, BaseException], ErrorResponse] = dispatch.reject
         self.position: Callable[[], int] = runtime.position
         self.stop = lifecycle.stop
@@ -89,6 +91,15 @@ class ServerEndpoint:
         if "opentelemetry" in sys.modules:
             self._observe()
         await self._lifecycle.start()
+        self._dispatch.compose()
+
+    def inside_middleware(self) -> Provider:
+        """Return the catalog for an outer server, inside the middleware of this server, if there is any."""
+        if not self._dispatch.has_middleware:
+            return self.catalog
+        from carrel.server.middleware.provider import MiddlewareProvider
+
+        return MiddlewareProvider(self.catalog, self._dispatch)
 
     def connect(self) -> Connection:
         """Return a new connection, without information about its client yet."""
@@ -157,6 +168,6 @@ class ServerEndpoint:
         """Trace and measure requests with OpenTelemetry, if the process has set up its SDK."""
         from carrel.server import telemetry
 
-        if telemetry.is_configured() and not self._is_observed:
+        if telemetry.is_configured() and not self._is_observed and not self.runtime.is_mounted:
             self._dispatch.add_middleware(telemetry.middleware(self.description.info.version))
             self._is_observed = True

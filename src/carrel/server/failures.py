@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import signal
 
-from carrel.errors import INTERNAL_ERROR, ConfigError, MCPError, ProtocolError, ResourceError
+from carrel.errors import INTERNAL_ERROR, ConfigError, MCPError, ProtocolError, ResourceError, ToolError
 from carrel.log import Log
+from carrel.wire.content import TextContent
+from carrel.wire.tools import CallToolResult
 
-__all__ = ["MaskedError", "is_interrupt", "log_failure", "message_of", "public_error"]
+__all__ = ["MaskedError", "is_interrupt", "log_failure", "message_of", "public_error", "tool_error"]
 
 log = Log("carrel")
 
@@ -55,3 +57,9 @@ def message_of(error: BaseException) -> str:
     if words and not isinstance(error, Exception):
         words = f"{name}: {words}"  # the message of a SystemExit is a number
     return (words or name).encode("utf-8", "backslashreplace").decode()
+
+
+def tool_error(name: str, error: ToolError) -> CallToolResult:
+    """Return the result of a tool call that ended with a ``ToolError`` of a provider or of middleware."""
+    log.info("tool %s failed: %s", name, words := message_of(error))
+    return CallToolResult(content=[TextContent(words)], is_error=True)

@@ -12,6 +12,7 @@ from time import monotonic
 from types import AsyncGeneratorType, CoroutineType, coroutine
 from typing import TYPE_CHECKING, Any
 
+from carrel.awaitables import resolved
 from carrel.log import Log
 from carrel.server.context import Context
 from carrel.server.elicitation.input_required import use_state
@@ -165,7 +166,7 @@ class Function:
         value = await self._runtime.run_in_thread(call, self._collect if self._yields else self._call, **arguments)
         if type(value) is AsyncGeneratorType:
             return [item async for item in value]
-        return await value if hasattr(value, "__await__") else value  # a plain function may make a coroutine
+        return await resolved(value)  # a plain function may make a coroutine
 
     def _collect(self, **arguments: Any) -> list[Any]:
         """Run a generator function to its end, and return the yielded values."""

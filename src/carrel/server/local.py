@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from carrel.catalog.paging import key_of, position_of, resolved
-from carrel.catalog.provider import Hit, MaybeAwaitable, Page, Provider, Request
+from carrel.awaitables import MaybeAwaitable, is_awaitable, resolved
+from carrel.catalog.paging import key_of, position_of
+from carrel.catalog.provider import Hit, Page, Provider, Request
 from carrel.catalog.view_filter import (
     UNFILTERED,
     FilterOf,
@@ -274,7 +275,7 @@ class LocalProvider(Provider):
                 raise unknown_template(reference.uri)
             suggestions = self.resources.suggest(template, argument, value, context, run)
             shown = partial(_shown, template, argument, context, request.view)
-        return _limited_later(suggestions, shown) if hasattr(suggestions, "__await__") else limited(shown(suggestions))
+        return _limited_later(suggestions, shown) if is_awaitable(suggestions) else limited(shown(suggestions))
 
     # Tools and prompts
 

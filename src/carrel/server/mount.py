@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Container, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from carrel.catalog.provider import Change, Events, Interest, ListChanges, Recipients
+from carrel.catalog.provider import Change, Events, Interest, ListChanges, Recipients, Request
 from carrel.catalog.transforms.transform import Transform
 from carrel.errors import ConfigError
 from carrel.protocol.extension import Extension
@@ -16,9 +16,14 @@ from carrel.protocol.extensions.tasks import TASKS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from msgspec import Raw
+
+    from carrel.awaitables import MaybeAwaitable
     from carrel.catalog.access import Gate
     from carrel.server.endpoint import ServerEndpoint
     from carrel.server.runtime import Operation
+    from carrel.wire.base import Result
+    from carrel.wire.resources import ReadResourceResult
 
 __all__ = ["Mounted"]
 
@@ -43,19 +48,21 @@ class Mounted(Transform):
     """Provider for a mounted server, started and stopped with the outer server.
 
     The mounted server's handlers keep their state and lifespan. Tasks, request states, subscriptions and dispatch
-    belong to the outer server: the middleware of the mounted server does not run.
+    belong to the outer server. The middleware of the mounted server runs inside the middleware of the outer one, around
+    the requests for items of the mounted server, unless ``middleware`` is False.
 
     Raises:
         ConfigError: both servers have extensions with the same operations, or the mounted one has a gate.
     """
 
-    def __init__(self, server: Mountable, outer: Mountable) -> None:
+    def __init__(self, server: Mountable, outer: Mountable, *, middleware: bool = True) -> None:
         if server.gate is not None:
             raise ConfigError(f"{server.name} has a gate, which would not be asked: give it to {outer.name}")
         endpoint = self._server = server.endpoint
         super().__init__(endpoint.catalog)
         self.name = server.name
         self._outer = outer
+        self._runs_middleware = middleware
         self._stopped = asyncio.Event()
         endpoint.runtime.join(outer.endpoint.runtime, self._declare)
         extended = {extension.name: extension for extension in endpoint.description.extended.values()}
@@ -76,6 +83,26 @@ class Mounted(Transform):
             handlers = {row.operation: runtime.operations[row.operation] for row in extension.requests.values()}
             self._outer.extend(extension, handlers, runtime.extensions[extension.name])
 
+    # Names and URIs are the same on both sides: the most frequent requests pass through without a copy.
+
+    @property
+    def exact(self) -> Container[str]:  # type: ignore[override]
+        """URIs of the mounted server."""
+        return self.provider.exact
+
+    @property
+    def tool_names(self) -> Container[str] | None:  # type: ignore[override]
+        """Names of the mounted server's tools."""
+        return self.provider.tool_names
+
+    def read_resource(self, uri: str, request: Request) -> MaybeAwaitable[ReadResourceResult | bytes]:
+        """Return the contents of a resource."""
+        return self.provider.read_resource(uri, request)
+
+    def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
+        """Call a tool."""
+        return self.provider.call_tool(name, arguments, request)
+
     async def start(self, events: Events) -> None:
         """Start the server."""
 
@@ -84,6 +111,8 @@ class Mounted(Transform):
 
         self._stopped.clear()
         await self._server.start()
+        if self._runs_middleware:
+            self.provider = self._server.inside_middleware()
         self._server.runtime.listeners.append(publish)
 
     async def stop(self) -> None:

@@ -6,10 +6,10 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
+from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.access import request_of
-from carrel.catalog.paging import resolved
 from carrel.catalog.provider import Request
 from carrel.catalog.routes import valid_uri
 from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound, ServerUnavailable
@@ -23,7 +23,7 @@ from carrel.wire.utilities import SEVERITY
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
-    from carrel.protocol.server import Call
+    from carrel.protocol.server import Call, Reply
     from carrel.server.runtime import Operation, Runtime
     from carrel.server.watching import Watch, Watches
 
@@ -105,7 +105,7 @@ class Operations:
         call.peer.log_level = SEVERITY[call.params.level]
         return Result()
 
-    def subscribe(self, call: Call, channel: Channel) -> Any:
+    def subscribe(self, call: Call, channel: Channel) -> MaybeAwaitable[Result]:
         """Answer resources/subscribe, at once or as soon as the source of the resource listens for changes.
 
         Raises:
@@ -114,11 +114,11 @@ class Operations:
         """
         return self._subscription(call, self._subscribe)
 
-    def unsubscribe(self, call: Call, channel: Channel) -> Any:
+    def unsubscribe(self, call: Call, channel: Channel) -> MaybeAwaitable[Result]:
         """Answer resources/unsubscribe."""
         return self._subscription(call, self._unsubscribe)
 
-    def _subscribe(self, call: Call, name: str) -> Any:
+    def _subscribe(self, call: Call, name: str) -> MaybeAwaitable[Result]:
         forming = self._watches.forming_for((name,), ())
         if forming:
             return self._subscribe_later(call, name, forming)
@@ -149,7 +149,9 @@ class Operations:
         self._watches.notify()
         return Result()
 
-    def _subscription(self, call: Call, change: Callable[[Call, str], Any]) -> Any:
+    def _subscription(
+        self, call: Call, change: Callable[[Call, str], MaybeAwaitable[Result]]
+    ) -> MaybeAwaitable[Result]:
         """Change a subscription to a resource that is shared and visible to the caller."""
         if not self._runtime.offers_subscriptions:
             raise MethodNotFound("Method not found: this server does not offer subscriptions")
@@ -162,14 +164,13 @@ class Operations:
         return self._subscription_seen(call, change, canonical(uri), request_of(call))
 
     async def _subscription_seen(
-        self, call: Call, change: Callable[[Call, str], Any], name: str, request: Request
+        self, call: Call, change: Callable[[Call, str], MaybeAwaitable[Result]], name: str, request: Request
     ) -> Result:
         if not await self._runtime.catalog.accepts(call.params.uri, request):
             raise ResourceNotFound(call.params.uri)
-        changed = change(call, name)
-        return cast("Result", await changed if hasattr(changed, "__await__") else changed)
+        return await resolved(change(call, name))
 
-    def listen(self, call: Call, channel: Channel) -> Any:
+    def listen(self, call: Call, channel: Channel) -> Awaitable[Result | Reply]:
         """Answer subscriptions/listen: open a long-lived stream of notifications.
 
         The response is sent when the server ends the stream; a client ends the stream by cancelling. Streams may be
@@ -217,7 +218,7 @@ class Operations:
         await self._listen(call, channel, named, followed)
         return listened(call)
 
-    def _listen(self, call: Call, channel: Channel, named: list[Named], tasks: list[str]) -> asyncio.Future[Any]:
+    def _listen(self, call: Call, channel: Channel, named: list[Named], tasks: list[str]) -> asyncio.Future[Reply]:
         client = call.connection.client
         self._listeners.limit(sys.maxsize, self._runtime.limits.max_listeners_per_client)
         if not self._listeners.take(client):

@@ -21,11 +21,12 @@ from carrel.server.subscriptions import LISTS, Hub
 from carrel.uri.parse import canonical
 
 if TYPE_CHECKING:
+    from carrel.awaitables import MaybeAwaitable
     from carrel.catalog.access import NameMapping
     from carrel.protocol.channel import Channel
     from carrel.protocol.extension import Extension
     from carrel.protocol.principal import View
-    from carrel.protocol.server import Call, Connection
+    from carrel.protocol.server import Call, Connection, Reply
     from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
     from carrel.server.session_state import SessionState
     from carrel.server.task_interface import Tasks
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from carrel.state.replica import Replica
     from carrel.threads import ThreadPool
     from carrel.transports.server.route import Route
+    from carrel.wire.base import Result
 
 __all__ = ["Operation", "Runtime"]
 
@@ -45,9 +47,12 @@ CLEANUP = 1.0
 
 
 class Operation(Protocol):
-    """Handler of the requests of one operation. Returns a result, the encoded result, or an awaitable of one."""
+    """Handler of the requests of one operation. Returns a result, or an awaitable of one.
 
-    def __call__(self, call: Call, channel: Channel, /) -> Any: ...
+    A result is an object, or its encoding. The handler of a long-lived stream returns a future of the whole response.
+    """
+
+    def __call__(self, call: Call, channel: Channel, /) -> MaybeAwaitable[Result | Reply]: ...
 
 
 class Runtime:
@@ -93,6 +98,8 @@ class Runtime:
         self.hub = Hub()
         self.catalog = Catalog(self.published)
         self.operations: dict[str, Operation] = {}
+        self.operations_changed: Callable[[], None] = lambda: None
+        """Called when an extension has added operations."""
         """Handlers of requests, by operation name."""
         self.extensions: dict[str, dict[str, Any]] = {}
         """Settings of the extensions of the server, by name."""
@@ -264,6 +271,7 @@ class Runtime:
         self.description.extend(extension)
         known.update(operations)
         self.extensions[extension.name] = settings or {}
+        self.operations_changed()
         if self._on_extend is not None:
             self._on_extend(extension)
 

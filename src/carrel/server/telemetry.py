@@ -22,7 +22,7 @@ from carrel.server.failures import message_of
 
 if TYPE_CHECKING:
     from carrel.protocol.server import Call
-    from carrel.server.dispatch import Middleware, Next
+    from carrel.server.middleware.middleware import MiddlewareFunction, Next
     from carrel.wire.base import Result
 
 __all__ = ["is_configured", "middleware"]
@@ -43,7 +43,7 @@ def is_configured() -> bool:
     return any(type(provider).__name__ not in UNSET_PROVIDERS for provider in providers)
 
 
-def middleware(version: str) -> Middleware:
+def middleware(version: str) -> MiddlewareFunction:
     """Return middleware that records a span and the duration of every call."""
     tracer = trace.get_tracer("carrel", version)
     duration = metrics.get_meter("carrel", version).create_histogram(

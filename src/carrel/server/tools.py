@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 from msgspec import Raw
 
+from carrel.awaitables import resolved
 from carrel.catalog.ordered_list import OrderedList
-from carrel.catalog.paging import resolved
 from carrel.catalog.request import InputRequired, TaskSupport
 from carrel.errors import (
     ConfigError,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from carrel.awaitables import resolved
 from carrel.log import Log
 from carrel.server.context import Context
 
@@ -36,7 +37,7 @@ async def is_permitted(name: str, when: When | None, context: Context[Any]) -> b
         return True
     try:
         answer = when(context)
-        return bool(await answer if hasattr(answer, "__await__") else answer)
+        return bool(await resolved(answer))
     except Exception as error:
         log.error("when of %s failed, so it is hidden: %s", name, error, exc_info=error)
         return False

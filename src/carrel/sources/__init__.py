@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from carrel.sources.databases.watch import trigger_sql
     from carrel.sources.documents.documents import Documents, Original
     from carrel.sources.options import Count, Folder, Glob, Globs, RedactedStruct, Secret, Size
-    from carrel.sources.stores.memory import MemoryStore
+    from carrel.sources.stores.memory import InMemoryStore
     from carrel.threads import ThreadPool
     from carrel.uri.intervals import Intervals
     from carrel.uri.parse import file_uri
@@ -37,9 +37,9 @@ __all__ = [
     "Glob",
     "Globs",
     "Hit",
+    "InMemoryStore",
     "Interest",
     "Intervals",
-    "MemoryStore",
     "Namespace",
     "Original",
     "Page",
@@ -82,7 +82,7 @@ MODULES = {
         "Secret",
         "Size",
     ),
-    "carrel.sources.stores.memory": ("MemoryStore",),
+    "carrel.sources.stores.memory": ("InMemoryStore",),
     "carrel.uri.parse": ("file_uri",),
 }
 

@@ -25,8 +25,8 @@ def base_of(scheme: str, alias: str, root: str = "//") -> str:
     Raises:
         ConfigError: the alias has another form, or the scheme of another kind of source.
     """
-    given, _, rest = alias.partition("://") if "://" in alias else ("", "", alias)
-    segments = (rest.removeprefix("/") if given and root == "///" else rest).split("/")
+    given, _, remaining = alias.partition("://") if "://" in alias else ("", "", alias)
+    segments = (remaining.removeprefix("/") if given and root == "///" else remaining).split("/")
     if len(segments) > 2 or not all(segments) or any(character.isspace() for character in alias):
         raise _wrong(alias)
     if given and not _may_have(scheme, given.lower()):

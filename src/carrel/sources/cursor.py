@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from carrel.catalog.provider import Page, Request
 from carrel.errors import InvalidCursor
-from carrel.sources.folder.position import Kind, Position
+from carrel.sources.folder.position import Kind, TreePosition
 from carrel.wire.resources import Resource
 
 __all__ = ["decode", "encode", "page_after", "page_of", "read_cursor", "write_cursor"]
@@ -23,12 +23,12 @@ MAX_CURSOR = 32_768
 KINDS: dict[str, Kind] = {"f": "file", "d": "directory", "e": "end"}
 
 
-def write_cursor(position: Position, listing: str) -> str:
+def write_cursor(position: TreePosition, listing: str) -> str:
     """Encode a position as a cursor that is valid for one listing, identified by ``listing``."""
     return encode("/".join((position.kind[0], *position.parts)), listing)
 
 
-def read_cursor(cursor: str, listing: str) -> Position:
+def read_cursor(cursor: str, listing: str) -> TreePosition:
     """Decode a cursor into its position.
 
     Raises:
@@ -37,7 +37,7 @@ def read_cursor(cursor: str, listing: str) -> Position:
     kind, *parts = decode(cursor, listing).split("/")
     if kind not in KINDS or "" in parts or "\0" in "".join(parts) or (kind != "d" and not parts):  # made up
         raise InvalidCursor
-    return Position(KINDS[kind], tuple(parts))
+    return TreePosition(KINDS[kind], tuple(parts))
 
 
 def page_of(items: Sequence[T], request: Request, key: Callable[[T], str]) -> Page[T]:

@@ -22,7 +22,7 @@ MAX_PAUSE = 32
 class Unlisted(NamedTuple):
     """Stamp of a resource that is not listed, such as a directory: it changes, and is never created or removed."""
 
-    stamp: Hashable
+    fingerprint: Hashable
 
 
 def changes_between(before: Mapping[str, Hashable], after: Mapping[str, Hashable]) -> list[Change]:
@@ -32,19 +32,19 @@ def changes_between(before: Mapping[str, Hashable], after: Mapping[str, Hashable
     """
     if before is after:
         return []
-    was, now = ({uri for uri, stamp in look.items() if listed(stamp)} for look in (before, after))
+    was, now = ({uri for uri, fingerprint in look.items() if listed(fingerprint)} for look in (before, after))
     removed = [Change("removed", uri) for uri in before if uri in was and uri not in now]
     created = [Change("created", uri) for uri in after if uri in now and uri not in was]
     changed = [
         Change("changed", uri)
-        for uri, stamp in after.items()
-        if (uri not in before or before[uri] != stamp) and (uri in now) == (uri in was)
+        for uri, fingerprint in after.items()
+        if (uri not in before or before[uri] != fingerprint) and (uri in now) == (uri in was)
     ]
     return removed + created + changed
 
 
-def listed(stamp: Hashable) -> bool:
-    return not isinstance(stamp, Unlisted)
+def listed(fingerprint: Hashable) -> bool:
+    return not isinstance(fingerprint, Unlisted)
 
 
 async def poll(

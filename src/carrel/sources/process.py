@@ -17,7 +17,7 @@ from typing import IO
 
 from carrel.threads import stop_if_cancelled
 
-__all__ = ["IDLE", "ChildProcess", "Crashed", "TookTooLong", "receive", "send"]
+__all__ = ["IDLE", "ChildProcess", "Crashed", "ProcessTimeout", "receive", "send"]
 
 #: Seconds between two looks whether a request was cancelled.
 STEP = 0.1
@@ -33,7 +33,7 @@ import_module(module).main(*arguments)
 """
 
 
-class TookTooLong(Exception):
+class ProcessTimeout(Exception):
     """The process takes more time than it may."""
 
 
@@ -85,7 +85,7 @@ class ChildProcess:
         """Send a message, and return the response.
 
         Raises:
-            TookTooLong: no response arrived in time.
+            ProcessTimeout: no response arrived in time.
             Crashed: the process ended.
             CancelledError: the request was cancelled.
         """
@@ -108,7 +108,7 @@ class ChildProcess:
                 break
             except queue.Empty:
                 if monotonic() >= deadline:
-                    raise TookTooLong from None
+                    raise ProcessTimeout from None
         self._used = monotonic()
         if data is None:
             raise Crashed

@@ -30,20 +30,20 @@ def absolute(folder: str, path: str) -> str:
 
 def plain_path(target: str, folder: str) -> str:
     """Return a URL that has a path after its colon, unless two slashes begin it."""
-    scheme, colon, rest = target.partition(":")
-    return target if rest.startswith("//") else scheme + colon + absolute(folder, rest)
+    scheme, colon, remaining = target.partition(":")
+    return target if remaining.startswith("//") else scheme + colon + absolute(folder, remaining)
 
 
 def log_files(target: str, folder: str) -> str:
     """Return the URL of logs with an absolute path. The URL of the journal has no path."""
-    rest = target.partition(":")[2].removeprefix("//")
-    return target if rest in ("", "journal") else f"logs:{absolute(folder, rest)}"
+    remaining = target.partition(":")[2].removeprefix("//")
+    return target if remaining in ("", "journal") else f"logs:{absolute(folder, remaining)}"
 
 
 def database_file(target: str, folder: str) -> str:
     """Return the URL of a database file: three slashes for a relative path, four for an absolute one."""
-    scheme, _, rest = target.partition(":")
-    path = rest.removeprefix("///")
+    scheme, _, remaining = target.partition(":")
+    path = remaining.removeprefix("///")
     if not path or path == ":memory:" or path.startswith("//"):
         return target  # no path: the source reports the error
     placed = absolute(folder, path)

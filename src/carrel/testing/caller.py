@@ -10,26 +10,17 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from carrel.catalog.provider import (
-    Change,
-    Hit,
-    Interest,
-    ListName,
-    MaybeAwaitable,
-    Page,
-    Provider,
-    Recipients,
-    Request,
-    Visible,
-)
+from carrel.awaitables import resolved
+from carrel.catalog.provider import Change, Hit, Interest, ListName, Page, Provider, Recipients, Request, Visible
 from carrel.protocol.encoding import encode
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import UriTemplate
+from carrel.wire.base import Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.prompts import GetPromptResult, Prompt
+from carrel.wire.prompts import Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceContents, ResourceTemplate, decoded
 from carrel.wire.skills import Skill
-from carrel.wire.tools import CallToolResult, Tool
+from carrel.wire.tools import Tool
 
 __all__ = ["KINDS", "Caller", "Kind", "Listener", "Reports", "belongs", "key_of", "reports_of", "running"]
 
@@ -112,10 +103,6 @@ def key_of(kind: Kind, item: Any) -> str:
     return key
 
 
-async def answer(value: MaybeAwaitable[T]) -> T:
-    return await value if asyncio.iscoroutine(value) or hasattr(value, "__await__") else value
-
-
 class Caller:
     """Calls a provider on behalf of a caller, who sees the ``visible`` resources."""
 
@@ -131,7 +118,7 @@ class Caller:
     async def page(self, kind: Kind, cursor: str | None = None, limit: int = 100) -> Page[Any]:
         """Return a page of a list."""
         names = {"templates": "list_templates"}
-        return await answer(getattr(self.provider, names.get(kind, f"list_{kind}"))(self._page(cursor, limit)))
+        return await resolved(getattr(self.provider, names.get(kind, f"list_{kind}"))(self._page(cursor, limit)))
 
     async def all(self, kind: Kind, limit: int = 100) -> list[Any]:
         """Return all items of a list, in pages of up to ``limit``."""
@@ -165,7 +152,7 @@ class Caller:
 
     async def list_directory(self, uri: str, cursor: str | None = None, limit: int = 100) -> Page[Resource]:
         """Return a page of the entries of a directory."""
-        return await answer(self.provider.list_directory(uri, self._page(cursor, limit)))
+        return await resolved(self.provider.list_directory(uri, self._page(cursor, limit)))
 
     async def directory(self, uri: str, limit: int = 100) -> list[Resource]:
         """Return all entries of a directory."""
@@ -184,27 +171,27 @@ class Caller:
 
     async def read_resource(self, uri: str) -> Sequence[ResourceContents]:
         """Return the contents of a resource."""
-        result: ReadResourceResult | bytes = await answer(self.provider.read_resource(uri, self._request))
+        result: ReadResourceResult | bytes = await resolved(self.provider.read_resource(uri, self._request))
         return decoded(result).contents
 
     async def shows(self, uri: str) -> bool:
         """Return whether a URI leads to nothing hidden."""
-        return await answer(self.provider.shows(uri, self._request))
+        return await resolved(self.provider.shows(uri, self._request))
 
     async def complete(
         self, template: str, variable: str, value: str, context: dict[str, str] | None = None
     ) -> Completion:
         """Return suggestions for a variable of a template."""
         reference = ResourceTemplateReference(template)
-        return await answer(self.provider.complete(reference, variable, value, context or {}, self._request))
+        return await resolved(self.provider.complete(reference, variable, value, context or {}, self._request))
 
     async def complete_prompt(self, name: str, argument: str, value: str) -> Completion:
         """Return suggestions for an argument of a prompt."""
-        return await answer(self.provider.complete(PromptReference(name), argument, value, {}, self._request))
+        return await resolved(self.provider.complete(PromptReference(name), argument, value, {}, self._request))
 
     async def search(self, query: str, limit: int = 10) -> Sequence[Hit]:
         """Return the first page of search results."""
-        page = await answer(self.provider.search(query, self._page(None, limit)))
+        page = await resolved(self.provider.search(query, self._page(None, limit)))
         return page.items
 
     async def list_skills(self, cursor: str | None = None, limit: int = 100) -> Page[Skill]:
@@ -213,7 +200,7 @@ class Caller:
 
     async def get_skill(self, uri: str) -> Skill:
         """Return a skill."""
-        return await answer(self.provider.get_skill(uri, self._request))
+        return await resolved(self.provider.get_skill(uri, self._request))
 
     # Tools and prompts
 
@@ -225,13 +212,13 @@ class Caller:
         """Return all prompts."""
         return await self.all("prompts")
 
-    async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult | msgspec.Struct | bytes:
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Result | bytes:
         """Call a tool."""
-        return await answer(self.provider.call_tool(name, msgspec.Raw(encode(arguments)), self._request))
+        return await resolved(self.provider.call_tool(name, msgspec.Raw(encode(arguments)), self._request))
 
-    async def get_prompt(self, name: str, arguments: dict[str, str]) -> GetPromptResult | msgspec.Struct | bytes:
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> Result | bytes:
         """Return the messages of a prompt."""
-        return await answer(self.provider.get_prompt(name, arguments, self._request))
+        return await resolved(self.provider.get_prompt(name, arguments, self._request))
 
 
 class Listener:

@@ -11,7 +11,7 @@ import keyring
 import pytest
 
 from carrel.errors import ConfigError
-from carrel.host.config import Input, Origin, ServerConfig, read_file
+from carrel.host.config import ConfigOrigin, Input, ServerConfig, read_file
 from carrel.host.config.inputs import Inputs
 from carrel.host.config.variables import inputs_of, resolve
 
@@ -114,7 +114,7 @@ async def test_an_input_is_asked_for_once_and_kept() -> None:
 
     store = Memory()
     key = Input("key", "The key", password=True)
-    given = config("${input:key}", inputs={"key": key}, origin=Origin("vscode", "mcp.json"))
+    given = config("${input:key}", inputs={"key": key}, origin=ConfigOrigin("vscode", "mcp.json"))
     assert inputs_of(given) == ["key"]
     inputs = Inputs(ask, store)
     found = await asyncio.gather(resolve(given, inputs=inputs), resolve(given, inputs=inputs))

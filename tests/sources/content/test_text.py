@@ -60,7 +60,7 @@ def test_the_usual_encodings_of_many_languages_are_recognised(encoding: str, tex
         assert describe_encoding(found.encoding) == {"carrel/encoding": found.encoding}
         if len(data) < 1000:
             for end in range(len(data) - 20, len(data)):
-                encoding_of_part = recognise(data[:end], cut=True)
+                encoding_of_part = recognise(data[:end], truncated=True)
                 assert encoding_of_part is not None
                 assert decode_as(data, encoding_of_part) == whole
 
@@ -126,7 +126,7 @@ def test_a_sample_may_end_within_a_character() -> None:
     for encoding in ("utf-8", "gb18030"):
         data = CHINESE.encode(encoding)
         for end in range(20, len(data)):
-            assert recognise(data[:end], cut=True) == encoding
+            assert recognise(data[:end], truncated=True) == encoding
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"])))
@@ -140,7 +140,7 @@ def test_utf8_comes_back_as_it_was_written(text: str) -> None:
 def test_any_bytes_are_text_or_not_but_never_an_error(data: bytes) -> None:
     decoded = decode(data)
     assert decoded is None or isinstance(decoded.text.encode("utf-8", "surrogatepass"), bytes)
-    recognise(data, cut=True)
+    recognise(data, truncated=True)
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_long_text_is_decoded_in_pieces_as_it_is_in_one(
     text = FRENCH * 10 if encoding == "latin-1" else CHINESE * 10
     data = text.encode(encoding) + broken + text.encode(encoding)
     in_one = decode_as(data, encoding)
-    recognised = recognise(data), recognise(data, cut=True)
+    recognised = recognise(data), recognise(data, truncated=True)
     for length in (1, 2, 3, 100):
         monkeypatch.setattr("carrel.sources.content.text.PIECE", length)
         assert decode_as(data, encoding) == in_one
-        assert (recognise(data), recognise(data, cut=True)) == recognised
+        assert (recognise(data), recognise(data, truncated=True)) == recognised

@@ -21,10 +21,10 @@ from carrel.sources.content.window import (
     TooWide,
     Window,
     count_feeds,
-    cut_bytes,
-    cut_lines,
-    cut_tail,
     parse_window,
+    slice_bytes,
+    slice_lines,
+    slice_tail,
 )
 from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.read import read_file
@@ -126,9 +126,9 @@ def test_lines_are_those_between_line_feeds(
     window = Window("lines", first, first + more)
     if first > len(whole) + 1:
         with pytest.raises(InvalidParams, match=f"line {len(whole)},"):
-            cut_lines(of(data), len(data), window, 10_000, encoding, 10_000)
+            slice_lines(of(data), len(data), window, 10_000, encoding, 10_000)
         return
-    cut = cut_lines(of(data), len(data), window, 10_000, encoding, 10_000)
+    cut = slice_lines(of(data), len(data), window, 10_000, encoding, 10_000)
     wanted = whole[first - 1 : first + more]
     assert cut.data.decode(encoding) == "".join(wanted)
     assert (cut.first, cut.last) == ((first, first + len(wanted) - 1) if wanted else (None, None))
@@ -141,7 +141,7 @@ def test_a_tail_is_the_last_lines(content: list[str], ended: bool, count: int, e
     data = text.encode(encoding)
     whole = text.split("\n")
     whole = [line + "\n" for line in whole[:-1]] + ([whole[-1]] if whole[-1] else [])
-    cut = cut_tail(of(data), len(data), Window("tail", 0, count), 10_000, encoding)
+    cut = slice_tail(of(data), len(data), Window("tail", 0, count), 10_000, encoding)
     assert cut.data.decode(encoding) == "".join(whole[-count:])
 
 
@@ -156,27 +156,27 @@ def test_byte_windows_that_join_give_the_whole_text(text: str, width: int, encod
     text = data.decode(encoding)
     parts = []
     for begin in range(0, len(data), width):
-        cut = cut_bytes(of(data), len(data), Window("bytes", begin, begin + width - 1), 1000, encoding)
+        cut = slice_bytes(of(data), len(data), Window("bytes", begin, begin + width - 1), 1000, encoding)
         parts.append(cut.data.decode(encoding))
     assert "".join(parts) == text
 
 
 def test_byte_windows_of_what_is_not_text_are_exact() -> None:
     data = bytes(range(256))
-    cut = cut_bytes(of(data), 256, Window("bytes", 200, 299), 100, None)
+    cut = slice_bytes(of(data), 256, Window("bytes", 200, 299), 100, None)
     assert cut.data == data[200:]
     assert (cut.first, cut.last) == (200, 255)
-    assert cut_bytes(of(data), 256, Window("bytes", 256, None), 100, None).data == b""
+    assert slice_bytes(of(data), 256, Window("bytes", 256, None), 100, None).data == b""
     with pytest.raises(InvalidParams, match="256 bytes"):
-        cut_bytes(of(data), 256, Window("bytes", 257, None), 100, None)
+        slice_bytes(of(data), 256, Window("bytes", 257, None), 100, None)
 
 
 def test_a_window_over_the_limit_names_one_that_is_not() -> None:
     data = b"123456789\n" * 100
     for cut, window, expected in (
-        (cut_lines, Window("lines", 11, None), "lines=11-15"),
-        (cut_lines, Window("lines", 11, 90), "lines=11-15"),
-        (cut_tail, Window("tail", 0, 50), "tail=5"),
+        (slice_lines, Window("lines", 11, None), "lines=11-15"),
+        (slice_lines, Window("lines", 11, 90), "lines=11-15"),
+        (slice_tail, Window("tail", 0, 50), "tail=5"),
     ):
         with pytest.raises(TooWide) as raised:
             cut(of(data), len(data), window, 55, "utf-8")
@@ -185,17 +185,17 @@ def test_a_window_over_the_limit_names_one_that_is_not() -> None:
         assert advised is not None
         assert len(cut(of(data), len(data), advised, 55, "utf-8").data) == 50
     with pytest.raises(TooWide) as raised:
-        cut_bytes(of(data), len(data), Window("bytes", 10, None), 55, None)
+        slice_bytes(of(data), len(data), Window("bytes", 10, None), 55, None)
     assert raised.value.queries == ("bytes=10-64",)
 
 
 def test_a_single_line_over_the_limit_leaves_bytes_to_be_read() -> None:
     data = b"short\n" + b"x" * 1000
     with pytest.raises(TooWide) as raised:
-        cut_lines(of(data), len(data), Window("lines", 2, 2), 100, "utf-8", 10_000)
+        slice_lines(of(data), len(data), Window("lines", 2, 2), 100, "utf-8", 10_000)
     assert raised.value.queries == ("bytes=6-105",)
     with pytest.raises(TooWide) as raised:
-        cut_tail(of(data), len(data), Window("tail", 0, 1), 100, "utf-8")
+        slice_tail(of(data), len(data), Window("tail", 0, 1), 100, "utf-8")
     assert raised.value.queries == ("bytes=906-1005",)
 
 
@@ -215,16 +215,16 @@ def test_a_gigabyte_is_tailed_without_being_read(gigabyte: Path) -> None:
     descriptor = os.open(gigabyte, os.O_RDONLY)
     try:
         read_at = Counting(descriptor)
-        cut = cut_tail(read_at, gigabyte.stat().st_size, Window("tail", 0, 200), 10**7, "utf-8")
+        cut = slice_tail(read_at, gigabyte.stat().st_size, Window("tail", 0, 200), 10**7, "utf-8")
         assert cut.data.splitlines() == [b"last line %4d" % number for number in range(1800, 2000)]
         assert read_at.count <= 65_540
         read_at = Counting(descriptor)
-        cut = cut_lines(read_at, gigabyte.stat().st_size, Window("lines", 500, 502), 10**7, "utf-8", 10**7)
+        cut = slice_lines(read_at, gigabyte.stat().st_size, Window("lines", 500, 502), 10**7, "utf-8", 10**7)
         assert cut.data == b"first line 499\nfirst line 500\nfirst line 501\n"
         assert read_at.count <= 2 * 262_144
         read_at = Counting(descriptor)
         assert (
-            len(cut_bytes(read_at, gigabyte.stat().st_size, Window("bytes", 10**9, 10**9 + 99), 10**7, "utf-8").data)
+            len(slice_bytes(read_at, gigabyte.stat().st_size, Window("bytes", 10**9, 10**9 + 99), 10**7, "utf-8").data)
             == 100
         )
         assert read_at.count < 2000
@@ -333,8 +333,8 @@ def test_a_file_that_shrinks_or_grows_while_it_is_read_gives_what_is_there(tmp_p
             file.seek(offset)
             return file.read(count)
 
-    assert cut_tail(shrinking, size, Window("tail", 0, 3), 10**6, "utf-8").data == b"line\n" * 3
-    assert cut_lines(shrinking, size, Window("lines", 19_999, 30_000), 10**6, "utf-8", 10**7).data == b"line\n" * 2
+    assert slice_tail(shrinking, size, Window("tail", 0, 3), 10**6, "utf-8").data == b"line\n" * 3
+    assert slice_lines(shrinking, size, Window("lines", 19_999, 30_000), 10**6, "utf-8", 10**7).data == b"line\n" * 2
     descriptor = os.open(path, os.O_RDONLY)
     try:
         with open(path, "ab") as file:
@@ -369,13 +369,13 @@ def test_line_numbers_beyond_the_scan_limit_are_refused_before_reading() -> None
 
     for encoding, line in (("utf-8", 1002), ("utf-16-le", 502), ("utf-32-be", 252)):
         with pytest.raises(TooFar) as raised:
-            cut_lines(read_at, GIBIBYTE, Window("lines", line, None), 10, encoding, 1000)
+            slice_lines(read_at, GIBIBYTE, Window("lines", line, None), 10, encoding, 1000)
         assert (raised.value.wanted, raised.value.line, raised.value.offset) == (line, None, None)
 
 
 def test_a_short_file_may_be_looked_through_in_full_whatever_the_line() -> None:
     with pytest.raises(InvalidParams, match="ends with line 2"):
-        cut_lines(of(b"one\ntwo"), 7, Window("lines", 10**15 - 1, None), 10, "utf-8", 7)
+        slice_lines(of(b"one\ntwo"), 7, Window("lines", 10**15 - 1, None), 10, "utf-8", 7)
 
 
 def test_a_file_that_becomes_smaller_again_and_again_is_given_up() -> None:
@@ -387,7 +387,7 @@ def test_a_file_that_becomes_smaller_again_and_again_is_given_up() -> None:
         return b"x" * (size - 1)
 
     with pytest.raises(InvalidParams, match="becomes smaller while it is read"):
-        cut_tail(shrinking, GIBIBYTE, Window("tail", 0, 3), 10**6, "utf-8")
+        slice_tail(shrinking, GIBIBYTE, Window("tail", 0, 3), 10**6, "utf-8")
     assert reads < 10
 
 

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from carrel.errors import ConfigError
-from carrel.sources.databases.failure import Failed
+from carrel.sources.databases.failure import DatabaseFailed
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.queries import run_query
 from carrel.sources.databases.source import DatabaseSource
@@ -47,7 +47,7 @@ class TestSQLite(Attacks):
         catalog = await attacked._reader.cache.get()
         unseen = Statement("SELECT word FROM secrets", frozenset())
         read = partial(run_query, statement=unseen, values={}, limit=1, max_bytes=1000, catalog=catalog)
-        with pytest.raises(Failed, match=r"^there is no shared table secrets$"):
+        with pytest.raises(DatabaseFailed, match=r"^there is no shared table secrets$"):
             await attacked._reader.database.run("", read)
 
     async def test_a_link_is_followed_only_where_it_is_the_file_that_was_named(self, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pymysql
 import pytest
 
 from carrel.errors import ConfigError, SourceUnavailable, ToolError
-from carrel.sources.databases.failure import Failed
+from carrel.sources.databases.failure import DatabaseFailed
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.source import DatabaseSource
 from carrel.sources.databases.statements import check_statement
@@ -118,7 +118,7 @@ class TestAttacks(Attacks):
 
     async def test_mariadb_itself_refuses_to_write(self, attacked: DatabaseSource) -> None:
         await self.write_past_the_check(attacked)
-        with pytest.raises(Failed, match="READ ONLY transaction"):
+        with pytest.raises(DatabaseFailed, match="READ ONLY transaction"):
             await attacked._reader.database.run("", lambda connection: connection.exec_driver_sql("SELECT harmful()"))
         await self.check_shop(attacked)
 

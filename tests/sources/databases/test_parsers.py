@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from carrel.errors import ConfigError, MCPError
 from carrel.sources.databases.address import read_address
-from carrel.sources.databases.failure import Refused
+from carrel.sources.databases.failure import StatementRejected
 from carrel.sources.databases.key import join_key, split_key
-from carrel.sources.databases.places import Place, read_place, uri_of
+from carrel.sources.databases.location import DatabaseLocation, read_location, uri_of
 from carrel.sources.databases.statements import check_statement
 
 WORDS = [
@@ -92,15 +92,15 @@ def test_a_key_of_any_values_is_read_back(values: list[str]) -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
 def test_a_table_and_key_of_any_name_are_read_back(name: str) -> None:
-    place = read_place("sqlite:///x", uri_of("sqlite:///x", "tables", name, "rows", name), {})
-    assert place == Place("row", name, name)
+    location = read_location("sqlite:///x", uri_of("sqlite:///x", "tables", name, "rows", name), {})
+    assert location == DatabaseLocation("row", name, name)
 
 
 @given(st.text())
 def test_any_uri_is_a_place_or_a_documented_error(text: str) -> None:
     for uri in (text, f"sqlite:///x/{text}", f"sqlite:///x/tables/t/rows?{text}"):
         try:
-            read_place("sqlite:///x", uri, {})
+            read_location("sqlite:///x", uri, {})
         except MCPError:
             pass
 
@@ -109,7 +109,7 @@ def test_any_uri_is_a_place_or_a_documented_error(text: str) -> None:
 def test_what_passes_the_check_is_one_query_and_passes_it_again(words: list[str], dialect: str) -> None:
     try:
         statement = check_statement(" ".join(words), dialect)
-    except Refused:
+    except StatementRejected:
         return
     again = check_statement(statement.sql, dialect)
     assert again.tables == statement.tables

@@ -13,7 +13,7 @@ from sqlalchemy import event
 
 from carrel.catalog.provider import Interest
 from carrel.errors import ConfigError, ResourceError, SourceUnavailable, ToolError
-from carrel.sources.databases.failure import Failed
+from carrel.sources.databases.failure import DatabaseFailed
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.source import DatabaseSource
 from carrel.sources.databases.watch import DatabaseWatch, trigger_sql
@@ -136,7 +136,7 @@ class TestAttacks(Attacks):
     async def test_postgres_itself_refuses_to_write(self, attacked: DatabaseSource) -> None:
         await self.write_past_the_check(attacked)
         for sql in ("SELECT harmful()", "SELECT nextval('counter')"):
-            with pytest.raises(Failed, match="read-only transaction"):
+            with pytest.raises(DatabaseFailed, match="read-only transaction"):
                 await attacked._reader.database.run("", lambda connection, sql=sql: connection.exec_driver_sql(sql))
         await self.check_shop(attacked)
 

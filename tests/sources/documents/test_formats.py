@@ -8,29 +8,29 @@ import pytest
 
 from carrel.sources.documents.formats.document import SECTION, sections_of
 from carrel.sources.documents.kinds import IMAGE, KINDS, Kind
-from carrel.sources.documents.messages import Answer, Question
-from carrel.sources.documents.worker import NO_TEXT, State, answer
+from carrel.sources.documents.messages import WorkerRequest, WorkerResponse
+from carrel.sources.documents.worker import NO_TEXT, WorkerState, answer
 from support.documents import DOCUMENTS, photo
 
 BY_FORMAT = {kind.format: kind for kind in KINDS.values()}
 
 
 @cache
-def ask(format: str, data: bytes, page: int = 0, *, limit: int = 1_000_000, locations: bool = False) -> Answer:
+def ask(format: str, data: bytes, page: int = 0, *, limit: int = 1_000_000, locations: bool = False) -> WorkerResponse:
     """Return the answer for a document in this process."""
     kind: Kind = BY_FORMAT[format]
-    return answer(Question("key", kind.module, format, kind.unit, data, page, limit, locations), State())
+    return answer(WorkerRequest("key", kind.module, format, kind.unit, data, page, limit, locations), WorkerState())
 
 
 @cache
 def read_pages(format: str) -> list[str]:
     """Return the pages of a document that is opened once."""
-    kind, state = BY_FORMAT[format], State()
-    question = Question("key", kind.module, format, kind.unit, DOCUMENTS[format](), 1, 1_000_000, False)
-    pages = [answer(question, state)]
-    question.data = None
-    for question.page in range(2, pages[0].pages + 1):
-        pages.append(answer(question, state))
+    kind, state = BY_FORMAT[format], WorkerState()
+    message = WorkerRequest("key", kind.module, format, kind.unit, DOCUMENTS[format](), 1, 1_000_000, False)
+    pages = [answer(message, state)]
+    message.data = None
+    for message.page in range(2, pages[0].pages + 1):
+        pages.append(answer(message, state))
     assert {page.failure for page in pages} == {None}
     return [page.text for page in pages]
 
@@ -45,7 +45,7 @@ def test_every_format_has_its_words_and_its_pages(format: str) -> None:
     for text in (first.text, whole.text):
         assert "Chapter One" in text
         assert "quick" in text
-    assert ask(format, data, first.pages + 1) == Answer(failure="no_page", pages=first.pages)
+    assert ask(format, data, first.pages + 1) == WorkerResponse(failure="no_page", pages=first.pages)
     for page in read_pages(format):
         assert page.strip() in whole.text
 

@@ -9,9 +9,9 @@ from typing import get_args
 import pytest
 
 from carrel.sources.documents.kinds import KINDS
-from carrel.sources.documents.messages import Failure, Question
+from carrel.sources.documents.messages import Failure, WorkerRequest
 from carrel.sources.documents.process import Process
-from carrel.sources.process import Crashed, TookTooLong
+from carrel.sources.process import Crashed, ProcessTimeout
 from fuzz.run import SEEDS, TARGETS
 from support.documents import DOCUMENTS, changed_archive, photo
 
@@ -66,14 +66,14 @@ def test_damaged_documents_have_a_documented_end(process: Process, format: str) 
             data = changed_archive(whole, INNER[format], lambda part: mutated(part, chance))
         else:
             data = mutated(whole, chance)
-        question = Question(f"{format} {number}", kind.module, format, kind.unit, data, 0, 100_000, True)
+        message = WorkerRequest(f"{format} {number}", kind.module, format, kind.unit, data, 0, 100_000, True)
         try:
-            found = process.ask(question)
-        except (Crashed, TookTooLong):  # which are documented, too: the server goes on
+            found = process.ask(message)
+        except (Crashed, ProcessTimeout):  # which are documented, too: the server goes on
             continue
         assert found.failure in (None, *get_args(Failure))
         assert (found.failure is None) == bool(found.text)
-    good = Question(f"{format} good", kind.module, format, kind.unit, whole, 1, 100_000, False)
+    good = WorkerRequest(f"{format} good", kind.module, format, kind.unit, whole, 1, 100_000, False)
     assert process.ask(good).failure is None
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from carrel.sources.documents.kinds import KINDS
-from carrel.sources.documents.messages import Answer, Question
+from carrel.sources.documents.messages import WorkerRequest, WorkerResponse
 from carrel.sources.documents.process import Process
-from carrel.sources.process import Crashed, TookTooLong
+from carrel.sources.process import Crashed, ProcessTimeout
 from support.documents import DOCUMENTS, archive, changed_archive, pdf, photo
 
 pytestmark = pytest.mark.slow
@@ -39,10 +39,10 @@ def process() -> Iterator[Process]:
     process.stop()
 
 
-def ask(process: Process, format: str, data: bytes, page: int = 0) -> Answer:
+def ask(process: Process, format: str, data: bytes, page: int = 0) -> WorkerResponse:
     kind = BY_FORMAT[format]
     key = str(next(KEYS))
-    return process.ask(Question(key, kind.module, format, kind.unit, data, page, 16 * 1024**2, False))
+    return process.ask(WorkerRequest(key, kind.module, format, kind.unit, data, page, 16 * 1024**2, False))
 
 
 def is_well(process: Process) -> bool:
@@ -207,7 +207,7 @@ def test_images_are_described_and_not_decoded(process: Process) -> None:
 def test_what_takes_too_long_is_stopped() -> None:
     process = Process(seconds=0.0, memory=1024**3)
     try:
-        with pytest.raises(TookTooLong):
+        with pytest.raises(ProcessTimeout):
             ask(process, "pdf", pdf())
         assert not process.has("anything")
         process._seconds = 60

@@ -315,13 +315,13 @@ async def test_reading_leaves_the_event_loop_free(put: Put, share: Share, reques
     source = await share()
     turns = 0
 
-    async def turn() -> None:
+    async def slot() -> None:
         nonlocal turns
         while True:
             turns += 1
             await asyncio.sleep(0)
 
-    turning = asyncio.ensure_future(turn())
+    turning = asyncio.ensure_future(slot())
     most = 0
     for _ in range(5):  # on a busy machine, the loop may get no time during one of them
         turns = 0

@@ -16,7 +16,7 @@ from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.source import FilesSource
 from carrel.sources.folder.notices import Notices
 from carrel.sources.folder.patterns import CLASSES, read_globs
-from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.selection import FileSelection
 from carrel.sources.folder.work import Work
 from carrel.sources.skills.options import SkillsOptions
 from carrel.sources.skills.source import SkillsSource
@@ -211,7 +211,7 @@ def test_any_text_is_refused_or_matches_what_its_definition_says(glob: str, path
 @given(GLOBS)
 def test_no_text_shares_everything_but_asterisks(glob: str) -> None:
     try:
-        selection = Selection(include=[glob])
+        selection = FileSelection(include=[glob])
     except ConfigError:
         return
     assume(not set(glob.strip()) <= set("*/"))
@@ -224,7 +224,7 @@ def test_no_text_shares_everything_but_asterisks(glob: str) -> None:
 @given(GLOBS)
 def test_no_text_leaves_out_nothing_of_what_it_matches(glob: str) -> None:
     try:
-        selection = Selection(exclude=[glob])
+        selection = FileSelection(exclude=[glob])
     except ConfigError:
         return
     passage = selection.passage(Work(), Notices("/"))

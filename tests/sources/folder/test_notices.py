@@ -17,9 +17,9 @@ from carrel.errors import ConfigError, ResourceError, ResourceForbidden, Resourc
 from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.source import FilesSource
 from carrel.sources.folder import snapshot
-from carrel.sources.folder.notices import MAX_TOLD, Notices
-from carrel.sources.folder.sandbox import Excluded, Handle, Place, Root
-from carrel.sources.folder.selection import MAX_IGNORE_FILE, Selection
+from carrel.sources.folder.notices import MAX_LOGGED, Notices
+from carrel.sources.folder.sandbox import DirectoryHandle, Excluded, OpenDirectory, SandboxRoot
+from carrel.sources.folder.selection import MAX_IGNORE_FILE, FileSelection
 from carrel.sources.folder.snapshot import Changes, Snapshot
 from carrel.sources.folder.tree import Tree
 from carrel.sources.skills.source import SkillsSource
@@ -67,7 +67,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, number: int, *names: str) -> Iterat
     """Have the file system answer with an error when one of these names is opened or looked up."""
 
     def fail(method: Callable[..., Any]) -> Callable[..., Any]:
-        def call(self: Place, name: str, **options: Any) -> Any:
+        def call(self: OpenDirectory, name: str, **options: Any) -> Any:
             if name in names:
                 raise OSError(number, os.strerror(number), name)
             return method(self, name, **options)
@@ -76,7 +76,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, number: int, *names: str) -> Iterat
 
     with monkeypatch.context() as patch:
         for method in ("stat", "open", "enter"):
-            patch.setattr(Handle, method, fail(getattr(Handle, method)))
+            patch.setattr(DirectoryHandle, method, fail(getattr(DirectoryHandle, method)))
         yield
 
 
@@ -184,10 +184,10 @@ async def test_missing_and_excluded_files_are_not_logged(
 
 def test_warnings_have_an_end(warnings: Callable[[], list[str]]) -> None:
     notices = Notices("/folder")
-    for number in range(3 * MAX_TOLD):
+    for number in range(3 * MAX_LOGGED):
         notices.warn((f"{number}",), "cannot be read")
     said = warnings()
-    assert len(said) == MAX_TOLD + 1
+    assert len(said) == MAX_LOGGED + 1
     assert said[-1] == "/folder has more problems, which are not logged"
 
 
@@ -259,13 +259,13 @@ async def test_an_ignore_file_that_cannot_be_read_shares_nothing_beside_it(
     put("sub/secret.txt")
     source = await share()
 
-    def fail(self: Place, name: str, *, follow: bool = False) -> int:
+    def fail(self: OpenDirectory, name: str, *, follow: bool = False) -> int:
         if name == ".gitignore":
             raise OSError(number, os.strerror(number))
         return original(self, name, follow=follow)
 
-    original = Handle.open
-    monkeypatch.setattr(Handle, "open", fail)
+    original = DirectoryHandle.open
+    monkeypatch.setattr(DirectoryHandle, "open", fail)
     assert [found.name for found in await Caller(source).resources()] == ["root", "a.txt"]
     assert len(warnings()) == 1
     with pytest.raises(ResourceForbidden):
@@ -277,16 +277,16 @@ def test_an_ignore_file_that_becomes_something_else_while_it_is_opened_leaves_no
 ) -> None:
     put(".gitignore", "x\n")
     put("a.txt")
-    original = Handle.open
+    original = DirectoryHandle.open
 
-    def replace(self: Place, name: str, *, follow: bool = False) -> int:
+    def replace(self: OpenDirectory, name: str, *, follow: bool = False) -> int:
         if name == ".gitignore":
             (folder / name).unlink()
             (folder / name).mkdir()
         return original(self, name, follow=follow)
 
-    tree = Tree(Root(str(folder)), Selection())
-    monkeypatch.setattr(Handle, "open", replace)
+    tree = Tree(SandboxRoot(str(folder)), FileSelection())
+    monkeypatch.setattr(DirectoryHandle, "open", replace)
     before = count_descriptors()
     tree.open(()).close()
     assert count_descriptors() == before
@@ -332,7 +332,7 @@ def test_a_walk_closes_what_it_opened_after_any_error(
         def __init__(self, at: int) -> None:
             self._left = at
 
-        def enter(self, place: Place, parts: tuple[str, ...]) -> None:
+        def enter(self, handle: OpenDirectory, parts: tuple[str, ...]) -> None:
             self.admits("", True)
 
         def admits(self, name: str, is_directory: bool) -> bool:
@@ -350,7 +350,7 @@ def test_a_walk_closes_what_it_opened_after_any_error(
             return self.admits(name, False)
 
     for handles in (True, False):
-        root = Root(str(folder), handles=handles)
+        root = SandboxRoot(str(folder), handles=handles)
         for path in ("sub/deep/x.txt", "link/deep/x.txt", "link/up/x.txt", "sub/deep", "", "link/up/../../sub"):
             parts = tuple(path.split("/")) if path else ()
             for at in range(1, 12):
@@ -407,7 +407,7 @@ def test_while_descriptors_run_out_a_watch_takes_nothing_for_removed(
     for path in ("a.txt", "sub/b.txt"):
         put(path)
     monkeypatch.setattr(snapshot, "PAUSES", (0.0,) * 3)
-    seen = Snapshot(Tree(Root(str(folder)), Selection()), lambda: False)
+    seen = Snapshot(Tree(SandboxRoot(str(folder)), FileSelection()), lambda: False)
     seen.look((), Changes())
     known = {parts: (set(names.directories), set(names.others)) for parts, names in seen.known.items()}
     changes = Changes()

@@ -13,8 +13,8 @@ import pytest
 
 from carrel.errors import MCPError, ResourceForbidden, ResourceNotFound
 from carrel.sources.files.source import FilesSource
-from carrel.sources.folder.sandbox import Root
-from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.sandbox import SandboxRoot
+from carrel.sources.folder.selection import FileSelection
 from carrel.sources.folder.tree import START, Tree
 from carrel.testing import Caller, belongs
 from carrel.uri.parse import encode_path
@@ -302,7 +302,7 @@ def test_a_directory_that_is_replaced_by_a_link_between_two_steps_is_not_walked_
     class Passage:
         """Lets everything pass, and replaces it when it has been looked at and is about to be opened."""
 
-        def enter(self, place: object, parts: tuple[str, ...]) -> None:
+        def enter(self, handle: object, parts: tuple[str, ...]) -> None:
             pass
 
         def admits(self, name: str, is_directory: bool) -> bool:
@@ -319,7 +319,7 @@ def test_a_directory_that_is_replaced_by_a_link_between_two_steps_is_not_walked_
 
         admits_link = admits
 
-    root = Root(str(folder))
+    root = SandboxRoot(str(folder))
     with pytest.raises(OSError, match="directory"):
         root.open(("sub", "secret.txt"), Passage)
     for name in ("last.txt", "pipe.txt"):
@@ -342,7 +342,7 @@ def test_a_directory_that_is_replaced_all_the_time_never_leads_out(
 
     attacker = threading.Thread(target=swap)
     attacker.start()
-    tree = Tree(Root(str(folder)), Selection())
+    tree = Tree(SandboxRoot(str(folder)), FileSelection())
     outcomes = set()
     try:
         for _ in range(3000):
@@ -365,7 +365,7 @@ def test_the_walk_by_path_refuses_what_the_walk_by_handle_refuses(
     (folder / "out").symlink_to(secret)
     (folder / "in").symlink_to("sub")
     os.mkfifo(folder / "pipe")
-    tree = Tree(Root(str(folder), handles=handles), Selection())
+    tree = Tree(SandboxRoot(str(folder), handles=handles), FileSelection())
     for parts in (("sub", "x.txt"), ("in", "x.txt")):
         with tree.open(parts) as node:
             assert os.read(node.descriptor, 10) == b"inside"

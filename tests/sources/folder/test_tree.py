@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from carrel.errors import InvalidCursor, ResourceNotFound
 from carrel.sources.cursor import check_sum, read_cursor, write_cursor
 from carrel.sources.files.source import FilesSource
-from carrel.sources.folder.position import START, Position
-from carrel.sources.folder.sandbox import Root
-from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.position import START, TreePosition
+from carrel.sources.folder.sandbox import SandboxRoot
+from carrel.sources.folder.selection import FileSelection
 from carrel.sources.folder.tree import Tree
 from carrel.sources.folder.work import PAGE, Work
 from carrel.testing import Caller, belongs, running
@@ -104,10 +104,10 @@ async def test_one_file_can_be_shared_by_itself(folder: Path, put: Put, share: S
 
 
 def tree_of(folder: Path) -> Tree:
-    return Tree(Root(str(folder)), Selection())
+    return Tree(SandboxRoot(str(folder)), FileSelection())
 
 
-def walk(tree: Tree, limit: int, work: float = PAGE, after: Position | None = START) -> list[str]:
+def walk(tree: Tree, limit: int, work: float = PAGE, after: TreePosition | None = START) -> list[str]:
     paths = []
     while after is not None:
         before = after
@@ -146,7 +146,7 @@ def test_changes_during_a_listing_neither_skip_nor_repeat_other_entries(
     tree = tree_of(folder)
     stable = set(walk(tree, 1000))
     seen: list[str] = []
-    after: Position | None = START
+    after: TreePosition | None = START
     waiting = list(events)
     while after is not None:
         entries, after = tree.page(after, limit, Work(work))
@@ -210,7 +210,7 @@ class Calls:
 
 def test_a_page_costs_the_same_wherever_it_is(large: Path) -> None:
     tree = tree_of(large)
-    after: Position | None = START
+    after: TreePosition | None = START
     costs = []
     total = 0
     while after is not None:
@@ -248,7 +248,7 @@ def test_a_directory_that_changes_twice_within_a_tick_is_not_mistaken(folder: Pa
 @given(st.lists(st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1), max_size=5))
 def test_a_cursor_leads_back_to_its_position_and_only_in_its_own_list(parts: list[str]) -> None:
     for kind in ("file", "directory", "end") if parts else ("directory",):
-        position = Position(kind, tuple(parts))
+        position = TreePosition(kind, tuple(parts))
         cursor = write_cursor(position, "one list")
         assert read_cursor(cursor, "one list") == position
         assert set(cursor) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
@@ -289,5 +289,5 @@ async def test_a_cursor_that_was_made_up_is_refused_or_does_no_harm(
 
 
 def test_a_cursor_of_a_name_that_is_not_utf8_works() -> None:
-    position = Position("file", (os.fsdecode(b"caf\xe9"), "x"))
+    position = TreePosition("file", (os.fsdecode(b"caf\xe9"), "x"))
     assert read_cursor(write_cursor(position, "l"), "l") == position

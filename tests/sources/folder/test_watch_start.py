@@ -13,8 +13,8 @@ import pytest
 from carrel import Server
 from carrel.catalog.provider import Change, Page, Provider
 from carrel.server import watching
-from carrel.sources.folder.sandbox import Root
-from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.sandbox import SandboxRoot
+from carrel.sources.folder.selection import FileSelection
 from carrel.sources.folder.snapshot import Changes, Snapshot
 from carrel.sources.folder.tree import Tree
 from carrel.transports.memory import MemoryPeer
@@ -233,7 +233,7 @@ def test_the_first_look_at_a_tree_ends_when_the_watch_is_stopped(tmp_path):
     for name in "abc":
         (tmp_path / name).mkdir()
     looks = []
-    tree = Tree(Root(str(tmp_path), follow_links=False), Selection((), (), hidden=False, gitignore=True))
+    tree = Tree(SandboxRoot(str(tmp_path), follow_links=False), FileSelection((), (), hidden=False, gitignore=True))
     snapshot = Snapshot(tree, lambda: looks.append(0) or len(looks) > 2)
     snapshot.look((), Changes())
     assert len(snapshot.known) == 2

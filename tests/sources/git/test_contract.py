@@ -35,13 +35,13 @@ class TestWorkingTree(ProviderContract):
     @pytest.fixture
     def provider(self, made: Repository, tmp_path: Path) -> GitSource:
         self.repository = made.copy(tmp_path / "shop")
-        return GitSource(self.place(), self.options)
+        return GitSource(self.location(), self.options)
 
-    def place(self) -> str:
+    def location(self) -> str:
         return f"git:{self.repository.path}"
 
     def again(self, provider: GitSource) -> GitSource:
-        return GitSource(self.place(), self.options)
+        return GitSource(self.location(), self.options)
 
     async def create(self, provider: GitSource) -> str:
         number = len(self.repository.run("branch", "--list").splitlines())
@@ -63,9 +63,9 @@ class TestWorkingTree(ProviderContract):
         ref = uri.rpartition("/")[2]
         ends = {"log": ("", "?limit=1"), "commit": ("",), "tree": ("", "?lines=1-2")}
         ends |= {"file": ("/README.md", "/README.md?tail=1"), "blame": ("/README.md",), "diff": ("?path=README.md",)}
-        places = [f"{kind}/{ref}{end}" for kind, some in ends.items() for end in some]
-        places += [f"diff/main..{ref}", f"grep/{ref}?query=This"]
-        return [uri, *(f"git://shop/{place}" for place in places)]
+        locations = [f"{kind}/{ref}{end}" for kind, some in ends.items() for end in some]
+        locations += [f"diff/main..{ref}", f"grep/{ref}?query=This"]
+        return [uri, *(f"git://shop/{location}" for location in locations)]
 
     async def lists_with_new(self, provider: GitSource) -> list[str]:
         return ["git://shop/branches"]

@@ -10,7 +10,7 @@ from time import monotonic
 import pytest
 
 from carrel.sources.git.isolation import Isolation
-from carrel.sources.git.process import Broken, ObjectPipe, TookTooLong, read_output
+from carrel.sources.git.process import GitFailed, GitTimeout, ObjectPipe, read_output
 from carrel.sources.git.repository import find_repository
 from carrel.threads import ThreadPool
 from support.git import Repository
@@ -37,10 +37,10 @@ def test_the_directory_of_an_isolation_has_nothing_of_the_repository_but_objects
 
 def test_a_process_that_does_not_answer_is_given_up_at_the_deadline(isolation: Isolation) -> None:
     pipe = ObjectPipe(isolation, "--batch")
-    with pytest.raises(TookTooLong):
+    with pytest.raises(GitTimeout):
         pipe.header(monotonic())
     pipe.close()
-    with pytest.raises(TookTooLong):
+    with pytest.raises(GitTimeout):
         read_output(isolation, -1, 1000, "cat-file", "--batch-check", "--batch-all-objects")
 
 
@@ -81,7 +81,7 @@ def test_a_process_has_no_more_memory_than_allowed(repository: Repository) -> No
     enough, little = (Isolation(find_repository(str(repository.path)), size) for size in (MEMORY, 3_000_000))
     try:
         assert read_output(enough, 10, 1000, *command) == f"{commit}:zeros.txt:1\n".encode()
-        with pytest.raises(Broken):
+        with pytest.raises(GitFailed):
             read_output(little, 10, 1000, *command)
     finally:
         enough.close()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from carrel import sources
 from carrel.errors import ConfigError, InvalidParams, MCPError, ResourceNotFound, ResourceTooLarge
-from carrel.sources.git.objects import Damaged, parse_commit, parse_tag, parse_tree
-from carrel.sources.git.place import Names
+from carrel.sources.git.location import RepositoryUris
+from carrel.sources.git.objects import DamagedObject, parse_commit, parse_tag, parse_tree
 from carrel.sources.git.source import GitSource
 from carrel.testing import Caller, Listener, running
 from support.git import Repository
@@ -432,14 +432,14 @@ def test_objects_of_any_bytes_are_parsed_or_damaged(data: bytes) -> None:
         for text in (data, b"tree " + b"a" * 40 + b"\nauthor " + data, b"100644 " + data):
             try:
                 parse(text, 40)
-            except Damaged:
+            except DamagedObject:
                 pass
 
 
 @given(st.lists(st.text(max_size=8), max_size=5), st.text(max_size=12))
 @settings(max_examples=200, deadline=None)
 def test_uris_of_any_text_are_parsed_or_refused(segments: list[str], query: str) -> None:
-    names = Names("shop")
+    names = RepositoryUris("shop")
     for kind in ("file", "diff", "log", "branch", ""):
         try:
             names.parse("/".join(["git://shop", kind, *segments]) + (f"?{query}" if query else ""))
@@ -454,5 +454,5 @@ NAMES = st.text(st.characters(blacklist_characters="\0/", blacklist_categories=(
 @settings(max_examples=200, deadline=None)
 def test_a_ref_and_a_path_come_back_from_their_uri(ref: str, parts: list[str]) -> None:
     if not {".", ".."} & set(parts):
-        place = Names("Shop").parse(Names("Shop").uri("file", ref, tuple(parts)))
-        assert (place.kind, place.ref, place.parts) == ("file", ref, tuple(parts))
+        location = RepositoryUris("Shop").parse(RepositoryUris("Shop").uri("file", ref, tuple(parts)))
+        assert (location.kind, location.ref, location.parts) == ("file", ref, tuple(parts))

@@ -14,7 +14,7 @@ from carrel.testing import ProviderContract
 
 class TestLogs(ProviderContract):
     foreign = "file:///nobody/has/this"
-    options = LogsOptions(place="app", notify_every=1, search_tool=True)
+    options = LogsOptions(log_name="app", notify_every=1, search_tool=True)
     folder: Path
 
     @pytest.fixture

@@ -22,7 +22,7 @@ RECENT_ERRORS = "logs://recent?timeframe=5m&level=error"
 async def batches(tmp_path: Path) -> AsyncIterator[AsyncIterator[list[Change]]]:
     """Follow ``a.log`` and others; the first batch is taken."""
     (tmp_path / "a.log").write_text("one\n")
-    source = LogsSource(f"logs:{tmp_path}/*.log", LogsOptions(place="app", notify_every=1))
+    source = LogsSource(f"logs:{tmp_path}/*.log", LogsOptions(log_name="app", notify_every=1))
     async with running(source):
         watch = source.watch(Interest([RECENT_ERRORS, "logs://app/a.log?tail=5", "logs://app/b.log?tail=5"]))
         assert not await anext(watch)

@@ -11,14 +11,14 @@ from carrel.errors import InvalidParams
 from carrel.sources.logs.entries import group, shown
 from carrel.sources.logs.formats import FORMATS, detect
 from carrel.sources.logs.levels import LEVELS, level_of
-from carrel.sources.logs.times import Stamps, duration_of, instant_of, iso
+from carrel.sources.logs.times import TimestampParser, duration_of, instant_of, iso
 from support.processor_time import loops
 
 NOW = datetime(2025, 2, 1, 12, tzinfo=UTC).timestamp()
 
 
-def stamps(zone: str = "UTC", modified: float = NOW) -> Stamps:
-    return Stamps(ZoneInfo(zone), modified)
+def timestamps(zone: str = "UTC", modified: float = NOW) -> TimestampParser:
+    return TimestampParser(ZoneInfo(zone), modified)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def stamps(zone: str = "UTC", modified: float = NOW) -> Stamps:
     ],
 )
 def test_a_line_is_understood(line: str, name: str, time: str | None, level: str | None, message: str | None) -> None:
-    format = detect([line, "  continued"], stamps())
+    format = detect([line, "  continued"], timestamps())
     assert format.name == name
-    head = format.head(line, stamps())
+    head = format.head(line, timestamps())
     assert head is not None
     assert (None if head.time is None else iso(head.time)) == time
     assert head.level == level
@@ -107,7 +107,7 @@ def test_a_line_is_understood(line: str, name: str, time: str | None, level: str
 
 
 def test_times_without_a_zone_are_in_that_of_the_option() -> None:
-    head = FORMATS["timestamped"].head("2025-07-01 12:00:00 x", stamps("Europe/Berlin"))
+    head = FORMATS["timestamped"].head("2025-07-01 12:00:00 x", timestamps("Europe/Berlin"))
     assert head is not None
     assert head.time is not None
     assert iso(head.time) == "2025-07-01T10:00:00Z"
@@ -115,8 +115,8 @@ def test_times_without_a_zone_are_in_that_of_the_option() -> None:
 
 def test_a_time_without_a_year_is_the_last_before_the_file_was_modified() -> None:
     january = datetime(2025, 1, 2, tzinfo=UTC).timestamp()
-    assert iso(stamps(modified=january).syslog("Dec 31 10:00:00")) == "2024-12-31T10:00:00Z"
-    assert iso(stamps(modified=january).syslog("Jan  2 10:00:00")) == "2025-01-02T10:00:00Z"
+    assert iso(timestamps(modified=january).syslog("Dec 31 10:00:00")) == "2024-12-31T10:00:00Z"
+    assert iso(timestamps(modified=january).syslog("Jan  2 10:00:00")) == "2025-01-02T10:00:00Z"
 
 
 def test_the_format_is_that_of_most_lines_although_a_traceback_is_longer() -> None:
@@ -126,13 +126,13 @@ def test_the_format_is_that_of_most_lines_although_a_traceback_is_longer() -> No
         '  File "a.py"',
         "ValueError: x",
     ] * 5
-    assert detect(lines, stamps()).name == "timestamped"
-    assert detect(lines, stamps(), "plain").name == "plain"
+    assert detect(lines, timestamps()).name == "timestamped"
+    assert detect(lines, timestamps(), "plain").name == "plain"
 
 
 def test_a_traceback_stays_with_its_entry() -> None:
     lines = ["ValueError: before", "2025-01-31 08:00:00 ERROR x", "Traceback:", "  line", "2025-01-31 08:00:01 INFO y"]
-    before, entries = group(lines, FORMATS["timestamped"], stamps(), NOW)
+    before, entries = group(lines, FORMATS["timestamped"], timestamps(), NOW)
     assert before == ["ValueError: before"]
     assert [entry.text for entry in entries] == ["2025-01-31 08:00:00 ERROR x\nTraceback:\n  line", lines[4]]
     assert entries[0].fields()["message"] == " ERROR x\nTraceback:\n  line"
@@ -141,17 +141,17 @@ def test_a_traceback_stays_with_its_entry() -> None:
 def test_what_a_container_wrote_in_parts_is_put_together() -> None:
     time = "2025-01-31T08:00:00Z"
     lines = [f"{time} stdout P one, ", f"{time} stdout F two", f"{time} stdout F three", f"{time} stdout F   at x"]
-    _, entries = group(lines, FORMATS["cri"], stamps(), NOW)
+    _, entries = group(lines, FORMATS["cri"], timestamps(), NOW)
     assert [entry.text for entry in entries] == [f"{time} stdout P one, two", f"{time} stdout F three\n  at x"]
 
 
 def test_broken_json_is_an_entry_with_the_time_of_the_one_before() -> None:
-    _, entries = group(['{"ts":1738310400}', '{"ts":17383'], FORMATS["json"], stamps(), NOW)
+    _, entries = group(['{"ts":1738310400}', '{"ts":17383'], FORMATS["json"], timestamps(), NOW)
     assert [entry.time for entry in entries] == [1738310400, 1738310400]
 
 
 def test_endless_lines_are_cut() -> None:
-    _, [entry] = group(["x" * 1_000_000], FORMATS["plain"], stamps(), NOW)
+    _, [entry] = group(["x" * 1_000_000], FORMATS["plain"], timestamps(), NOW)
     assert len(entry.text) < 20_000
     assert entry.text.endswith("(983,616 more characters)")
 
@@ -224,12 +224,12 @@ FRAGMENTS = st.sampled_from(
 def test_any_lines_are_entries_of_any_format_and_none_is_lost(lines: list[str]) -> None:
     lines = [line.replace("\n", " ") for line in lines]
     for format in FORMATS.values():
-        before, entries = group(lines, format, stamps(), NOW)
+        before, entries = group(lines, format, timestamps(), NOW)
         assert all(entry.level is None or entry.level in LEVELS for entry in entries)
         assert all(isinstance(entry.fields(), dict) for entry in entries)
         if format.name != "cri":  # it joins lines
             assert [*before, *(line for entry in entries for line in entry.lines)] == lines
-    detect(lines, stamps())
+    detect(lines, timestamps())
 
 
 @given(st.one_of(st.text(max_size=12), st.integers(), st.floats(), st.none(), st.booleans(), st.lists(st.integers())))
@@ -257,7 +257,7 @@ def test_any_value_is_a_level_or_none(value: object) -> None:
 def test_hostile_lines_take_no_long_time(name: str, line: str) -> None:
     def read() -> None:
         for _ in range(10):
-            FORMATS[name].head(line, stamps())
+            FORMATS[name].head(line, timestamps())
             FORMATS[name].fields(line)
 
     assert loops(read) < 200  # a pattern that goes back and forth takes minutes

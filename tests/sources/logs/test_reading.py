@@ -25,7 +25,7 @@ from carrel import Client, Server
 from carrel.catalog.provider import Request
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
 from carrel.sources.logs import reader as reader_module
-from carrel.sources.logs.budget import Budget
+from carrel.sources.logs.budget import ReadBudget
 from carrel.sources.logs.options import LogsOptions
 from carrel.sources.logs.query import NAMES as QUERY_NAMES
 from carrel.sources.logs.rotation import COMPRESSIONS, rotated
@@ -50,7 +50,7 @@ async def share(folder: Path) -> AsyncIterator[Share]:
     async with AsyncExitStack() as stack:
 
         async def share(target: str | None = None, **options: Any) -> Callable[..., Awaitable[TextResourceContents]]:
-            given = {"place": "app", "timezone": "UTC", **options}
+            given = {"log_name": "app", "timezone": "UTC", **options}
             source = LogsSource(target or f"logs:{folder}/*.log", LogsOptions(**given))
             await stack.enter_async_context(running(source))
 
@@ -65,24 +65,24 @@ async def share(folder: Path) -> AsyncIterator[Share]:
 
 
 @pytest.fixture
-def budgets(monkeypatch: pytest.MonkeyPatch) -> list[Budget]:
+def budgets(monkeypatch: pytest.MonkeyPatch) -> list[ReadBudget]:
     """Return the list of the budgets of all reads: what each has read."""
-    made: list[Budget] = []
+    made: list[ReadBudget] = []
 
-    def make(most: int, seconds: float) -> Budget:
-        made.append(Budget(most, seconds))
+    def make(most: int, seconds: float) -> ReadBudget:
+        made.append(ReadBudget(most, seconds))
         return made[-1]
 
-    monkeypatch.setattr(reader_module, "Budget", make)
+    monkeypatch.setattr(reader_module, "ReadBudget", make)
     return made
 
 
-def stamp(instant: float) -> str:
+def timestamp(instant: float) -> str:
     return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
 def line(instant: float, text: str, level: str = "INFO") -> str:
-    return f"{stamp(instant)} {level} {text}\n"
+    return f"{timestamp(instant)} {level} {text}\n"
 
 
 def texts(contents: TextResourceContents) -> list[str]:
@@ -94,7 +94,7 @@ def texts(contents: TextResourceContents) -> list[str]:
 
 @pytest.mark.asyncio
 async def test_five_minutes_of_ten_gibibytes_are_found_by_reading_little(
-    folder: Path, share: Share, budgets: list[Budget]
+    folder: Path, share: Share, budgets: list[ReadBudget]
 ) -> None:
     now, size = time(), 10 * 2**30
     with (folder / "large.log").open("wb") as file:
@@ -132,7 +132,7 @@ async def test_binary_search_finds_what_a_look_at_all_lines_does(folder: Path, s
             f"  at line {each}\n" for each in range(random_.choice([0, 0, 0, 3, 2000]) if number % 50 == 0 else 0)
         )
         entries.append((late, f"entry {number}\n{extra}"))
-    (folder / "a.log").write_text("".join(f"{stamp(late)} INFO {text}" for late, text in entries))
+    (folder / "a.log").write_text("".join(f"{timestamp(late)} INFO {text}" for late, text in entries))
     read = await share(max_answer=10_000_000)
     for _ in range(5):
         since = random_.uniform(start - 10, instant)
@@ -420,7 +420,7 @@ async def test_a_search_over_the_limit_ends_and_says_where_to_go_on(folder: Path
 async def test_a_caller_sees_only_the_logs_that_are_visible(folder: Path) -> None:
     (folder / "a.log").write_text(line(time(), "one"))
     (folder / "b.log").write_text(line(time(), "two"))
-    source = LogsSource(f"logs:{folder}", LogsOptions(place="app", timezone="UTC"))
+    source = LogsSource(f"logs:{folder}", LogsOptions(log_name="app", timezone="UTC"))
     async with running(source):
         request = Request(visible=lambda uri: "b.log" not in uri)
         for uri in ("logs://recent", "logs://app", "logs://statistics", "logs://app?tail=10"):
@@ -435,7 +435,7 @@ async def test_a_caller_sees_only_the_logs_that_are_visible(folder: Path) -> Non
 async def test_a_link_shows_no_log_that_is_hidden_from_the_caller(folder: Path) -> None:
     (folder / "real.log").write_text(line(time(), "secret"))
     (folder / "link.log").symlink_to("real.log")
-    source = LogsSource(f"logs:{folder}", LogsOptions(place="app", timezone="UTC"))
+    source = LogsSource(f"logs:{folder}", LogsOptions(log_name="app", timezone="UTC"))
     async with running(source):
         request = Request(visible=lambda uri: "real.log" not in uri)
         for uri in ("logs://recent", "logs://app/link.log", "logs://statistics"):
@@ -472,7 +472,7 @@ async def test_an_endless_entry_ends(folder: Path, share: Share) -> None:
 )
 def test_any_bytes_are_read_or_noted(data: bytes, ending: str, tmp_path: Path) -> None:
     (tmp_path / f"a.log{ending}").write_bytes(data)
-    reader = LogsSource(f"logs:{tmp_path}/a.log*", LogsOptions(place="app"))._reader
+    reader = LogsSource(f"logs:{tmp_path}/a.log*", LogsOptions(log_name="app"))._reader
     assert "\x1b" not in reader.read("logs://app/a.log?tail=9", None).text
     reader.read("logs://recent?timeframe=1h&fields=*", None)
     reader.read("logs://statistics", None)
@@ -492,7 +492,7 @@ VALUES = st.text(max_size=12) | st.sampled_from(
 )
 def test_any_query_is_answered_or_refused(pairs: list[tuple[str, str]], base: str, tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(line(time(), "x"))
-    reader = LogsSource(f"logs:{tmp_path}/*.log", LogsOptions(place="app"))._reader
+    reader = LogsSource(f"logs:{tmp_path}/*.log", LogsOptions(log_name="app"))._reader
     try:
         reader.read(f"logs://{base}?" + "&".join(f"{name}={value}" for name, value in pairs), None)
     except (InvalidParams, ResourceNotFound):
@@ -507,7 +507,7 @@ async def test_several_places_are_one_source(folder: Path, tmp_path: Path) -> No
     (other / "b.jsonl").write_text(json.dumps({"ts": time(), "msg": "two"}) + "\n")
     first = LogsSource(f"logs:{folder}/*.log", LogsOptions(timezone="UTC"))
     first.join(LogsSource(f"logs:{other}"))
-    first.join(LogsSource(f"logs:{folder}/a.log", LogsOptions(place="recent")))
+    first.join(LogsSource(f"logs:{folder}/a.log", LogsOptions(log_name="recent")))
     async with running(first):
         uris = [item.uri for item in await Caller(first).resources()]
         assert uris[2:] == [

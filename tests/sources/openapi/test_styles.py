@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from carrel.catalog.provider import Request
 from carrel.errors import InvalidParams, MCPError
 from carrel.sources.openapi import from_asgi
-from carrel.sources.openapi.document import Documents
+from carrel.sources.openapi.document import ApiDocuments
 from carrel.sources.openapi.operations import read_operations
-from carrel.sources.openapi.parameters import Parameter, encode_path_value, query_pairs, read_value
-from carrel.sources.openapi.routes import Routes, build_url, read_query
+from carrel.sources.openapi.parameters import ApiParameter, encode_path_value, query_pairs, read_value
+from carrel.sources.openapi.routes import PathRoutes, build_url, read_query
 from carrel.testing import running
 
 
@@ -183,14 +183,14 @@ async def test_arguments_become_the_request_that_the_description_wants(
 async def test_the_names_of_tools_are_what_clients_allow_and_each_is_there_once():
     paths = {f"/{number}": {"get": {"operationId": "a/b c", **RESPONSES}} for number in range(3)}
     paths["/x"] = {"get": {"operationId": "a_b_c", **RESPONSES}}
-    names = [operation.tool for operation in read_operations(Documents(describe(paths), "http://a.example/x"))]
+    names = [operation.tool for operation in read_operations(ApiDocuments(describe(paths), "http://a.example/x"))]
     assert len(set(names)) == 4
     assert all(name.replace("_", "").isalnum() for name in names)
 
 
 @given(st.text(max_size=20), st.sampled_from(["simple", "label", "matrix"]), st.booleans())
 def test_no_path_parameter_makes_another_segment(value: str, style: str, explode: bool):
-    parameter = Parameter("id", "path", True, {}, style=style, explode=explode)
+    parameter = ApiParameter("id", "path", True, {}, style=style, explode=explode)
     try:
         text = encode_path_value(parameter, value)
     except InvalidParams:
@@ -203,7 +203,7 @@ def test_no_path_parameter_makes_another_segment(value: str, style: str, explode
 
 @given(st.text("abc,%={}[]\"'1-. \u00e9&+", max_size=30), st.sampled_from(["string", "integer", "array", "object"]))
 def test_values_of_a_query_are_read_or_refused(text: str, kind: str):
-    parameter = Parameter("q", "query", False, {}, kind=kind)
+    parameter = ApiParameter("q", "query", False, {}, kind=kind)
     try:
         value = read_value(parameter, [text])
     except InvalidParams:
@@ -212,19 +212,19 @@ def test_values_of_a_query_are_read_or_refused(text: str, kind: str):
         assert not set(name + one) & set("&# ?\n")
 
 
-OPERATION = read_operations(Documents(describe(SEARCH), "http://a.example/x"))[0]
+OPERATION = read_operations(ApiDocuments(describe(SEARCH), "http://a.example/x"))[0]
 
 
 @given(st.text(max_size=60) | st.text("./%2eE5cfF\\?#@:;ax,=", max_size=60))
 def test_every_request_stays_below_the_base(text: str):
-    routes = Routes()
+    routes = PathRoutes()
     routes.add(OPERATION)
     where, _, asked = f"/search/{text}".partition("?")
     found = routes.find(where)
     if found is None:
         return
     try:
-        values = {("path", one.name): read_value(one, [found[1][one.name]]) for one in OPERATION.placed("path")}
+        values = {("path", one.name): read_value(one, [found[1][one.name]]) for one in OPERATION.located("path")}
         url = build_url("https://a.example/base", OPERATION, {**values, **read_query(OPERATION, asked)})
     except MCPError:
         return

@@ -14,11 +14,11 @@ import pytest
 from PIL import Image
 
 from carrel import sources
-from carrel.catalog.paging import resolved
+from carrel.awaitables import resolved
 from carrel.catalog.provider import Provider, Request
 from carrel.errors import ConfigError, InvalidParams, ProviderUnavailable, ResourceNotFound
 from carrel.sources.screen.desktop import Area, DesktopUnavailable
-from carrel.sources.screen.picture import Form, encode
+from carrel.sources.screen.picture import PictureFormat, encode
 from carrel.sources.screen.x11 import X11Desktop
 from carrel.testing.caller import Caller, Listener, running
 from support.displays import HEIGHT, WIDTH, Display, display, need_libraries_of_mss
@@ -128,7 +128,7 @@ def test_the_desktop_of_other_platforms_is_that_of_mss(shown: Display, monkeypat
     right = next(one for one in monitors if one.left == 160)
     pixels = desktop.grab(right)
     assert pixels == X11Desktop(f":{shown.number}").grab(right)
-    assert encode(pixels, Form("png", None))[1:] == ("image/png", 160, HEIGHT)
+    assert encode(pixels, PictureFormat("png", None))[1:] == ("image/png", 160, HEIGHT)
     with pytest.raises(ConfigError, match="under X11 only"):
         desktop.windows()
     monkeypatch.setenv("DISPLAY", ":59999")

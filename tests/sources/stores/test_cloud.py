@@ -34,7 +34,7 @@ from carrel.sources.stores.address import read_address
 from carrel.sources.stores.cloud import CloudStore
 from carrel.sources.stores.options import CloudOptions
 from carrel.sources.stores.source import StoreSource
-from carrel.sources.stores.store import Entry, Part, Wanted
+from carrel.sources.stores.store import GetOptions, GetResult, StoreEntry
 from carrel.testing import running
 from carrel.testing.caller import Caller
 from carrel.testing.changes import count_descriptors, fewer_descriptors_than
@@ -378,13 +378,13 @@ async def test_no_more_of_a_range_is_kept_than_was_asked_for(
     scheme: str, hostile: Hostile, opened: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
-    part = Wanted.part
+    part = GetOptions.part
 
-    def note(self: Wanted, data: bytes, entry: Entry) -> Part:
+    def note(self: GetOptions, data: bytes, entry: StoreEntry) -> GetResult:
         taken.append(len(data))
         return part(self, data, entry)
 
-    monkeypatch.setattr(Wanted, "part", note)
+    monkeypatch.setattr(GetOptions, "part", note)
     hostile.answer = lambda first, last: hostile.part(first, 50_000_000, f"bytes {first}-{last}/{hostile.size}")
     async with running(opened) as source:
         with pytest.raises(ProviderUnavailable):

@@ -15,7 +15,7 @@ import pytest
 
 from carrel import sources
 from carrel.catalog.provider import Provider
-from carrel.sources.stores.memory import MemoryStore
+from carrel.sources.stores.memory import InMemoryStore
 from carrel.testing import ProviderContract
 from carrel.testing.caller import Caller
 from support import azure_server
@@ -107,12 +107,12 @@ class TestMemorySource(StoreContract):
     """Objects in memory, below a prefix."""
 
     base = "memory://contract/shared/"
-    store: MemoryStore
+    store: InMemoryStore
 
     @pytest.fixture
     def provider(self) -> Provider:
-        MemoryStore._named.pop("contract", None)
-        self.store = MemoryStore.named("contract")
+        InMemoryStore._named.pop("contract", None)
+        self.store = InMemoryStore.named("contract")
         self.fill()
         self.store.put("outside.txt", b"outside")
         return self.again(self)  # type: ignore[arg-type]

@@ -21,19 +21,19 @@ from carrel.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
+from carrel.sources.limiter import ClientLimiter
 from carrel.sources.stores.address import read_address
-from carrel.sources.stores.memory import MemoryStore
+from carrel.sources.stores.memory import InMemoryStore
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.source import StoreSource
-from carrel.sources.stores.store import Denied, Listing, Part, StoreError, Wanted, is_shareable
-from carrel.sources.turns import Turns
+from carrel.sources.stores.store import AccessDenied, EntryPage, GetOptions, GetResult, StoreError, is_shareable
 from carrel.testing import running
 from carrel.testing.caller import Caller
 
 BASE = "memory://shelf/"
 
 
-class CountingStore(MemoryStore):
+class CountingStore(InMemoryStore):
     """Store that counts the bytes which it transfers, and can be made to fail."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class CountingStore(MemoryStore):
         self.failure: StoreError | None = None
         self.during: Any = None
 
-    async def get(self, key: str, wanted: Wanted) -> Part | None:
+    async def get(self, key: str, wanted: GetOptions) -> GetResult | None:
         if self.failure is not None:
             raise self.failure
         part = await super().get(key, wanted)
@@ -51,13 +51,13 @@ class CountingStore(MemoryStore):
             self.during()
         return part
 
-    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> EntryPage:
         if self.failure is not None:
             raise self.failure
         return await super().list(prefix, after, limit)
 
 
-def shared(store: MemoryStore, target: str = "memory://shelf", **options: Any) -> StoreSource:
+def shared(store: InMemoryStore, target: str = "memory://shelf", **options: Any) -> StoreSource:
     given = StoreOptions(**{"poll_seconds": 0.02, **options})
     return StoreSource(store, read_address(target, given.alias), given)
 
@@ -121,7 +121,7 @@ async def test_the_cache_has_a_limit() -> None:
 
 
 async def test_a_directory_and_an_object_of_the_same_name_are_two_resources() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     store.put("docs", "an object")
     store.put("docs/a.md", "inside")
     async with running(shared(store)) as source:
@@ -133,7 +133,7 @@ async def test_a_directory_and_an_object_of_the_same_name_are_two_resources() ->
 
 
 async def test_a_directory_with_too_many_entries_is_read_in_windows() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     for number in range(300):
         store.put(f"d/{number:03}.txt", "")
     async with running(shared(store, max_objects=100)) as source:
@@ -151,7 +151,7 @@ KEYS_WITHOUT_URI = ("../up", "a/../b", "./dot", "a//b", "/lead", "x/./y", "nul\0
 
 
 async def test_keys_that_clients_would_take_for_others_are_left_out_and_harm_nothing_else() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     for key in (*KEYS_WITHOUT_URI, "fine.txt", "marker/", "z/fine.txt"):
         store.put(key, "secret")
     async with running(shared(store)) as source:
@@ -172,7 +172,7 @@ async def test_keys_that_clients_would_take_for_others_are_left_out_and_harm_not
     ],
 )
 async def test_nothing_outside_of_the_prefix_can_be_read_or_listed(end: str) -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     for key in ("mine/x", "mine/a/x", "other/x", "mineral/x", "x"):
         store.put(key, "text")
     async with running(shared(store, "memory://shelf/mine")) as source:
@@ -187,7 +187,7 @@ async def test_nothing_outside_of_the_prefix_can_be_read_or_listed(end: str) -> 
 
 @pytest.mark.parametrize("uri", ["memory://other/mine/x", "s3://shelf/mine/x", f"{BASE}mineral/x", f"{BASE}mine"])
 async def test_other_stores_and_neighbours_of_the_prefix_are_not_found(uri: str) -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     for key in ("mine/x", "mineral/x", "mine"):
         store.put(key, "text")
     async with running(shared(store, "memory://shelf/mine")) as source:
@@ -196,7 +196,7 @@ async def test_other_stores_and_neighbours_of_the_prefix_are_not_found(uri: str)
 
 
 async def test_what_a_caller_may_not_see_is_not_shown_in_other_spellings_either() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     for key in ("open.txt", "se+cret.txt", "d/secret.txt", "d/open.txt"):
         store.put(key, "text")
     async with running(shared(store)) as source:
@@ -217,21 +217,21 @@ async def test_failures_of_the_store_tell_clients_nothing_about_it() -> None:
             await Caller(source).read_resource(f"{BASE}a.txt")
         assert "hunter2" not in str(raised.value)
         assert "10.1.2.3" not in str(raised.value)
-        store.failure = Denied("no")
+        store.failure = AccessDenied("no")
         with pytest.raises(ResourceForbidden):
             await Caller(source).read_resource(f"{BASE}a.txt")
 
 
 async def test_a_store_that_cannot_be_listed_does_not_start() -> None:
     store = CountingStore()
-    store.failure = Denied("access denied")
+    store.failure = AccessDenied("access denied")
     with pytest.raises(ConfigError, match=r"cannot be listed: .*access denied"):
         async with running(shared(store)):
             pass
 
 
 async def test_subscribed_directories_and_objects_beyond_the_limit_are_looked_at() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     for number in range(20):
         store.put(f"a/{number:02}", "")
     store.put("z/last.txt", "one")
@@ -261,7 +261,7 @@ def test_a_url_that_names_no_store_is_refused_without_its_secrets(target: str) -
 async def test_three_stores_and_an_alias_live_side_by_side() -> None:
     app = Server("three")
     for name in ("one", "two", "three"):
-        MemoryStore.named(f"side-{name}").put("a.txt", name)
+        InMemoryStore.named(f"side-{name}").put("a.txt", name)
         app.add_provider(sources.open(f"memory://side-{name}", alias=f"shelf-{name}"))
     async with Client(app) as client:
         for name in ("one", "two", "three"):
@@ -272,12 +272,12 @@ async def test_three_stores_and_an_alias_live_side_by_side() -> None:
 
 
 async def test_one_client_does_not_take_the_turns_of_another() -> None:
-    turns = Turns(per_client=3, total=5)
+    turns = ClientLimiter(per_client=3, total=5)
     inside: list[str] = []
     go = asyncio.Event()
 
     async def hold(client: str) -> None:
-        async with turns.turn(client):
+        async with turns.slot(client):
             inside.append(client)
             await go.wait()
 

@@ -13,7 +13,7 @@ from carrel.sources.web import readable
 from carrel.sources.web.cache import Cached
 from carrel.sources.web.feeds import kind_of, read_feed, read_sitemap
 from carrel.sources.web.readable import html_text, outline, to_markdown
-from carrel.sources.web.scope import Scope
+from carrel.sources.web.scope import WebScope
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,14 @@ from carrel.sources.web.scope import Scope
 )
 def test_a_target_that_is_not_a_plain_url_is_refused(target: str):
     with pytest.raises(ConfigError) as caught:
-        Scope(target)
+        WebScope(target)
     assert "secret" not in str(caught.value)
 
 
 def test_the_uri_of_a_target_is_in_normal_form():
-    assert Scope("web+HTTPS://Example.org:443").uri == "web+https://example.org/"
-    assert Scope("web+https://b\u00fccher.example/\u00e9").uri == "web+https://xn--bcher-kva.example/%C3%A9"
-    assert Scope("https://[2606:4700::1111]:8443/a").origin == "https://[2606:4700::1111]:8443"
+    assert WebScope("web+HTTPS://Example.org:443").uri == "web+https://example.org/"
+    assert WebScope("web+https://b\u00fccher.example/\u00e9").uri == "web+https://xn--bcher-kva.example/%C3%A9"
+    assert WebScope("https://[2606:4700::1111]:8443/a").origin == "https://[2606:4700::1111]:8443"
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_the_uri_of_a_target_is_in_normal_form():
 )
 def test_a_uri_that_leads_out_of_the_origin_or_out_of_the_folder_is_not_found(uri: str):
     with pytest.raises(ResourceNotFound):
-        Scope("web+https://a.example/docs/").address(uri)
+        WebScope("web+https://a.example/docs/").address(uri)
 
 
-SCOPE = Scope("web+https://a.example/docs/")
+SCOPE = WebScope("web+https://a.example/docs/")
 
 
 @given(st.text(max_size=60) | st.text("./%2eE5cfF\\?#@:;ax", max_size=40))

@@ -6,7 +6,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
-from carrel.catalog.provider import Contexts, MaybeAwaitable, Request, RequestContext
+from carrel.awaitables import MaybeAwaitable
+from carrel.catalog.provider import Contexts, Request, RequestContext
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel

@@ -6,8 +6,9 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from carrel.catalog.paging import all_of, resolved
-from carrel.catalog.provider import ListChanges, MaybeAwaitable, Provider, Request
+from carrel.awaitables import MaybeAwaitable, resolved
+from carrel.catalog.paging import all_of
+from carrel.catalog.provider import ListChanges, Provider, Request
 from carrel.catalog.transforms.transform import Kind, Transform
 from carrel.errors import InvalidParams
 from carrel.protocol.methods import LIST_NOTIFICATIONS, OutgoingRequest

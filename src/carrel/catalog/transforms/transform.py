@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import Raw
 
+from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.access import NAME_VERBS, RenamedView
 from carrel.catalog.forwarding import ForwardingProvider
-from carrel.catalog.paging import resolved
 from carrel.catalog.provider import (
     Change,
     Events,
@@ -18,7 +18,6 @@ from carrel.catalog.provider import (
     Interest,
     ListChanges,
     ListName,
-    MaybeAwaitable,
     Page,
     Provider,
     Recipients,
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
     from carrel.protocol.methods import Verb
     from carrel.uri.intervals import Intervals
+    from carrel.wire.base import Result
     from carrel.wire.skills import Skill
 
 __all__ = ["Kind", "OuterNames", "Transform"]
@@ -357,9 +357,7 @@ class Transform(ForwardingProvider):
 
     # Tools
 
-    def call_tool(
-        self, name: str, arguments: Raw, request: Request
-    ) -> MaybeAwaitable[CallToolResult | msgspec.Struct | bytes]:
+    def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool.
 
         Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from carrel.chat.models.open import default_vendor, list_models
-from carrel.chat.prices import AS_OF, Price, Prices
+from carrel.chat.prices import Price, Prices, version
 from carrel.cli.client.connection import shown
 from carrel.cli.terminal.output import table, write_json, write_text
 
@@ -36,7 +36,10 @@ async def show_models(vendor: str, *, as_json: bool) -> int:
     ]
     write_text(table("Models", aligned), escape=False)
     if known:
-        write_text(f"\nWindow in tokens; US dollars for a million tokens, list prices of {AS_OF}. Empty: not known.")
+        write_text(
+            "\nWindow in tokens; US dollars for a million tokens, list prices of genai-prices"
+            f" {version() or '(not installed)'}. Empty: not known."
+        )
     return 0
 
 

@@ -19,7 +19,7 @@ from carrel.cli.options import Parser
 from carrel.cli.terminal.messages import confirmed, say, tell
 from carrel.cli.terminal.output import table, write_text
 from carrel.errors import ConfigError
-from carrel.host.config import ConfigFile, Input, Origin, ServerConfig, discover, read_file, unique
+from carrel.host.config import ConfigFile, ConfigOrigin, Input, ServerConfig, discover, read_file, unique
 from carrel.host.config.inputs import Inputs, InputStore, key_of
 from carrel.host.config.secrets import hide, table_of
 from carrel.near_names import did_you_mean
@@ -208,7 +208,7 @@ class Taken:
         """Store the secrets in the keyring, for the inputs of carrel.toml."""
         if self._store is None:
             return
-        owner = msgspec.structs.replace(self.config, origin=Origin("carrel", self._file))
+        owner = msgspec.structs.replace(self.config, origin=ConfigOrigin("carrel", self._file))
         for id, secret in self.secrets.items():
             asyncio.run(self._store.put(key_of(id, owner), secret))
 

@@ -27,7 +27,7 @@ from carrel.cli.server.sharing import check_paths, default_name, read_targets
 from carrel.cli.source_flags import SourceFlags
 from carrel.cli.terminal.messages import confirmed, say
 from carrel.errors import ConfigError
-from carrel.host.config.applications import CLIENTS, Client, locate
+from carrel.host.config.applications import CLIENTS, Application, locate
 from carrel.sources.registry import Source
 
 __all__ = ["parser", "run"]
@@ -124,7 +124,7 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def configuration_file(client: Client, options: argparse.Namespace) -> Path:
+def configuration_file(client: Application, options: argparse.Namespace) -> Path:
     if options.config and options.workspace:
         raise ConfigError("--config and --workspace both name a file; give one of them")
     if options.workspace:
@@ -139,7 +139,7 @@ def configuration_file(client: Client, options: argparse.Namespace) -> Path:
     return locate(client, sys.platform, os.environ)
 
 
-def find_client(name: str) -> Client:
+def find_client(name: str) -> Application:
     """Return the application with a name.
 
     Raises:
@@ -154,7 +154,7 @@ def find_client(name: str) -> Client:
     raise ConfigError(f"there is no application {name!r}{hint} (see carrel install --help)")
 
 
-def server_entry(client: Client, options: argparse.Namespace, flags: SourceFlags) -> tuple[str, dict[str, Any]]:
+def server_entry(client: Application, options: argparse.Namespace, flags: SourceFlags) -> tuple[str, dict[str, Any]]:
     """Return the name of the server in the configuration, and its entry."""
     if not (options.targets or options.skills):
         raise ConfigError("say what to install: a Python file with a server, a URL, a folder, or --skills FOLDER")

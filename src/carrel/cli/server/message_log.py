@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from carrel.awaitables import is_awaitable
 from carrel.cli.terminal.output import duration
 from carrel.printable import printable, printable_json
 from carrel.protocol.connection import FailedRequest, Response
@@ -119,7 +120,7 @@ class MessageLog:
                     lambda done: self.answered(call, None if done.cancelled() else done.result(), started)
                 )
                 return reply
-            if hasattr(reply, "__await__"):
+            if is_awaitable(reply):
                 return self._later(call, reply, started)
             self.answered(call, reply, started)
             return reply

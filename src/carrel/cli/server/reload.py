@@ -22,6 +22,7 @@ from carrel.cli.server.load import Place, load, ready
 from carrel.cli.server.message_log import LoggedConnection, MessageLog
 from carrel.errors import ConfigError
 from carrel.server.app import Server
+from carrel.server.middleware.composition import bind, functions_of
 from carrel.server.mount import Mounted
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Reloading:
         if app.gate is not None and self.front.gate is None:
             raise ConfigError("the server has a gate now, and had none at the start: start carrel dev again")
         gate, app.gate = app.gate, None  # the front server checks it
-        mounted = Mounted(app, self.front)
+        mounted = Mounted(app, self.front, middleware=False)
         app.gate = gate
         self._number += 1
         mounted.name = f"{self._number:08}"  # the old server sorts first, and handles requests until it is removed
@@ -131,10 +132,11 @@ class Reloading:
         description.__post_init__()
 
     async def _run_middleware(self, call: Call, next: Callable[[Call], Awaitable[Result]]) -> Result:
-        """Run the middleware of the current server. Middleware of a mounted server is not run otherwise."""
+        """Run the middleware of the current server, also around requests that no provider answers."""
         step = next
         for middleware in reversed(self._app.middlewares(call.method) if self._app is not None else []):
-            step = _bound(middleware, step)
+            for function in reversed(functions_of(middleware, call.request.operation)):
+                step = bind(function, step)
         return await step(call)
 
     def _is_authors(self, name: str, module: ModuleType) -> bool:
@@ -144,10 +146,6 @@ class Reloading:
             return False
         root = str(Path(self._place.file).parent) if self._place.file else os.getcwd()  # noqa: PTH109
         return file.startswith(root + os.sep)
-
-
-def _bound(middleware: Callable[..., Awaitable[Result]], step: Callable[[Call], Awaitable[Result]]) -> Any:
-    return lambda call: middleware(call, step)
 
 
 def names(places: Iterable[str]) -> str:

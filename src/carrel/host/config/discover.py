@@ -50,13 +50,13 @@ def unique(files: Iterable[ConfigFile]) -> list[ServerConfig]:
     suffix, and a number if necessary.
     """
     found: dict[str, ServerConfig] = {}
-    meanings: set[Hashable] = set()
+    identities: set[Hashable] = set()
     numbers: dict[str, int] = {}
     for file in files:
         for server in file.servers:
-            if server.meaning in meanings:
+            if server.identity in identities:
                 continue
-            meanings.add(server.meaning)
+            identities.add(server.identity)
             name, other = server.name, f"{server.name}-{file.application}"
             while name in found:
                 number = numbers[other] = numbers.get(other, 0) + 1

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from carrel.errors import ConfigError
-from carrel.host.config.server_config import Input, Isolation, Origin, ServerConfig, TransportName
+from carrel.host.config.server_config import ConfigOrigin, Input, Isolation, ServerConfig, TransportName
 from carrel.near_names import did_you_mean
 from carrel.protocol.revisions import REVISIONS
 
@@ -66,7 +66,7 @@ def read_entry(
     entry: Any,
     application: str,
     *,
-    origin: Origin,
+    origin: ConfigOrigin,
     inputs: Mapping[str, Input] | None = None,
     workspace: str | None = None,
 ) -> ServerConfig:
@@ -80,7 +80,7 @@ def read_entry(
     dialect = DIALECTS.get(application, Dialect())
     fields = _Fields(entry, dialect)
     if dialect.strict:
-        fields.refuse_others(KEYS)
+        fields.reject_others(KEYS)
     url_key = next((key for key in URLS if key in entry), None)
     command, args, env = _command(fields, entry)
     if command is None and url_key is None:
@@ -197,7 +197,7 @@ class _Fields:
         self.entry = entry
         self.dialect = dialect
 
-    def refuse_others(self, known: tuple[str, ...]) -> None:
+    def reject_others(self, known: tuple[str, ...]) -> None:
         for key in self.entry:
             if key not in known:
                 raise ConfigError(f"there is no key {key!r}{did_you_mean(key, known)}")

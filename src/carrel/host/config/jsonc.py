@@ -35,7 +35,7 @@ class JsoncError(ValueError):
         super().__init__(f"line {self.line}, column {self.column}: {message}")
 
 
-class Member(NamedTuple):
+class JsoncMember(NamedTuple):
     """A member of an object. ``start``, ``value`` (its start), ``end`` and ``comma`` (after it, if any) are offsets."""
 
     key: str
@@ -46,7 +46,7 @@ class Member(NamedTuple):
     comma: int | None
 
 
-class Document:
+class JsoncDocument:
     """Parsed document. ``commas`` is its text without comments, ``plain`` also without trailing commas."""
 
     def __init__(self, text: str, *, comments: bool = True) -> None:
@@ -80,22 +80,22 @@ class Document:
             raise JsoncError("nested too deeply", text, 0) from None
         self.start = skip(self.plain, 0)
 
-    def members(self, start: int) -> list[Member] | None:
+    def members(self, start: int) -> list[JsoncMember] | None:
         """Return the members of the object at an offset, or None if the value is not an object."""
         if self.plain[start] != "{":
             return None
-        found: list[Member] = []
+        found: list[JsoncMember] = []
         at = skip(self.plain, start + 1)
         while self.plain[at] != "}":
             key, end = self._decoder.raw_decode(self.plain, at)
             value = skip(self.plain, skip(self.plain, end) + 1)
             data, end = self._decoder.raw_decode(self.plain, value)
             after = skip(self.commas, end)
-            found.append(Member(key, at, value, end, data, after if self.commas[after] == "," else None))
+            found.append(JsoncMember(key, at, value, end, data, after if self.commas[after] == "," else None))
             at = skip(self.plain, after + 1 if self.plain[after] == "," else after)
         return found
 
-    def find(self, start: int, key: str) -> Member | None:
+    def find(self, start: int, key: str) -> JsoncMember | None:
         """Return the member with a key. Of duplicates, return the last, like other parsers."""
         return next((member for member in reversed(self.members(start) or ()) if member.key == key), None)
 
@@ -119,7 +119,7 @@ def parse(text: str, *, comments: bool = True) -> Any:
     Raises:
         JsoncError: the text is not JSON (with comments and trailing commas, if ``comments``).
     """
-    return Document(text, comments=comments).data
+    return JsoncDocument(text, comments=comments).data
 
 
 def put(text: str, path: tuple[str, ...], value: Any) -> str:
@@ -128,7 +128,7 @@ def put(text: str, path: tuple[str, ...], value: Any) -> str:
     Raises:
         JsoncError: the text is not JSON with comments, or a value on the path is not an object.
     """
-    document, member = Document(text), None
+    document, member = JsoncDocument(text), None
     start = document.start
     for depth, key in enumerate(path):
         if document.members(start) is None:
@@ -153,7 +153,7 @@ def remove(text: str, path: tuple[str, ...]) -> str:
         JsoncError: the text is not JSON with comments.
     """
     while True:
-        document = Document(text)
+        document = JsoncDocument(text)
         start = document.start
         for key in path[:-1]:
             outer = document.find(start, key)
@@ -169,7 +169,7 @@ def remove(text: str, path: tuple[str, ...]) -> str:
 class Style:
     """Layout of a document (line endings, indentation, spaces), to apply to added text."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: JsoncDocument) -> None:
         text, first = document.text, next(iter(document.members(document.start) or ()), None)
         self.newline = "\r\n" if "\r\n" in text else "\n"
         self.unit = INDENTATION
@@ -197,7 +197,7 @@ class Style:
         return self.newline.join([line[0], ("," + self.newline).join(rows), indentation + line[-1]])
 
 
-def insert(document: Document, owner: int, key: str, value: Any) -> str:
+def insert(document: JsoncDocument, owner: int, key: str, value: Any) -> str:
     """Return the text with a new last member in the object at ``owner``, formatted like its siblings."""
     text, style, members = document.text, Style(document), document.members(owner)
     if members:
@@ -224,7 +224,7 @@ def insert(document: Document, owner: int, key: str, value: Any) -> str:
     return text[:end] + added + closing + text[bracket:]
 
 
-def cut(document: Document, owner: int, member: Member) -> str:
+def cut(document: JsoncDocument, owner: int, member: JsoncMember) -> str:
     """Return the text without a member, its comma, and its line if that is otherwise empty."""
     text, members = document.text, document.members(owner) or []
     start, end = member.start, member.end if member.comma is None else member.comma + 1

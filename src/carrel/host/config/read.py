@@ -20,8 +20,8 @@ from typing import Any
 from carrel.errors import ConfigError
 from carrel.host.config.applications import CLIENTS
 from carrel.host.config.entries import read_entry, read_input
-from carrel.host.config.jsonc import Document, JsoncError
-from carrel.host.config.server_config import ConfigFile, Input, Origin, Problem, ServerConfig
+from carrel.host.config.jsonc import JsoncDocument, JsoncError
+from carrel.host.config.server_config import ConfigFile, ConfigOrigin, Input, Problem, ServerConfig
 from carrel.near_names import did_you_mean
 from carrel.regular_file import read_regular
 
@@ -76,7 +76,7 @@ def read_file(file: Path, application: str | None = None, *, workspace: str | No
         if file.suffix == ".toml":
             reader.read_toml(text)
         elif text.strip():
-            reader.read_json(Document(text), known=application is not None)
+            reader.read_json(JsoncDocument(text), known=application is not None)
     except (JsoncError, tomllib.TOMLDecodeError) as error:
         return reader.failed(str(error))
     return reader.result()
@@ -111,7 +111,7 @@ class _Reader:
                 lines.setdefault(found[1] or found[2] or found[3], number)
         self._read(data.get(section), lines, self._inputs(listed))
 
-    def read_json(self, document: Document, *, known: bool) -> None:
+    def read_json(self, document: JsoncDocument, *, known: bool) -> None:
         if not isinstance(document.data, dict):
             self.problems.append(Problem(str(self.file), "an object is expected"))
             return
@@ -161,7 +161,7 @@ class _Reader:
         for name, entry in entries.items():
             if self.application == "zed" and isinstance(entry, dict) and not {"command", "url"} & entry.keys():
                 continue  # settings of a Zed extension, which provides the command
-            origin = Origin(self.application, str(self.file), lines.get(name))
+            origin = ConfigOrigin(self.application, str(self.file), lines.get(name))
             if name in disabled and isinstance(entry, dict):
                 entry = {**entry, "disabled": True}
             if folder is not None and isinstance(entry, dict) and "command" in entry:
@@ -174,7 +174,7 @@ class _Reader:
                 self.problems.append(Problem(str(self.file), str(error), name, origin.line))
 
 
-def lines_of(document: Document, path: tuple[str, ...]) -> dict[str, int]:
+def lines_of(document: JsoncDocument, path: tuple[str, ...]) -> dict[str, int]:
     """Return the line numbers of the members of the object at a path."""
     start = document.start
     for key in path:

@@ -11,7 +11,7 @@ import msgspec
 
 from carrel.errors import ConfigError
 
-__all__ = ["ConfigFile", "Input", "Isolation", "Origin", "Problem", "ServerConfig", "TransportName"]
+__all__ = ["ConfigFile", "ConfigOrigin", "Input", "Isolation", "Problem", "ServerConfig", "TransportName"]
 
 TransportName: TypeAlias = Literal["stdio", "http", "sse"]
 Isolation: TypeAlias = Literal["auto", "shared", "client", "principal"]
@@ -19,7 +19,7 @@ Isolation: TypeAlias = Literal["auto", "shared", "client", "principal"]
 INPUT = re.compile(r"\$\{input:([^{}]*)\}")
 
 
-class Origin(msgspec.Struct, frozen=True):
+class ConfigOrigin(msgspec.Struct, frozen=True):
     """Source of a configuration: the application, its file, and the line number if known."""
 
     application: str
@@ -81,7 +81,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     revision: str | None = None
     tags: tuple[str, ...] = ()
     inputs: Mapping[str, Input] = {}
-    origin: Origin | None = None
+    origin: ConfigOrigin | None = None
     workspace: str | None = None
 
     def __post_init__(self) -> None:
@@ -100,10 +100,10 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def same_as(self, other: ServerConfig) -> bool:
         """Return whether both configurations describe the same server, regardless of their source."""
-        return self.meaning == other.meaning
+        return self.identity == other.identity
 
     @property
-    def meaning(self) -> Hashable:
+    def identity(self) -> Hashable:
         """A value that is equal for configurations of the same server, regardless of their source.
 
         Inputs and the project folder are included only if a text refers to them.

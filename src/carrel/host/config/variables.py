@@ -48,19 +48,19 @@ async def resolve(
     environment = os.environ if environment is None else environment
     workspace = server.workspace or str(Path.cwd())
     values: dict[str, str] = {}
-    for place, name in _names(server):
-        kind, _, rest = name.partition(":")
+    for location, name in _names(server):
+        kind, _, remaining = name.partition(":")
         if kind == "input":
-            values[name] = await (inputs or Inputs()).value(rest, server)
+            values[name] = await (inputs or Inputs()).value(remaining, server)
         elif kind == "keyring":
-            values[name] = await asyncio.to_thread(read_keyring, place, rest)
+            values[name] = await asyncio.to_thread(read_keyring, location, remaining)
         elif kind == "file":
-            values[name] = read_text(place, Path(workspace, rest))
+            values[name] = read_text(location, Path(workspace, remaining))
 
-    def replaced(place: str, text: str | None) -> str | None:
-        return None if text is None else VARIABLE.sub(lambda found: _value(found, place), text)
+    def replaced(location: str, text: str | None) -> str | None:
+        return None if text is None else VARIABLE.sub(lambda found: _value(found, location), text)
 
-    def _value(found: re.Match[str], place: str) -> str:
+    def _value(found: re.Match[str], location: str) -> str:
         if found["literal"]:
             return "${"
         name = found["name"]
@@ -77,16 +77,16 @@ async def resolve(
             return fixed
         variable = NAME.fullmatch(name)
         if variable is None:
-            raise ConfigError(f"{place}: there is no variable ${{{name[:100]}}}")
+            raise ConfigError(f"{location}: there is no variable ${{{name[:100]}}}")
         value = environment.get(variable["name"])
         if variable["default"] is not None:
             return value or variable["default"]
         if value is None:
-            raise ConfigError(f"{place}: the environment variable {variable['name']} is not set")
+            raise ConfigError(f"{location}: the environment variable {variable['name']} is not set")
         return value
 
-    def table(place: str, given: Mapping[str, str]) -> dict[str, str]:
-        return {key: replaced(f"{place}.{key}", text) or "" for key, text in given.items()}
+    def table(location: str, given: Mapping[str, str]) -> dict[str, str]:
+        return {key: replaced(f"{location}.{key}", text) or "" for key, text in given.items()}
 
     env_file = replaced("env_file", server.env_file)
     env = table("env", server.env)
@@ -120,22 +120,22 @@ def read_env_file(file: Path) -> dict[str, str]:
     return found
 
 
-def read_text(place: str, file: Path) -> str:
+def read_text(location: str, file: Path) -> str:
     """Return the text of a file, without the final line break.
 
     Raises:
-        ConfigError: the file cannot be read; ``place`` is the location of the reference for the message.
+        ConfigError: the file cannot be read; ``location`` is the location of the reference for the message.
     """
     try:
         text = read_regular(file.expanduser()).decode("utf-8-sig").replace("\r\n", "\n")
     except OSError as error:
-        raise ConfigError(f"{place}: {file} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"{location}: {file} cannot be read: {error.strerror}") from None
     except ValueError:
-        raise ConfigError(f"{place}: {file} cannot be read: it is not UTF-8 text") from None
+        raise ConfigError(f"{location}: {file} cannot be read: it is not UTF-8 text") from None
     return text.removesuffix("\n")
 
 
-def read_keyring(place: str, name: str) -> str:
+def read_keyring(location: str, name: str) -> str:
     """Return the entry SERVICE/NAME of the keyring.
 
     Raises:
@@ -144,14 +144,16 @@ def read_keyring(place: str, name: str) -> str:
     try:
         import keyring
     except ModuleNotFoundError:
-        raise ConfigError(f"{place}: ${{keyring:…}} needs the package keyring: pip install 'carrel[keyring]'") from None
+        raise ConfigError(
+            f"{location}: ${{keyring:…}} needs the package keyring: pip install 'carrel[keyring]'"
+        ) from None
     service, _, user = name.rpartition("/")
     try:
         found = keyring.get_password(service, user)
     except Exception as error:  # backends raise arbitrary exceptions
-        raise ConfigError(f"{place}: the keyring cannot be read: {error}") from None
+        raise ConfigError(f"{location}: the keyring cannot be read: {error}") from None
     if found is None:
-        raise ConfigError(f"{place}: the keyring has no entry {service}/{user}")
+        raise ConfigError(f"{location}: the keyring has no entry {service}/{user}")
     return found
 
 
@@ -162,8 +164,8 @@ def _absolute(folder: str | None, workspace: str) -> str | None:
 def _names(server: ServerConfig) -> list[tuple[str, str]]:
     """Return the variables in a configuration, without ``${`` and ``}``, each with its location."""
     return [
-        (place, found["name"])
-        for place, text in _texts(server)
+        (location, found["name"])
+        for location, text in _texts(server)
         for found in VARIABLE.finditer(text)
         if found["name"] is not None
     ]
@@ -175,4 +177,4 @@ def _texts(server: ServerConfig) -> list[tuple[str, str]]:
     found += [(f"env.{key}", text) for key, text in server.env.items()]
     found += [(f"headers.{key}", text) for key, text in server.headers.items()]
     single = {"command": server.command, "cwd": server.cwd, "url": server.url, "env_file": server.env_file}
-    return found + [(place, text) for place, text in single.items() if text is not None]
+    return found + [(location, text) for location, text in single.items() if text is not None]

@@ -15,7 +15,7 @@ from carrel.server.tasks.tasks import Tasks
 from carrel.wire.base import Result
 
 if TYPE_CHECKING:
-    from carrel.catalog.provider import MaybeAwaitable
+    from carrel.awaitables import MaybeAwaitable
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
 

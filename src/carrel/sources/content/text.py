@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from carrel.threads import stop_if_cancelled
 
 __all__ = [
-    *("SAMPLE", "UTF8", "Text", "character_start", "decode", "decode_as", "describe_encoding", "has_escapes"),
+    *("SAMPLE", "UTF8", "DecodedText", "character_start", "decode", "decode_as", "describe_encoding", "has_escapes"),
     *("is_utf8", "line_feed", "recognise"),
 ]
 
@@ -71,14 +71,14 @@ SINGLE_BYTE = ("cp", "iso8859", "koi8", "mac", "tis", "latin")
 DOUBLE_BYTE = ("cp932", "cp949")
 
 
-class Text(NamedTuple):
+class DecodedText(NamedTuple):
     """Decoded text, and the encoding that was detected."""
 
     text: str
     encoding: str
 
 
-def decode(data: bytes) -> Text | None:
+def decode(data: bytes) -> DecodedText | None:
     """Detect the encoding of a whole file and decode it, without its byte order mark. None if it is not text."""
     if not data.startswith((b"\xef", b"\xff", b"\xfe", b"\0")) and not has_escapes(data):
         try:
@@ -87,9 +87,9 @@ def decode(data: bytes) -> Text | None:
             pass
         else:
             if not is_binary(data[:SAMPLE]):
-                return Text(text, UTF8)  # nearly every file
+                return DecodedText(text, UTF8)  # nearly every file
     encoding = recognise(data)
-    return None if encoding is None else Text(decode_as(data, encoding), encoding)
+    return None if encoding is None else DecodedText(decode_as(data, encoding), encoding)
 
 
 def describe_encoding(encoding: str) -> dict[str, Any]:
@@ -115,10 +115,10 @@ def pieces(data: bytes, encoding: str) -> Iterator[str]:
         yield decoder.decode(data[start : start + PIECE], start + PIECE >= len(data))
 
 
-def recognise(data: bytes, *, cut: bool = False) -> str | None:
+def recognise(data: bytes, *, truncated: bool = False) -> str | None:
     """Detect the encoding of text and return Python's name for it, or None if this is not text.
 
-    With ``cut`` the data is the beginning of something longer, and may end within a character.
+    With ``truncated`` the data is the beginning of something longer, and may end within a character.
     """
     for mark, encoding in MARKS:
         if data.startswith(mark):
@@ -129,7 +129,7 @@ def recognise(data: bytes, *, cut: bool = False) -> str | None:
         return None
     begin, end = first_signs(data)
     area = data[begin:end]
-    if is_utf8(area, cut=cut or end < len(data)) and not has_escapes(area):
+    if is_utf8(area, truncated=truncated or end < len(data)) and not has_escapes(area):
         return UTF8
     if b"\0" in area or data.startswith(SIGNATURES):
         return None
@@ -193,10 +193,10 @@ def is_binary(sample: bytes) -> bool:
     return odd > 0 and (odd * 50 > len(sample) or b"\0" in sample)
 
 
-def is_utf8(data: bytes, *, cut: bool) -> bool:
-    """Return whether this is UTF-8, possibly with a few invalid bytes. With ``cut`` it may end within a character."""
+def is_utf8(data: bytes, *, truncated: bool) -> bool:
+    """Return whether this is UTF-8, maybe with a few invalid bytes and, if ``truncated``, a partial last character."""
     try:
-        codecs.utf_8_decode(data, "strict", not cut)
+        codecs.utf_8_decode(data, "strict", not truncated)
     except UnicodeDecodeError:
         text = data[:SAMPLE].decode(UTF8, "replace")
         broken = text.count("\ufffd")

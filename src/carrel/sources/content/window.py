@@ -20,10 +20,10 @@ __all__ = [
     "TooFar",
     "TooWide",
     "Window",
-    "cut_bytes",
-    "cut_lines",
-    "cut_tail",
     "parse_window",
+    "slice_bytes",
+    "slice_lines",
+    "slice_tail",
 ]
 
 MAX_SCAN = 256 * 1024 * 1024  # bytes scanned to find a line
@@ -55,7 +55,7 @@ class Window(NamedTuple):
     last: int | None
 
 
-class Cut(NamedTuple):
+class Excerpt(NamedTuple):
     """The bytes of a window, and their range in lines or in bytes. ``total`` is set if it is known."""
 
     data: bytes
@@ -100,21 +100,21 @@ def parse_window(query: str) -> Window | None:
         return None
     unit, _, value = query.partition("=")
     if unit not in EXAMPLES:
-        raise refuse(unit[:50] or "query", f"there is no window {unit[:50]!r}")
+        raise invalid_window(unit[:50] or "query", f"there is no window {unit[:50]!r}")
     if "&" in value:
-        raise refuse(unit, "one window at a time")
+        raise invalid_window(unit, "one window at a time")
     first, dash, last = value.partition("-")
     if unit == "tail":
         count = number(first)
         if count is None or dash or count < 1:
-            raise refuse(unit, f"{value[:50]!r} is not a number of lines")
+            raise invalid_window(unit, f"{value[:50]!r} is not a number of lines")
         return Window("tail", 0, count)
     begin, end = number(first), number(last) if last else None
     if begin is None or (last and end is None) or (end is not None and end < begin):
-        raise refuse(unit, f"{value[:50]!r} is not a range")
+        raise invalid_window(unit, f"{value[:50]!r} is not a range")
     if unit == "lines":
         if begin < 1:
-            raise refuse(unit, "lines count from 1")
+            raise invalid_window(unit, "lines count from 1")
         return Window("lines", begin, end if dash else begin)
     return Window("bytes", begin, end if dash else begin)
 
@@ -123,12 +123,12 @@ def number(digits: str) -> int | None:
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS else None
 
 
-def refuse(unit: str, reason: str) -> InvalidParams:
+def invalid_window(unit: str, reason: str) -> InvalidParams:
     shown = EXAMPLES.get(unit) or " or ".join(f"?{example}" for example in EXAMPLES.values())
     return InvalidParams(f"Invalid params: {unit}: {reason}; it should look like {shown}", parameter=unit)
 
 
-def cut_bytes(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str | None) -> Cut:
+def slice_bytes(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str | None) -> Excerpt:
     """Read a range of bytes from a file of ``size`` bytes, aligned to characters if it is text.
 
     Raises:
@@ -136,23 +136,23 @@ def cut_bytes(read_at: ReadAt, size: int, window: Window, limit: int, encoding: 
         TooWide: it has more than ``limit`` bytes.
     """
     if window.first > size:
-        raise refuse("bytes", f"the file has {size:,} bytes, and the window begins at {window.first:,}")
+        raise invalid_window("bytes", f"the file has {size:,} bytes, and the window begins at {window.first:,}")
     end = size if window.last is None else min(window.last + 1, size)
     if end - window.first > limit:
         raise TooWide(f"bytes={window.first}-{window.first + limit - 1}")
     begin = window.first
     if encoding is None:
         data = read_at(begin, end - begin)
-        return Cut(data, begin, begin + len(data) - 1)
+        return Excerpt(data, begin, begin + len(data) - 1)
     before = max(begin - NEIGHBOURHOOD, 0) & ~3
     after = NEIGHBOURHOOD if encoding.startswith("iso2022") else 3  # a character of other encodings has up to 4 bytes
     data = read_at(before, end + after - before)
     here = character_start(data, begin - before, encoding) if begin else 0
     there = character_start(data, end - before, encoding) if end < size else len(data)
-    return Cut(data[here:there], before + here, before + there - 1)
+    return Excerpt(data[here:there], before + here, before + there - 1)
 
 
-def cut_lines(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str, scan: int = MAX_SCAN) -> Cut:
+def slice_lines(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str, scan: int = MAX_SCAN) -> Excerpt:
     """Read a range of lines from a file. Up to ``scan`` bytes before them are read in blocks, and discarded.
 
     Raises:
@@ -180,15 +180,17 @@ def cut_lines(read_at: ReadAt, size: int, window: Window, limit: int, encoding: 
     if begin < 0:
         total = passed + (size > 0 and not ends_with_feed(read_at, size, feed))
         if window.first > total + 1:
-            raise refuse("lines", f"the file ends with line {total:,}, and the window begins at {window.first:,}")
-        return Cut(b"", None, None, total)
+            raise invalid_window(
+                "lines", f"the file ends with line {total:,}, and the window begins at {window.first:,}"
+            )
+        return Excerpt(b"", None, None, total)
     wanted = None if window.last is None else window.last - skip
     return collect_lines(read_at, size, begin, window.first, wanted, limit, feed)
 
 
 def collect_lines(
     read_at: ReadAt, size: int, begin: int, first: int, wanted: int | None, limit: int, feed: bytes
-) -> Cut:
+) -> Excerpt:
     """Read up to ``wanted`` lines (None: all) from offset ``begin``, where line ``first`` begins."""
     parts: list[bytes] = []
     offset, lines, whole = begin, 0, 0  # whole: how many lines end within the limit
@@ -210,10 +212,10 @@ def collect_lines(
     unfinished = bool(data) and not data.endswith(feed)
     last = first + lines + unfinished - 1
     ended = offset >= size and (wanted is None or lines <= wanted)
-    return Cut(data, first if data else None, last if data else None, last if ended else None)
+    return Excerpt(data, first if data else None, last if data else None, last if ended else None)
 
 
-def cut_tail(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str) -> Cut:
+def slice_tail(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str) -> Excerpt:
     """Read the last lines of a file, backwards from its end.
 
     Raises:
@@ -227,13 +229,13 @@ def cut_tail(read_at: ReadAt, size: int, window: Window, limit: int, encoding: s
             break
         size = end
     else:
-        raise refuse("tail", "the file becomes smaller while it is read; ask again")
+        raise invalid_window("tail", "the file becomes smaller while it is read; ask again")
     data = b"".join(reversed(blocks))
     if len(data) > limit:
         fitting = count_feeds(data[(len(data) - limit + 3) & ~3 : len(data) - len(feed)], feed)
         queries = [f"tail={fitting}"] if fitting else []
         raise TooWide(*queries, f"bytes={max(size - limit, 0)}-{size - 1}")
-    return Cut(data, None, None)
+    return Excerpt(data, None, None)
 
 
 def collect_tail(read_at: ReadAt, size: int, wanted: int, limit: int, feed: bytes) -> tuple[list[bytes], int | None]:

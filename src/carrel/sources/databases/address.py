@@ -20,7 +20,7 @@ from carrel.errors import ConfigError
 from carrel.sources.alias import base_of
 from carrel.uri.parse import UriError, parse, percent_decode, percent_encode
 
-__all__ = ["Address", "read_address"]
+__all__ = ["DatabaseAddress", "read_address"]
 
 KINDS = {
     "postgres": "postgres",
@@ -40,7 +40,7 @@ FORMS = {
 }
 
 
-class Address(NamedTuple):
+class DatabaseAddress(NamedTuple):
     """Location of a database. ``path`` is the path of a database file; ``base`` is the prefix of the URIs that clients
     see.
     """
@@ -64,7 +64,7 @@ class Address(NamedTuple):
         return self.base.rstrip("/").rpartition("/")[2].partition(".")[0] or self.kind
 
 
-def read_address(target: str, alias: str | None = None) -> Address:
+def read_address(target: str, alias: str | None = None) -> DatabaseAddress:
     """Parse the URL of a database.
 
     Raises:
@@ -77,8 +77,8 @@ def read_address(target: str, alias: str | None = None) -> Address:
     if kind in FILES:
         path = path_of(target, kind)
         if alias:
-            return Address(kind, base_of(kind, alias, "///"), path)
-        return Address(kind, f"{kind}:///{percent_encode(os.path.basename(path), undecodable=True)}", path)
+            return DatabaseAddress(kind, base_of(kind, alias, "///"), path)
+        return DatabaseAddress(kind, f"{kind}:///{percent_encode(os.path.basename(path), undecodable=True)}", path)
     try:
         uri = parse(target)
         user_info, _, host_port = (uri.authority or "").rpartition("@")
@@ -95,7 +95,7 @@ def read_address(target: str, alias: str | None = None) -> Address:
     seen = host or ("localhost" if not service else encoded(service))
     shown = seen if port in (None, PORTS[kind]) else f"{seen}:{port}"
     base = base_of(kind, alias) if alias else f"{kind}://{shown.lower()}/{encoded(database or 'database')}"
-    return Address(
+    return DatabaseAddress(
         kind,
         base,
         user=user or None,
@@ -113,18 +113,18 @@ def path_of(target: str, kind: str) -> str:
     Raises:
         ConfigError: the URL has no file name.
     """
-    rest = target.partition(":")[2]
-    if rest.startswith("//"):
-        rest = rest[2:]
-        if not rest.startswith("/"):
+    remaining = target.partition(":")[2]
+    if remaining.startswith("//"):
+        remaining = remaining[2:]
+        if not remaining.startswith("/"):
             raise wrong(kind)
-        rest = rest[1:]  # as SQLAlchemy has it: three slashes for a relative path, four for an absolute one
-    if "?" in rest and not os.path.lexists(rest):
+        remaining = remaining[1:]  # as SQLAlchemy has it: three slashes for a relative path, four for an absolute one
+    if "?" in remaining and not os.path.lexists(remaining):
         raise ConfigError(f"{kind}: options of a database file are options of the source, not of its URL")
     try:
-        path = rest if os.path.lexists(rest) else percent_decode(rest)
+        path = remaining if os.path.lexists(remaining) else percent_decode(remaining)
     except UriError:
-        path = rest
+        path = remaining
     if not path or path == ":memory:" or "\0" in path:
         raise wrong(kind)
     return os.path.realpath(os.path.expanduser(path))

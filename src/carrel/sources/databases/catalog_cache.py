@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any
 
 from carrel.sources.databases.database import Database
-from carrel.sources.databases.model import Catalog
+from carrel.sources.databases.model import Schema
 
 __all__ = ["CatalogCache"]
 
@@ -22,8 +22,8 @@ class CatalogCache:
     def __init__(self, database: Database, selected: Callable[[str], bool]) -> None:
         self._database = database
         self._selected = selected
-        self._catalog: Catalog | None = None
-        self._stamp: Any = None
+        self._catalog: Schema | None = None
+        self._fingerprint: Any = None
         self._checked = 0.0
         self._lock = asyncio.Lock()
 
@@ -31,32 +31,32 @@ class CatalogCache:
         """Clear the cache."""
         self._catalog = None
 
-    async def get(self, client: str = "", *, fresh: bool = False) -> Catalog:
+    async def get(self, client: str = "", *, fresh: bool = False) -> Schema:
         """Return the schema. With ``fresh``, it was read or checked during this call.
 
         Raises:
-            Failed: the database reported an error.
+            DatabaseFailed: the database reported an error.
         """
         async with self._lock:
             kept = self._catalog
             age = monotonic() - self._checked
             if kept is not None and not fresh and age < self.patience:
                 return kept
-            known = self._stamp if kept is not None else None
-            if kept is not None and known is not None and self._database.file_stamp() == known:
+            known = self._fingerprint if kept is not None else None
+            if kept is not None and known is not None and self._database.file_fingerprint() == known:
                 return kept
 
-            def look(connection: Any) -> tuple[Any, Catalog | None]:
+            def look(connection: Any) -> tuple[Any, Schema | None]:
                 from carrel.sources.databases.reflect import read_catalog
 
-                stamp = self._database.schema_stamp(connection)
-                if stamp is not None and stamp == known:
-                    return stamp, None
+                fingerprint = self._database.schema_fingerprint(connection)
+                if fingerprint is not None and fingerprint == known:
+                    return fingerprint, None
                 database = self._database
-                return stamp, read_catalog(connection, database.product, database.options, self._selected)
+                return fingerprint, read_catalog(connection, database.product, database.options, self._selected)
 
             began = monotonic()
-            self._stamp, found = await self._database.run(client, look)
+            self._fingerprint, found = await self._database.run(client, look)
             self._checked = began
             if found is None:
                 assert kept is not None

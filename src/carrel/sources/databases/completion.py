@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from carrel.errors import InvalidParams, ResourceNotFound
-from carrel.sources.databases.failure import Failed
-from carrel.sources.databases.places import SCHEMAS, TOPS
+from carrel.sources.databases.failure import DatabaseFailed
+from carrel.sources.databases.location import SCHEMAS, TOPS
 from carrel.sources.databases.reader import DatabaseReader
 from carrel.sources.databases.render import FORMATS
 from carrel.uri.template import UriTemplate
@@ -30,20 +30,20 @@ async def complete(
         raise InvalidParams(f"Invalid params: the template has no variable {argument[:200]!r}", parameter="argument")
     if not value.isprintable() or len(value) > 500:
         return Completion([])
-    place = template.removeprefix(reader.base)
+    location = template.removeprefix(reader.base)
     try:
         if argument == "format":
-            known = SCHEMAS if "/schema{" in place else TOPS.get(place.partition("{")[0][1:], FORMATS)
+            known = SCHEMAS if "/schema{" in location else TOPS.get(location.partition("{")[0][1:], FORMATS)
             return limited(name for name in known if name.startswith(value))
-        if argument == "table" and place.startswith("/tables/"):
+        if argument == "table" and location.startswith("/tables/"):
             catalog = await reader.cache.get(client)
             typed = value.casefold()
             found = [table for table in catalog.tables.values() if table.id.casefold().startswith(typed)]
-            keyed = [table.id for table in found if table.key or "/rows" not in place]
+            keyed = [table.id for table in found if table.key or "/rows" not in location]
             return limited(keyed)
-        if argument in ("key", "after", "columns") and place.startswith("/tables/"):
+        if argument in ("key", "after", "columns") and location.startswith("/tables/"):
             return await complete_in_table(reader, argument, value, context.get("table", ""), client)
-    except (Failed, ResourceNotFound):
+    except (DatabaseFailed, ResourceNotFound):
         pass
     return Completion([])
 

@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from carrel.errors import ConfigError, MCPError
 from carrel.log import Log
-from carrel.sources.databases.address import Address
-from carrel.sources.databases.failure import Failed, Refused, Unreachable, not_opened, translate, unreachable
+from carrel.sources.databases.address import DatabaseAddress
+from carrel.sources.databases.failure import (
+    DatabaseFailed,
+    StatementRejected,
+    Unreachable,
+    not_opened,
+    translate,
+    unreachable,
+)
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.workers import Workers
 from carrel.threads import cancelled
@@ -24,10 +31,10 @@ from carrel.threads import cancelled
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-    from carrel.sources.databases.model import Catalog
+    from carrel.sources.databases.model import Schema
     from carrel.sources.databases.statements import Statement
 
-__all__ = ["DATABASE", "Database", "Running", "ThreadedDatabase", "share_of"]
+__all__ = ["DATABASE", "Database", "RunningQuery", "ThreadedDatabase", "share_of"]
 
 T = TypeVar("T")
 
@@ -55,7 +62,7 @@ class Database(ABC):
     listens = False
     """Whether ``listen`` reports changed rows, so that tables are not polled."""
 
-    def __init__(self, address: Address, options: DatabaseOptions) -> None:
+    def __init__(self, address: DatabaseAddress, options: DatabaseOptions) -> None:
         self.address = address
         self.options = options
         self.returned: set[asyncio.Event] = set()
@@ -94,7 +101,7 @@ class Database(ABC):
         """Call a function with a connection in a read-only transaction.
 
         Raises:
-            Failed: the database reported an error, or a limit was reached.
+            DatabaseFailed: the database reported an error, or a limit was reached.
         """
 
     def listen(self, heard: Callable[[str | None], object]) -> AbstractAsyncContextManager[None]:
@@ -111,15 +118,15 @@ class Database(ABC):
         """Return a digest of the stamps of all tables, or None if the stamps must be compared instead."""
         return None
 
-    def stamps(self, connection: Connection, tables: dict[str, tuple[str | None, str]]) -> dict[str, Any]:
+    def fingerprints(self, connection: Connection, tables: dict[str, tuple[str | None, str]]) -> dict[str, Any]:
         """Return a stamp for each table (schema and name by id). The stamp changes when the table's rows change."""
         return dict.fromkeys(tables, self.digest(connection))
 
-    def file_stamp(self) -> Any:
+    def file_fingerprint(self) -> Any:
         """Return a stamp of the file that changes when its schema or its rows change, or None if there is no file."""
         return None
 
-    def schema_stamp(self, connection: Connection) -> Any:
+    def schema_fingerprint(self, connection: Connection) -> Any:
         """Return a stamp that changes when the schema changes, or None if the schema must be read to find out."""
         return None
 
@@ -128,14 +135,14 @@ class Database(ABC):
         return None
 
     @abstractmethod
-    def guard(self, connection: Connection, statement: Statement, catalog: Catalog | None) -> None:
+    def guard(self, connection: Connection, statement: Statement, catalog: Schema | None) -> None:
         """Check a statement against the database, and restrict the connection to the tables of a catalog.
 
         User-defined functions and operators may have the names of harmless ones. Without a catalog, any table may be
         read.
 
         Raises:
-            Refused: the statement calls a function that is not allowed.
+            StatementRejected: the statement calls a function that is not allowed.
         """
 
     def check_account(self, connection: Connection) -> None:
@@ -178,7 +185,7 @@ class Database(ABC):
         return found
 
 
-class Running:
+class RunningQuery:
     """Statement that is running in a thread. ``interrupt`` is called from another thread and cancels it."""
 
     __slots__ = ("ended_by_limit", "interrupt")
@@ -191,7 +198,7 @@ class Running:
 class ThreadedDatabase(Database):
     """Database with a blocking driver: each function runs in a thread with a separate connection."""
 
-    def __init__(self, address: Address, options: DatabaseOptions) -> None:
+    def __init__(self, address: DatabaseAddress, options: DatabaseOptions) -> None:
         super().__init__(address, options)
         self._workers = Workers(address.base, f"carrel-{address.kind}", *share_of(options.connections))
         self._engine: Engine | None = None
@@ -201,7 +208,7 @@ class ThreadedDatabase(Database):
         """Return the engine, whose connections cannot write."""
 
     @abstractmethod
-    def begin(self, connection: Connection, running: Running) -> None:
+    def begin(self, connection: Connection, running: RunningQuery) -> None:
         """Prepare a connection: start a read-only transaction, set the limits, and set ``running.interrupt``."""
 
     def end(self, connection: Connection) -> None:
@@ -217,7 +224,7 @@ class ThreadedDatabase(Database):
         await self.open()
         try:
             await self.run("", self.check_account)
-        except Failed as error:
+        except DatabaseFailed as error:
             await self.stop()
             raise not_opened(self.address.base, error) from None
         except BaseException:
@@ -233,7 +240,7 @@ class ThreadedDatabase(Database):
 
     async def run(self, client: str, work: Callable[[Connection], T]) -> T:
         """Call a function in a thread. If the caller is cancelled, the statement is interrupted."""
-        running = Running()
+        running = RunningQuery()
         loop = asyncio.get_running_loop()
         limit = loop.call_later(self.options.time_limit + GRACE, self._end, running)
         try:
@@ -250,16 +257,16 @@ class ThreadedDatabase(Database):
         finally:
             limit.cancel()
 
-    def _end(self, running: Running) -> None:
+    def _end(self, running: RunningQuery) -> None:
         running.ended_by_limit = True
         self._interrupt(running)
 
-    def _interrupt(self, running: Running) -> None:
+    def _interrupt(self, running: RunningQuery) -> None:
         interrupt = running.interrupt
         if interrupt is not None:
             interrupt()
 
-    def _call(self, running: Running, work: Callable[[Connection], T]) -> T:
+    def _call(self, running: RunningQuery, work: Callable[[Connection], T]) -> T:
         from sqlalchemy.exc import SQLAlchemyError
 
         engine = self._engine
@@ -281,7 +288,7 @@ class ThreadedDatabase(Database):
                 finally:
                     running.interrupt = None
                     self.end(connection)
-        except (MCPError, Failed, Refused):
+        except (MCPError, DatabaseFailed, StatementRejected):
             raise
         except Exception as error:
             if not isinstance(error, (SQLAlchemyError, OSError, *self.driver_errors())):
@@ -292,6 +299,6 @@ class ThreadedDatabase(Database):
         """Exceptions of the driver that SQLAlchemy does not wrap, while rows are fetched."""
         return ()
 
-    def unreachable(self, error: Exception) -> Failed:
+    def unreachable(self, error: Exception) -> DatabaseFailed:
         """Return the failure for a connection error. Details about the account are not sent to clients."""
         return unreachable(error)

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from carrel.sources.databases.model import Catalog, Column, Reference, Table
+from carrel.sources.databases.model import Column, Reference, Schema, Table
 from carrel.sources.databases.render import csv_line, table_of
 
 __all__ = ["dictionary_csv", "dictionary_markdown", "json_of", "schema_text", "table_text"]
 
 
-def schema_text(catalog: Catalog) -> str:
+def schema_text(catalog: Schema) -> str:
     """Return the schema of all tables as text."""
     title = " ".join(filter(None, (catalog.product, "database", catalog.name)))
     tables = list(catalog.main.values())
@@ -76,9 +76,9 @@ def noted(comment: str | None) -> str:
     return f": {' '.join(comment.split())}" if comment else ""
 
 
-def json_of(value: Catalog | Table) -> str:
+def json_of(value: Schema | Table) -> str:
     """Return the schema of the database, or of a table, as JSON."""
-    if isinstance(value, Catalog):
+    if isinstance(value, Schema):
         about: dict[str, Any] = {"product": value.product, "database": value.name}
         return msgspec.json.encode({**about, "tables": list(value.tables.values())}).decode()
     return msgspec.json.encode(value).decode()
@@ -104,7 +104,7 @@ def referred(reference: Reference, column: str) -> str:
     return "→ " + ".".join((reference.table, *reference.referred[position : position + 1]))
 
 
-def dictionary_markdown(catalog: Catalog) -> str:
+def dictionary_markdown(catalog: Schema) -> str:
     """Return the data dictionary as Markdown."""
     lines = [f"# Data dictionary{' of ' + catalog.name if catalog.name else ''}", ""]
     for table in catalog.main.values():
@@ -114,7 +114,7 @@ def dictionary_markdown(catalog: Catalog) -> str:
     return "\n".join(lines)
 
 
-def dictionary_csv(catalog: Catalog) -> str:
+def dictionary_csv(catalog: Schema) -> str:
     """Return the data dictionary as CSV, a line for each column."""
     lines = [csv_line(("table", *HEAD, "table meaning"))]
     for table in catalog.main.values():

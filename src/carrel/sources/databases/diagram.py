@@ -9,7 +9,7 @@ import re
 from html import escape
 from typing import NamedTuple
 
-from carrel.sources.databases.model import Catalog, Column, Table
+from carrel.sources.databases.model import Column, Schema, Table
 
 __all__ = ["mermaid_of", "svg_of"]
 
@@ -19,7 +19,7 @@ PER_ROW = 4
 FONT = "font-family='monospace' font-size='12'"
 
 
-def mermaid_of(catalog: Catalog) -> str:
+def mermaid_of(catalog: Schema) -> str:
     """Return the diagram as Mermaid text."""
     lines = ["erDiagram"]
     for table in catalog.main.values():
@@ -66,7 +66,7 @@ class Box(NamedTuple):
     height: int
 
 
-def svg_of(catalog: Catalog) -> str:
+def svg_of(catalog: Schema) -> str:
     """Return the diagram as an SVG picture: tables in rows, and a line for each reference."""
     boxes: dict[str, Box] = {}
     y = PADDING

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from carrel.errors import ConfigError, SourceUnavailable
 from carrel.log import Log
-from carrel.sources.databases.database import Running, ThreadedDatabase
-from carrel.sources.databases.failure import Failed, Refused, Unreachable, why_not_a_file
+from carrel.sources.databases.database import RunningQuery, ThreadedDatabase
+from carrel.sources.databases.failure import DatabaseFailed, StatementRejected, Unreachable, why_not_a_file
 from carrel.sources.databases.functions import is_allowed, not_harmless
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-    from carrel.sources.databases.model import Catalog
+    from carrel.sources.databases.model import Schema
     from carrel.sources.databases.statements import Statement
 
 __all__ = ["DuckDBDatabase"]
@@ -82,20 +82,20 @@ class DuckDBDatabase(ThreadedDatabase):
         config: Any = CONFIG
         return duckdb_engine.ConnectionWrapper(duckdb.connect(self.address.path, read_only=True, config=config))
 
-    def begin(self, connection: Connection, running: Running) -> None:
+    def begin(self, connection: Connection, running: RunningQuery) -> None:
         """Set ``running.interrupt``. The time limit is enforced by interrupting the statement."""
         raw: Any = connection.connection.dbapi_connection
         running.interrupt = raw.interrupt
 
     def digest(self, connection: Connection) -> Any:
         """Return the time and size of the file."""
-        return self.file_stamp()
+        return self.file_fingerprint()
 
-    def schema_stamp(self, connection: Connection) -> Any:
+    def schema_fingerprint(self, connection: Connection) -> Any:
         """Return the time and size of the file."""
-        return self.file_stamp()
+        return self.file_fingerprint()
 
-    def file_stamp(self) -> Any:
+    def file_fingerprint(self) -> Any:
         """Return the modification time, size and inode number of the file, without opening it."""
         try:
             info = os.stat(self.address.path)
@@ -103,7 +103,7 @@ class DuckDBDatabase(ThreadedDatabase):
             return None
         return info.st_mtime_ns, info.st_size, info.st_ino
 
-    def guard(self, connection: Connection, statement: Statement, catalog: Catalog | None) -> None:
+    def guard(self, connection: Connection, statement: Statement, catalog: Schema | None) -> None:
         """Refuse macros of the file, which may read any table, and are found before functions of the same name.
 
         Syntax calls functions, too, as ``[1]`` calls list_value. So a macro with the name of any function or operator
@@ -112,7 +112,7 @@ class DuckDBDatabase(ThreadedDatabase):
         macros = self._macros(connection)
         shadowing = shadowed(connection, macros)
         if shadowing:
-            raise Refused(SHADOWED.format(shadowing[0][:200]))
+            raise StatementRejected(SHADOWED.format(shadowing[0][:200]))
         for name in sorted(statement.functions & macros):
             raise not_harmless(name)
 
@@ -137,7 +137,7 @@ class DuckDBDatabase(ThreadedDatabase):
 
         return (duckdb.Error,)
 
-    def unreachable(self, error: Exception) -> Failed:
+    def unreachable(self, error: Exception) -> DatabaseFailed:
         """Return the failure for a driver error: the file is locked, missing, or not a database."""
         text = str(error)
         if "lock" in text.lower():

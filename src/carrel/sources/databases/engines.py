@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from carrel.errors import ConfigError
-from carrel.sources.databases.address import Address
+from carrel.sources.databases.address import DatabaseAddress
 from carrel.sources.databases.database import Database
 from carrel.sources.databases.options import DatabaseOptions
 
 __all__ = ["open_database"]
 
 
-def open_database(address: Address, options: DatabaseOptions) -> Database:
+def open_database(address: DatabaseAddress, options: DatabaseOptions) -> Database:
     """Return the database at an address, not started yet.
 
     Raises:

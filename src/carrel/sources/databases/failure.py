@@ -15,10 +15,10 @@ from carrel.printable import printable
 
 __all__ = [
     "BadValue",
-    "Failed",
-    "Refused",
+    "DatabaseFailed",
+    "QueryTimeout",
+    "StatementRejected",
     "TooMuch",
-    "TookTooLong",
     "Unreachable",
     "not_opened",
     "translate",
@@ -39,7 +39,7 @@ PROHIBITED = re.compile(r"access to (.+)\.[^.]* is prohibited")
 NO_ROLE = re.compile(r"role .* does not exist|parameter \"role\"|invalid role", re.IGNORECASE)
 NOT_FROM_HERE = re.compile("pg_hba|no encryption", re.IGNORECASE)
 #: SQLSTATE prefixes and error numbers, a pattern of the messages, and the kind of mistake.
-MISTAKES = (
+CAUSES = (
     (("28", "22023", "0P000", "1959"), NO_ROLE, "the server has no such role: check the user and the option role"),
     (("28000",), NOT_FROM_HERE, "the server accepts no such login from this address (pg_hba.conf)"),
     (("28", "1045", "1698"), ANY, "the server refuses the login: check the user and the password (option password)"),
@@ -51,19 +51,19 @@ UNKNOWN_HOST = re.compile(
 )
 
 
-class Failed(Exception):
+class DatabaseFailed(Exception):
     """The database reported an error; the text is its message."""
 
 
-class BadValue(Failed):
+class BadValue(DatabaseFailed):
     """A value cannot be read as the type of its column."""
 
 
-class TookTooLong(Failed):
+class QueryTimeout(DatabaseFailed):
     """The statement exceeded the time limit."""
 
 
-class Unreachable(Failed):
+class Unreachable(DatabaseFailed):
     """The database cannot be reached. ``reason`` is for the operator of the server, and is not sent to clients.
 
     ``is_down`` is true if the server does not respond. Otherwise the address, the login or the file is wrong.
@@ -86,11 +86,11 @@ class TooMuch(Exception):
         self.fitting = fitting
 
 
-class Refused(Exception):
+class StatementRejected(Exception):
     """The statement is rejected. The message gives the reason and the alternatives."""
 
 
-def not_opened(base: str, failure: Failed) -> ConfigError:
+def not_opened(base: str, failure: DatabaseFailed) -> ConfigError:
     """Return the error for a database that cannot be opened at the start."""
     if not isinstance(failure, Unreachable):
         return ConfigError(f"{base} cannot be opened: {failure}")
@@ -104,7 +104,7 @@ def unreachable(error: Exception) -> Unreachable:
     number = next(iter(getattr(original, "args", ())), None)
     found = (str(getattr(original, "sqlstate", None)), str(number))
     text = message_of(original)
-    for codes, words, reason in MISTAKES:
+    for codes, words, reason in CAUSES:
         if words.search(text) and any(code.startswith(codes) for code in found):
             return Unreachable("the database cannot be reached", reason, is_down=False)
     if isinstance(original, socket.gaierror) or UNKNOWN_HOST.search(text):
@@ -112,15 +112,15 @@ def unreachable(error: Exception) -> Unreachable:
     return Unreachable("the database cannot be reached", text)
 
 
-def translate(error: Exception, limit: float) -> Failed:
+def translate(error: Exception, limit: float) -> DatabaseFailed:
     """Return the failure for an error of SQLAlchemy or a driver; ``limit`` is the time limit in seconds."""
     original: Any = getattr(error, "orig", None) or error
     text = message_of(original)
     if hidden := PROHIBITED.search(text):
-        return Failed(f"there is no shared table {hidden[1]}")
+        return DatabaseFailed(f"there is no shared table {hidden[1]}")
     kind = f"{type(original).__name__} {type(getattr(original, '__cause__', None)).__name__}"
     if ENDED.search(text) or ENDED.search(kind):
-        return TookTooLong(
+        return QueryTimeout(
             f"the statement took longer than {limit:g} seconds, and was ended by the time limit (option time_limit); "
             "ask for less, or by an indexed column"
         )
@@ -129,7 +129,7 @@ def translate(error: Exception, limit: float) -> Failed:
     state = str(getattr(original, "sqlstate", None) or "")
     if type(error).__name__ == "DataError" or state[:2] == "22" or "ConversionException" in kind:
         return BadValue(text)
-    return Failed(text)
+    return DatabaseFailed(text)
 
 
 def why_not_a_file(path: str) -> str:

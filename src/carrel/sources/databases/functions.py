@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from fnmatch import fnmatchcase
 
-from carrel.sources.databases.failure import Refused
+from carrel.sources.databases.failure import StatementRejected
 
 __all__ = [
     "BARE",
@@ -225,16 +225,16 @@ def check_functions(names: Collection[str], dialect: str, allowed: Collection[st
     """Check that functions, given by their names in lower case, are harmless or allowed.
 
     Raises:
-        Refused: a function is neither harmless nor allowed.
+        StatementRejected: a function is neither harmless nor allowed.
     """
     for name in sorted(names):
         if name not in HARMLESS[dialect] | KEYWORDS and not is_allowed(name, allowed):
             raise not_harmless(name)
 
 
-def not_harmless(name: str) -> Refused:
+def not_harmless(name: str) -> StatementRejected:
     """Return the error for a function that is not allowed."""
-    return Refused(
+    return StatementRejected(
         f"the function {name[:200]} is not allowed: it is not known to be harmless. "
         "The operator of the server can allow it with the option allow_functions"
     )

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 import msgspec
 
-__all__ = ["PARTITIONED", "Catalog", "Column", "Index", "Reference", "Table", "table_id"]
+__all__ = ["PARTITIONED", "Column", "Reference", "Schema", "Table", "TableIndex", "table_id"]
 
 
 PARTITIONED = "partitioned table"
@@ -33,7 +33,7 @@ class Reference(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
-class Index(msgspec.Struct, frozen=True):
+class TableIndex(msgspec.Struct, frozen=True):
     """Index of a table. Of an index over an expression, ``columns`` has its text."""
 
     name: str
@@ -57,7 +57,7 @@ class Table(msgspec.Struct, frozen=True):
     key: tuple[str, ...] = ()
     key_kind: str = ""
     references: tuple[Reference, ...] = ()
-    indexes: tuple[Index, ...] = ()
+    indexes: tuple[TableIndex, ...] = ()
     checks: tuple[str, ...] = ()
     definition: str | None = None
     rows: int | None = None
@@ -80,7 +80,7 @@ class Table(msgspec.Struct, frozen=True):
         return next((column for column in self.columns if column.name == name), Column(name, "INTEGER", nullable=False))
 
 
-class Catalog(msgspec.Struct, frozen=True, dict=True):
+class Schema(msgspec.Struct, frozen=True, dict=True):
     """Shared tables of a database, by table id, in order."""
 
     product: str
@@ -100,15 +100,15 @@ class Catalog(msgspec.Struct, frozen=True, dict=True):
         return [id for id, other in self.tables.items() if other.partition_of == table.id]
 
     @cached_property
-    def stamps(self) -> dict[str, str]:
+    def fingerprints(self) -> dict[str, str]:
         """Digests of the tables, which change when the schema of a table changes. Estimates are ignored."""
         plain = {id: msgspec.structs.replace(table, rows=None) for id, table in self.tables.items()}
         return {id: sha256(msgspec.json.encode(table)).hexdigest() for id, table in plain.items()}
 
     @cached_property
-    def stamp(self) -> str:
+    def fingerprint(self) -> str:
         """Digest of the whole."""
-        return sha256(repr(sorted(self.stamps.items())).encode()).hexdigest()
+        return sha256(repr(sorted(self.fingerprints.items())).encode()).hexdigest()
 
 
 def table_id(name: str, schema: str | None) -> str:

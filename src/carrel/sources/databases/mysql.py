@@ -10,13 +10,13 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from carrel.errors import ConfigError
-from carrel.sources.databases.database import CONNECT_TIMEOUT, Running, ThreadedDatabase
+from carrel.sources.databases.database import CONNECT_TIMEOUT, RunningQuery, ThreadedDatabase
 from carrel.sources.databases.functions import is_allowed, not_harmless
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-    from carrel.sources.databases.model import Catalog
+    from carrel.sources.databases.model import Schema
     from carrel.sources.databases.statements import Statement
 
 __all__ = ["MySQLDatabase"]
@@ -24,7 +24,7 @@ __all__ = ["MySQLDatabase"]
 WRITING = re.compile(
     r"\b(ALL PRIVILEGES|INSERT|UPDATE|DELETE(?! HISTORY)|CREATE|DROP|ALTER|FILE|SUPER|TRIGGER|EXECUTE)\b"
 )
-SCHEMA_STAMP = """
+SCHEMA_FINGERPRINT = """
 SELECT (SELECT concat(count(*), '.', coalesce(sum(crc32(concat_ws('|', table_name, column_name, ordinal_position,
     column_type, is_nullable, column_default, column_comment, extra))), 0))
     FROM information_schema.columns WHERE table_schema = database()),
@@ -117,7 +117,7 @@ class MySQLDatabase(ThreadedDatabase):
                 cursor.execute("SET ROLE `%s`" % self.options.role.replace("`", "``"))  # noqa: UP031
         raw.commit()
 
-    def begin(self, connection: Connection, running: Running) -> None:
+    def begin(self, connection: Connection, running: RunningQuery) -> None:
         """Start a read-only transaction."""
         connection.exec_driver_sql("START TRANSACTION READ ONLY")
         raw: Any = connection.connection.dbapi_connection
@@ -147,7 +147,7 @@ class MySQLDatabase(ThreadedDatabase):
                 return found[0]
         return None
 
-    def stamps(self, connection: Connection, tables: dict[str, tuple[str | None, str]]) -> dict[str, Any]:
+    def fingerprints(self, connection: Connection, tables: dict[str, tuple[str | None, str]]) -> dict[str, Any]:
         """Return the time of the last change and the statistics of each table."""
         rows = connection.exec_driver_sql(
             "SELECT table_name, update_time, table_rows, auto_increment, data_length, create_time"
@@ -156,11 +156,11 @@ class MySQLDatabase(ThreadedDatabase):
         known = {row[0]: tuple(map(str, row[1:])) for row in rows}
         return {id: known.get(name) for id, (_, name) in tables.items()}
 
-    def schema_stamp(self, connection: Connection) -> Any:
+    def schema_fingerprint(self, connection: Connection) -> Any:
         """Return check sums of the tables, columns, indexes and references."""
-        return tuple(map(str, connection.exec_driver_sql(SCHEMA_STAMP).one()))
+        return tuple(map(str, connection.exec_driver_sql(SCHEMA_FINGERPRINT).one()))
 
-    def guard(self, connection: Connection, statement: Statement, catalog: Catalog | None) -> None:
+    def guard(self, connection: Connection, statement: Statement, catalog: Schema | None) -> None:
         """Refuse stored functions."""
         names = {name.rpartition(".")[2]: name for name in statement.functions}
         rows = connection.exec_driver_sql("SELECT lower(routine_name) FROM information_schema.routines")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 from carrel.catalog.provider import Hit
 from carrel.media_types import DIRECTORY
 from carrel.sources.content.words import words_of
-from carrel.sources.databases.model import Catalog, Table
-from carrel.sources.databases.places import PARTS, SCHEMAS, TOPS, Place, uri_of
+from carrel.sources.databases.location import PARTS, SCHEMAS, TOPS, DatabaseLocation, uri_of
+from carrel.sources.databases.model import Schema, Table
 from carrel.sources.databases.render import FORMATS
 from carrel.wire.base import Annotations
 from carrel.wire.resources import Resource, ResourceTemplate
@@ -41,7 +41,7 @@ class Offers:
         self._base = base
         self._name = name
 
-    def resources(self, catalog: Catalog, queries: Mapping[str, NamedQuery]) -> list[Resource]:
+    def resources(self, catalog: Schema, queries: Mapping[str, NamedQuery]) -> list[Resource]:
         """Return the listed resources, sorted by URI. For each table: its schema and rows."""
         found = [self.top(part, catalog) for part in TITLES]
         found.append(self.directory("tables", "tables"))
@@ -50,7 +50,7 @@ class Offers:
             found += [self.part(table, "schema"), self.part(table, "rows" if table.key else "sample")]
         return sorted(found, key=lambda resource: resource.uri)
 
-    def top(self, part: str, catalog: Catalog) -> Resource:
+    def top(self, part: str, catalog: Schema) -> Resource:
         """Return the resource of the whole schema, the dictionary, the diagram or the statistics."""
         title, text = TITLES[part]
         count = len(catalog.main)
@@ -93,18 +93,20 @@ class Offers:
         """Return the resource of a directory."""
         return Resource(uri_of(self._base, *segments), name, mime_type=DIRECTORY)
 
-    def entries(self, place: Place, catalog: Catalog, queries: Mapping[str, NamedQuery]) -> list[Resource] | None:
+    def entries(
+        self, location: DatabaseLocation, catalog: Schema, queries: Mapping[str, NamedQuery]
+    ) -> list[Resource] | None:
         """Return the entries of a directory, sorted by URI, or None if the place is not a directory."""
         found: list[Resource]
-        if place.part == "database":
+        if location.part == "database":
             found = [self.top(part, catalog) for part in TITLES] + [self.directory("tables", "tables")]
             found += [self.directory("queries", "queries")] if queries else []
-        elif place.part == "tables":
+        elif location.part == "tables":
             found = [self.directory(id, "tables", id) for id in catalog.main]
-        elif place.part == "queries" and queries:
+        elif location.part == "queries" and queries:
             found = [self.query(query) for query in queries.values() if not query.statement.parameters]
-        elif place.part == "table" and place.table in catalog.tables:
-            table = catalog.tables[place.table]
+        elif location.part == "table" and location.table in catalog.tables:
+            table = catalog.tables[location.table]
             found = [self.part(table, part) for part in self.parts(table)]
             found += [self.directory(id, "tables", id) for id in catalog.partitions(table)]
         else:
@@ -149,7 +151,7 @@ class Offers:
             )
         return found
 
-    def search(self, catalog: Catalog, query: str, limit: int) -> list[Hit]:
+    def search(self, catalog: Schema, query: str, limit: int) -> list[Hit]:
         """Return the tables whose names, columns and comments contain all words, best first."""
         words = words_of(query)
         hits = []

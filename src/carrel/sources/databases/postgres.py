@@ -15,14 +15,21 @@ from carrel.errors import ConfigError, MCPError
 from carrel.log import Log
 from carrel.sources.databases.database import CONNECT_TIMEOUT, DATABASE, GRACE, Database
 from carrel.sources.databases.decoding import check_decoding, decode
-from carrel.sources.databases.failure import Failed, Refused, Unreachable, not_opened, translate, unreachable
+from carrel.sources.databases.failure import (
+    DatabaseFailed,
+    StatementRejected,
+    Unreachable,
+    not_opened,
+    translate,
+    unreachable,
+)
 from carrel.sources.databases.functions import HARMLESS, is_allowed, not_harmless
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-    from carrel.sources.databases.model import Catalog
+    from carrel.sources.databases.model import Schema
     from carrel.sources.databases.statements import Statement
 
 __all__ = ["PostgresDatabase"]
@@ -72,7 +79,7 @@ SELECT CASE WHEN r.rolsuper THEN 'superuser' ELSE (
     AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE') LIMIT 1) END
 FROM pg_catalog.pg_roles r WHERE r.rolname = current_user
 """
-STAMPS = """
+TABLE_FINGERPRINTS = """
 SELECT n.nspname, c.relname, pg_stat_get_tuples_inserted(c.oid), pg_stat_get_tuples_updated(c.oid),
        pg_stat_get_tuples_deleted(c.oid), pg_stat_get_live_tuples(c.oid), c.relfilenode::bigint
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -86,7 +93,7 @@ FROM pg_catalog.pg_class c WHERE c.oid >= 16384 AND c.relkind IN ('r', 'm')
 """
 #: A row of the system catalog that is new or changed has a later transaction than all rows before it. So the number of
 #: rows and the sum of their transactions differ after each change.
-SCHEMA_STAMP = """
+SCHEMA_FINGERPRINT = """
 SELECT (SELECT count(*) || '.' || coalesce(sum(xmin::text::bigint), 0) FROM pg_catalog.pg_class
         WHERE oid >= 16384 AND relkind IN ('r', 'v', 'm', 'p', 'f', 'i') AND relnamespace NOT IN (11, 99)),
        (SELECT count(*) || '.' || coalesce(sum(xmin::text::bigint), 0) FROM pg_catalog.pg_attribute
@@ -123,7 +130,7 @@ class PostgresDatabase(Database):
     def __init__(self, address: Any, options: Any) -> None:
         super().__init__(address, options)
         self._engine: AsyncEngine | None = None
-        self._turns = asyncio.Semaphore(options.connections)
+        self._limiter = asyncio.Semaphore(options.connections)
         self.listens = options.notify is not None or options.logical_decoding
 
     async def open(self) -> None:
@@ -153,7 +160,7 @@ class PostgresDatabase(Database):
             await self.run("", self.check_account)
             if self.options.logical_decoding:
                 await self._check_decoding()
-        except Failed as error:
+        except DatabaseFailed as error:
             await self.stop()
             raise not_opened(self.address.base, error) from None
         except BaseException:
@@ -207,7 +214,7 @@ class PostgresDatabase(Database):
         engine = self._engine
         if engine is None:
             raise Unreachable("the database is closed")
-        async with self._turns:
+        async with self._limiter:
             try:
                 connection = await engine.connect()
             except (SQLAlchemyError, PostgresError, OSError, TimeoutError) as error:
@@ -219,7 +226,7 @@ class PostgresDatabase(Database):
                 await connection.execution_options(postgresql_readonly=True)
                 (await connection.run_sync(lambda plain: plain.info))[DATABASE] = self
                 return await connection.run_sync(work)
-            except (MCPError, Failed, Refused):
+            except (MCPError, DatabaseFailed, StatementRejected):
                 raise
             except (SQLAlchemyError, PostgresError, OSError) as error:
                 failure = translate(error, self.options.time_limit)
@@ -286,16 +293,16 @@ class PostgresDatabase(Database):
         """Return the sums of the counters of writes to all tables."""
         return tuple(connection.exec_driver_sql(DIGEST).one())
 
-    def stamps(self, connection: Connection, tables: dict[str, tuple[str | None, str]]) -> dict[str, Any]:
+    def fingerprints(self, connection: Connection, tables: dict[str, tuple[str | None, str]]) -> dict[str, Any]:
         """Return the counters of writes to each table."""
-        known = {(row[0], row[1]): tuple(row[2:]) for row in connection.exec_driver_sql(STAMPS)}
+        known = {(row[0], row[1]): tuple(row[2:]) for row in connection.exec_driver_sql(TABLE_FINGERPRINTS)}
         return {id: known.get((schema or "public", name)) for id, (schema, name) in tables.items()}
 
-    def schema_stamp(self, connection: Connection) -> Any:
+    def schema_fingerprint(self, connection: Connection) -> Any:
         """Return the numbers and sums of versions of the rows of the system catalog."""
-        return tuple(connection.exec_driver_sql(SCHEMA_STAMP).one())
+        return tuple(connection.exec_driver_sql(SCHEMA_FINGERPRINT).one())
 
-    def guard(self, connection: Connection, statement: Statement, catalog: Catalog | None) -> None:
+    def guard(self, connection: Connection, statement: Statement, catalog: Schema | None) -> None:
         """Refuse functions, operators and casts that users have made and a statement would call without being seen."""
         import sqlalchemy as sa
 

@@ -15,12 +15,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from carrel.sources.databases.address import Address
+from carrel.sources.databases.address import DatabaseAddress
 from carrel.sources.databases.database import CONNECT_TIMEOUT, GRACE, share_of
-from carrel.sources.databases.failure import BadValue, Failed, Refused, TookTooLong, TooMuch, Unreachable
+from carrel.sources.databases.failure import (
+    BadValue,
+    DatabaseFailed,
+    QueryTimeout,
+    StatementRejected,
+    TooMuch,
+    Unreachable,
+)
 from carrel.sources.databases.options import DatabaseOptions
-from carrel.sources.process import ChildProcess, Crashed, send
-from carrel.sources.process import TookTooLong as NoAnswer
+from carrel.sources.process import ChildProcess, Crashed, ProcessTimeout, send
 from carrel.sources.workers import Workers
 
 if TYPE_CHECKING:
@@ -37,7 +43,7 @@ IDLE, START = 300.0, 60.0
 OVERSIZE = "the values need more memory than one request may use; select fewer or smaller values"
 
 ERRORS: dict[str, type[Exception]] = {
-    kind.__name__: kind for kind in (BadValue, Failed, Refused, TookTooLong, TooMuch, Unreachable)
+    kind.__name__: kind for kind in (BadValue, DatabaseFailed, StatementRejected, QueryTimeout, TooMuch, Unreachable)
 }
 """Exceptions that a process may return."""
 
@@ -54,7 +60,7 @@ class Outcome(msgspec.Struct, array_like=True):
 class DatabaseProcess(ChildProcess):
     """Process with one connection to a database."""
 
-    def __init__(self, address: Address, options: DatabaseOptions) -> None:
+    def __init__(self, address: DatabaseAddress, options: DatabaseOptions) -> None:
         # The drivers locate passwords, certificates and service files with environment variables and the working
         # directory.
         connecting = 0.0 if address.path else CONNECT_TIMEOUT
@@ -67,21 +73,21 @@ class DatabaseProcess(ChildProcess):
         """Return the result of a job, or raise its exception.
 
         Raises:
-            Failed: the job took too long, or needed too much memory. The process was stopped.
+            DatabaseFailed: the job took too long, or needed too much memory. The process was stopped.
             CancelledError: the request was cancelled.
         """
         try:
             outcome = self._ask(job)
             if outcome.error is None:
                 return msgspec.msgpack.decode(outcome.value, type=type)
-        except NoAnswer:
+        except ProcessTimeout:
             self.close()
-            raise TookTooLong(
+            raise QueryTimeout(
                 f"the statement took longer than {self._seconds:g} seconds and could not be interrupted; ask for less"
             ) from None
         except (Crashed, msgspec.MsgspecError):
             self.close()
-            raise Failed(OVERSIZE) from None
+            raise DatabaseFailed(OVERSIZE) from None
         except asyncio.CancelledError:
             raise
         except BaseException:
@@ -115,7 +121,7 @@ class DatabaseProcess(ChildProcess):
         try:
             send(process.stdin, b"")
             self.wait(GRACE, cancellable=False)
-        except (OSError, ValueError, NoAnswer, Crashed):
+        except (OSError, ValueError, ProcessTimeout, Crashed):
             self.close()
 
 
@@ -125,7 +131,7 @@ class DatabaseProcesses:
     ``reached`` is called after each job with whether the database could be reached.
     """
 
-    def __init__(self, address: Address, options: DatabaseOptions, reached: Callable[[bool], None]) -> None:
+    def __init__(self, address: DatabaseAddress, options: DatabaseOptions, reached: Callable[[bool], None]) -> None:
         self._address = address
         self._options = options
         self._reached = reached
@@ -150,7 +156,7 @@ class DatabaseProcesses:
         result.
 
         Raises:
-            Failed: the database reported an error, or a limit was reached.
+            DatabaseFailed: the database reported an error, or a limit was reached.
         """
         try:
             found: T = await self._workers.run(client, self._ask, pickle.dumps(job), type)
@@ -169,6 +175,6 @@ class DatabaseProcesses:
         try:
             return process.ask(job, type)
         except OSError:
-            raise Failed("no process for the database can be started") from None
+            raise DatabaseFailed("no process for the database can be started") from None
         finally:
             self._idle.append(process)

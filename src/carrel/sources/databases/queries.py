@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from carrel.errors import ConfigError
 from carrel.near_names import did_you_mean
 from carrel.sources.databases.database import DATABASE
-from carrel.sources.databases.failure import Failed, Refused
-from carrel.sources.databases.model import Catalog
+from carrel.sources.databases.failure import DatabaseFailed, StatementRejected
+from carrel.sources.databases.model import Schema
 from carrel.sources.databases.rows import Rows, fetch
 from carrel.sources.databases.statements import PARAMETER, Statement, check_statement
 
@@ -47,7 +47,7 @@ def read_queries(texts: Mapping[str, str], dialect: str, allowed: Collection[str
             raise ConfigError(f"queries: {name!r} is not usable as a name: letters, digits, _ and -")
         try:
             statement = check_statement(text, dialect, parameters=True, allowed=allowed)
-        except Refused as error:
+        except StatementRejected as error:
             raise ConfigError(f"queries: {name}: {error}") from None
         for parameter in statement.parameters:
             if parameter in RESERVED:
@@ -61,7 +61,7 @@ def prepare(connection: sa.Connection, query: NamedQuery) -> None:
     """Prepare a query without running it, to check that its tables, columns and functions exist.
 
     Raises:
-        Refused: it calls a function that is not allowed.
+        StatementRejected: it calls a function that is not allowed.
     """
     statement = query.statement
     connection.info[DATABASE].guard(connection, statement, None)
@@ -79,7 +79,7 @@ def prepare(connection: sa.Connection, query: NamedQuery) -> None:
         connection.execute(sa.text("EXPLAIN " + text.replace(":", "\\:"))).close()
 
 
-def why_not_prepared(query: NamedQuery, error: Failed | Refused, catalog: Catalog) -> str:
+def why_not_prepared(query: NamedQuery, error: DatabaseFailed | StatementRejected, catalog: Schema) -> str:
     """Return why a query cannot be used. For an unknown table or column, suggest a similar name."""
     names = {table.name for table in catalog.tables.values()}
     names |= {column.name for table in catalog.tables.values() for column in table.columns}
@@ -95,13 +95,13 @@ def run_query(
     values: Mapping[str, str],
     limit: int,
     max_bytes: int,
-    catalog: Catalog | None = None,
+    catalog: Schema | None = None,
 ) -> Rows:
     """Return the rows of a checked statement. It may read only the tables of the catalog, or any table without a
     catalog.
 
     Raises:
-        Refused: it calls a function that is not allowed.
+        StatementRejected: it calls a function that is not allowed.
         TooMuch: the rows have more bytes than the limit.
     """
     connection.info[DATABASE].guard(connection, statement, catalog)

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from carrel.errors import InvalidParams, ToolError
-from carrel.sources.databases.answers import Answer, answer_rows
-from carrel.sources.databases.failure import Failed, Refused, TooMuch
+from carrel.sources.databases.failure import DatabaseFailed, StatementRejected, TooMuch
 from carrel.sources.databases.queries import run_query
 from carrel.sources.databases.reader import DatabaseReader
 from carrel.sources.databases.render import FORMATS
+from carrel.sources.databases.results import QueryResult, render_rows
 from carrel.sources.databases.shared_tables import check_shared
 from carrel.sources.databases.statements import check_statement
 from carrel.wire.content import TextContent
@@ -22,7 +22,7 @@ from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
 __all__ = ["call_query_tool", "query_tool", "tool_name"]
 
 
-class Arguments(msgspec.Struct, forbid_unknown_fields=True):
+class QueryArguments(msgspec.Struct, forbid_unknown_fields=True):
     """Arguments of the tool."""
 
     sql: str
@@ -70,7 +70,7 @@ async def call_query_tool(reader: DatabaseReader, arguments: msgspec.Raw, client
     """
     options = reader.database.options
     try:
-        given = msgspec.json.decode(arguments, type=Arguments)
+        given = msgspec.json.decode(arguments, type=QueryArguments)
     except msgspec.DecodeError as error:
         raise InvalidParams(f"Invalid params: arguments: {error}", parameter="arguments") from None
     if given.format not in FORMATS:
@@ -90,11 +90,11 @@ async def call_query_tool(reader: DatabaseReader, arguments: msgspec.Raw, client
             max_bytes=options.max_bytes,
             catalog=catalog,
         )
-        job = partial(answer_rows, read=read, format=given.format, about={}, more=True)
-        text = (await reader.processes.run(client, job, Answer)).text
-    except Refused as error:
+        job = partial(render_rows, read=read, format=given.format, about={}, more=True)
+        text = (await reader.processes.run(client, job, QueryResult)).text
+    except StatementRejected as error:
         raise ToolError(f"Refused: {error}") from None
-    except Failed as error:
+    except DatabaseFailed as error:
         raise ToolError(f"The database reported: {error}") from None
     except TooMuch as error:
         raise ToolError(

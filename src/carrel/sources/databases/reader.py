@@ -11,22 +11,22 @@ import msgspec
 
 from carrel.errors import InvalidParams, ProviderUnavailable, ResourceError, ResourceNotFound, ResourceTooLarge
 from carrel.sources.databases import describe, diagram
-from carrel.sources.databases.address import Address
+from carrel.sources.databases.address import DatabaseAddress
 from carrel.sources.databases.catalog_cache import CatalogCache
 from carrel.sources.databases.engines import open_database
-from carrel.sources.databases.failure import BadValue, Failed, Refused, TooMuch, Unreachable
+from carrel.sources.databases.failure import BadValue, DatabaseFailed, StatementRejected, TooMuch, Unreachable
 from carrel.sources.databases.key import split_key
-from carrel.sources.databases.model import Catalog, Table
-from carrel.sources.databases.options import DatabaseOptions
-from carrel.sources.databases.places import (
+from carrel.sources.databases.location import (
     SCHEMAS,
     TOPS,
-    Place,
+    DatabaseLocation,
     choice,
     number,
-    read_place,
+    read_location,
     uri_of,
 )
+from carrel.sources.databases.model import Schema, Table
+from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.processes import DatabaseProcesses
 from carrel.sources.databases.render import FORMATS
 from carrel.wire.resources import TextResourceContents
@@ -34,8 +34,8 @@ from carrel.wire.resources import TextResourceContents
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from carrel.sources.databases.answers import Answer
     from carrel.sources.databases.queries import NamedQuery
+    from carrel.sources.databases.results import QueryResult
 
 __all__ = ["DatabaseReader"]
 
@@ -43,7 +43,7 @@ __all__ = ["DatabaseReader"]
 class DatabaseReader:
     """Reader of one database. ``queries`` are the named queries; they are set when the source starts."""
 
-    def __init__(self, address: Address, options: DatabaseOptions, selected: Callable[[str], bool]) -> None:
+    def __init__(self, address: DatabaseAddress, options: DatabaseOptions, selected: Callable[[str], bool]) -> None:
         # The single connection reads the schema and other metadata. Rows are read by worker processes.
         self.database = open_database(address, msgspec.structs.replace(options, connections=1))
         self.processes = DatabaseProcesses(address, options, self.database.reached)
@@ -63,17 +63,17 @@ class DatabaseReader:
             yield
         except Unreachable:
             raise ProviderUnavailable(self.base) from None
-        except (Failed, Refused) as error:
+        except (DatabaseFailed, StatementRejected) as error:
             raise ResourceError(uri, str(error)) from None
 
-    def place(self, uri: str) -> Place:
+    def location(self, uri: str) -> DatabaseLocation:
         """Parse a URI.
 
         Raises:
             ResourceNotFound: the URI does not name a place.
             InvalidParams: the URI has an unknown parameter.
         """
-        return read_place(self.base, uri, {name: query.statement.parameters for name, query in self.queries.items()})
+        return read_location(self.base, uri, {name: query.statement.parameters for name, query in self.queries.items()})
 
     async def table(self, uri: str, id: str, client: str) -> Table:
         """Return a table by its id.
@@ -88,35 +88,35 @@ class DatabaseReader:
             raise ResourceNotFound(uri)
         return found
 
-    async def read(self, uri: str, place: Place, client: str) -> TextResourceContents:
+    async def read(self, uri: str, location: DatabaseLocation, client: str) -> TextResourceContents:
         """Return the contents of a place that is not a directory."""
         async with self.answers(uri):
-            if place.part in ("schema", "dictionary", "diagram"):
-                return self._described(uri, place, await self.cache.get(client))
-            if place.part == "database statistics":
-                return await self._overview(uri, place, client)
-            if place.part == "query":
-                return await self._query(uri, place, client)
-            table = await self.table(uri, place.table, client)
-            if place.part == "table schema":
-                return self._table_schema(uri, place, table, (await self.cache.get(client)).partitions(table))
-            if place.part == "statistics":
-                return await self._statistics(uri, place, table, client)
-            return await self._rows(uri, place, table, client)
+            if location.part in ("schema", "dictionary", "diagram"):
+                return self._described(uri, location, await self.cache.get(client))
+            if location.part == "database statistics":
+                return await self._overview(uri, location, client)
+            if location.part == "query":
+                return await self._query(uri, location, client)
+            table = await self.table(uri, location.table, client)
+            if location.part == "table schema":
+                return self._table_schema(uri, location, table, (await self.cache.get(client)).partitions(table))
+            if location.part == "statistics":
+                return await self._statistics(uri, location, table, client)
+            return await self._rows(uri, location, table, client)
 
     # Schema
 
-    def _described(self, uri: str, place: Place, catalog: Catalog) -> TextResourceContents:
-        formats = TOPS[place.part]
-        format = choice(place, formats)
-        write: dict[tuple[str, str], Callable[[Catalog], str]] = {
+    def _described(self, uri: str, location: DatabaseLocation, catalog: Schema) -> TextResourceContents:
+        formats = TOPS[location.part]
+        format = choice(location, formats)
+        write: dict[tuple[str, str], Callable[[Schema], str]] = {
             ("schema", "markdown"): describe.schema_text,
             ("dictionary", "markdown"): describe.dictionary_markdown,
             ("dictionary", "csv"): describe.dictionary_csv,
             ("diagram", "mermaid"): diagram.mermaid_of,
             ("diagram", "svg"): diagram.svg_of,
         }
-        text = write.get((place.part, format), describe.json_of)(catalog)
+        text = write.get((location.part, format), describe.json_of)(catalog)
         return self._text(
             uri,
             text,
@@ -124,8 +124,10 @@ class DatabaseReader:
             f"of a large database, read the schemas of single tables: {uri_of(self.base, 'tables')}",
         )
 
-    def _table_schema(self, uri: str, place: Place, table: Table, partitions: list[str]) -> TextResourceContents:
-        format = choice(place, SCHEMAS)
+    def _table_schema(
+        self, uri: str, location: DatabaseLocation, table: Table, partitions: list[str]
+    ) -> TextResourceContents:
+        format = choice(location, SCHEMAS)
         text = describe.json_of(table) if format == "json" else describe.table_text(table, partitions)
         return self._text(uri, text, SCHEMAS[format], "it has very many columns")
 
@@ -139,18 +141,18 @@ class DatabaseReader:
 
     # Rows
 
-    async def _rows(self, uri: str, place: Place, table: Table, client: str) -> TextResourceContents:
+    async def _rows(self, uri: str, location: DatabaseLocation, table: Table, client: str) -> TextResourceContents:
         from carrel.sources.databases import rows
-        from carrel.sources.databases.answers import answer_rows
+        from carrel.sources.databases.results import render_rows
 
         options = self.database.options
-        format = choice(place, FORMATS)
-        shown = self._columns(place, table)
+        format = choice(location, FORMATS)
+        shown = self._columns(location, table)
         about: dict[str, Any] = {"table": table.id}
-        if place.part == "sample":
-            limit = number(place, "limit", options.sample_rows, options.max_rows)
+        if location.part == "sample":
+            limit = number(location, "limit", options.sample_rows, options.max_rows)
             sample = partial(rows.read_sample, table=shown, limit=limit, max_bytes=options.max_bytes)
-            found = await self._run(uri, table, client, partial(answer_rows, read=sample, format=format, about=about))
+            found = await self._run(uri, table, client, partial(render_rows, read=sample, format=format, about=about))
             return self._answer(uri, format, found)
         if not table.key:
             instead = uri_of(self.base, "tables", table.id, "sample")
@@ -159,19 +161,19 @@ class DatabaseReader:
                 f"rows have no keys and no order to page by; read {instead}, or use a query",
                 parameter="uri",
             )
-        if place.part == "row":
-            return await self._row(uri, place, shown, client, format)
-        limit = number(place, "limit", options.page_rows, options.max_rows)
+        if location.part == "row":
+            return await self._row(uri, location, shown, client, format)
+        limit = number(location, "limit", options.page_rows, options.max_rows)
         after = None
-        if "after" in place.parameters:
-            after = self._key(uri, table, place.parameters["after"])
+        if "after" in location.parameters:
+            after = self._key(uri, table, location.parameters["after"])
         page = partial(rows.read_page, table=shown, after=after, limit=limit, max_bytes=options.max_bytes)
         try:
             found = await self._run(
                 uri,
                 table,
                 client,
-                partial(answer_rows, read=page, format=format, about=about, uri=uri, parameters=place.parameters),
+                partial(render_rows, read=page, format=format, about=about, uri=uri, parameters=location.parameters),
             )
         except BadValue as error:
             raise InvalidParams(
@@ -179,15 +181,17 @@ class DatabaseReader:
             ) from None
         return self._answer(uri, format, found)
 
-    async def _row(self, uri: str, place: Place, table: Table, client: str, format: str) -> TextResourceContents:
+    async def _row(
+        self, uri: str, location: DatabaseLocation, table: Table, client: str, format: str
+    ) -> TextResourceContents:
         from carrel.sources.databases import rows
-        from carrel.sources.databases.answers import answer_rows
+        from carrel.sources.databases.results import render_rows
 
-        key = self._key(uri, table, place.key)
+        key = self._key(uri, table, location.key)
         read = partial(rows.read_row, table=table, key=key, max_bytes=self.database.options.max_bytes)
         try:
-            about = {"table": table.id, **({"key": place.key} if format == "json" else {})}
-            job = partial(answer_rows, read=read, format=format, about=about, keys=False)
+            about = {"table": table.id, **({"key": location.key} if format == "json" else {})}
+            job = partial(render_rows, read=read, format=format, about=about, keys=False)
             found = await self._run(uri, table, client, job)
         except BadValue:
             raise ResourceNotFound(uri) from None
@@ -210,9 +214,9 @@ class DatabaseReader:
             )
         return key
 
-    def _columns(self, place: Place, table: Table) -> Table:
+    def _columns(self, location: DatabaseLocation, table: Table) -> Table:
         """Return the table with only the columns that the URI requests."""
-        wanted = place.parameters.get("columns")
+        wanted = location.parameters.get("columns")
         if wanted is None:
             return table
         known = {column.name: column for column in table.columns}
@@ -227,12 +231,12 @@ class DatabaseReader:
         chosen = tuple(known[name] for name in names)
         return msgspec.structs.replace(table, columns=chosen) if types or not table.key else table
 
-    async def _run(self, uri: str, table: Table, client: str, job: Callable[[Connection], Answer]) -> Answer:
-        from carrel.sources.databases.answers import Answer
+    async def _run(self, uri: str, table: Table, client: str, job: Callable[[Connection], QueryResult]) -> QueryResult:
+        from carrel.sources.databases.results import QueryResult
 
         limit = self.database.options.max_bytes
         try:
-            return await self.processes.run(client, job, Answer)
+            return await self.processes.run(client, job, QueryResult)
         except TooMuch:
             advice = ""
             narrow = ",".join(table.key)
@@ -243,49 +247,51 @@ class DatabaseReader:
                 uri, f"One row is over the limit of {limit:,} bytes (option max_bytes){advice}"
             ) from None
 
-    def _answer(self, uri: str, format: str, found: Answer) -> TextResourceContents:
+    def _answer(self, uri: str, format: str, found: QueryResult) -> TextResourceContents:
         meta = {"carrel/next": found.next} if found.next is not None else None
         return self._text(uri, found.text, FORMATS[format], "ask for fewer rows", meta)
 
-    async def _statistics(self, uri: str, place: Place, table: Table, client: str) -> TextResourceContents:
-        from carrel.sources.databases.answers import Answer, answer_statistics
+    async def _statistics(
+        self, uri: str, location: DatabaseLocation, table: Table, client: str
+    ) -> TextResourceContents:
+        from carrel.sources.databases.results import QueryResult, render_statistics
 
-        format = choice(place, FORMATS)
-        found = await self.processes.run(client, partial(answer_statistics, table=table, format=format), Answer)
+        format = choice(location, FORMATS)
+        found = await self.processes.run(client, partial(render_statistics, table=table, format=format), QueryResult)
         return self._text(uri, found.text, FORMATS[format], "it has very many columns")
 
-    async def _overview(self, uri: str, place: Place, client: str) -> TextResourceContents:
-        from carrel.sources.databases.answers import Answer, answer_rows
+    async def _overview(self, uri: str, location: DatabaseLocation, client: str) -> TextResourceContents:
+        from carrel.sources.databases.results import QueryResult, render_rows
         from carrel.sources.databases.statistics import read_overview
 
         formats = TOPS["statistics"]
-        format = choice(place, formats)
+        format = choice(location, formats)
         catalog = await self.cache.get(client)
         about = {"product": catalog.product, "database": catalog.name}
-        job = partial(answer_rows, read=partial(read_overview, catalog=catalog), format=format, about=about)
-        found = await self.processes.run(client, job, Answer)
+        job = partial(render_rows, read=partial(read_overview, catalog=catalog), format=format, about=about)
+        found = await self.processes.run(client, job, QueryResult)
         return self._text(
             uri, found.text, formats[format], f"read those of single tables: {uri_of(self.base, 'tables')}"
         )
 
     # Queries
 
-    async def _query(self, uri: str, place: Place, client: str) -> TextResourceContents:
-        from carrel.sources.databases.answers import Answer, answer_rows
+    async def _query(self, uri: str, location: DatabaseLocation, client: str) -> TextResourceContents:
         from carrel.sources.databases.queries import run_query
+        from carrel.sources.databases.results import QueryResult, render_rows
 
         options = self.database.options
-        format = choice(place, FORMATS)
-        query = self.queries[place.query]
-        missing = [name for name in query.statement.parameters if name not in place.parameters]
+        format = choice(location, FORMATS)
+        query = self.queries[location.query]
+        missing = [name for name in query.statement.parameters if name not in location.parameters]
         if missing:
             raise InvalidParams(f"Invalid params: the query needs {', '.join(missing)}", parameter=missing[0])
-        limit = number(place, "limit", options.max_rows, options.max_rows)
-        values = {name: place.parameters[name] for name in query.statement.parameters}
+        limit = number(location, "limit", options.max_rows, options.max_rows)
+        values = {name: location.parameters[name] for name in query.statement.parameters}
         read = partial(run_query, statement=query.statement, values=values, limit=limit, max_bytes=options.max_bytes)
-        job = partial(answer_rows, read=read, format=format, about={"query": query.name}, more=True)
+        job = partial(render_rows, read=read, format=format, about={"query": query.name}, more=True)
         try:
-            found = await self.processes.run(client, job, Answer)
+            found = await self.processes.run(client, job, QueryResult)
         except TooMuch as error:
             raise ResourceTooLarge(
                 uri,

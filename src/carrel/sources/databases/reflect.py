@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from sqlalchemy.engine.reflection import ObjectKind
 
 from carrel.sources.databases.key import with_key
-from carrel.sources.databases.model import PARTITIONED, Catalog, Column, Index, Reference, Table, table_id
+from carrel.sources.databases.model import PARTITIONED, Column, Reference, Schema, Table, TableIndex, table_id
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.reflect_duckdb import read_duckdb
 
@@ -55,7 +55,7 @@ class Known(NamedTuple):
 
 def read_catalog(
     connection: sa.Connection, product: str, options: DatabaseOptions, selected: Callable[[str], bool]
-) -> Catalog:
+) -> Schema:
     """Return the tables and views that are shared, sorted by id; ``selected`` decides by the id."""
     dialect = connection.dialect.name
     name = ""
@@ -64,7 +64,7 @@ def read_catalog(
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", sa.exc.SAWarning)  # unknown types; their names are queried
-            tables = Reader(connection).read(options.schemas)
+            tables = SchemaReader(connection).read(options.schemas)
         if dialect != "sqlite":
             name = str(
                 connection.exec_driver_sql(
@@ -72,7 +72,7 @@ def read_catalog(
                 ).scalar()
             )
     shown = {table.id: table for table in sorted(tables, key=lambda table: table.id) if selected(table.id)}
-    return Catalog(product, name, with_partitions(connection, shown) if dialect == "postgresql" else shown)
+    return Schema(product, name, with_partitions(connection, shown) if dialect == "postgresql" else shown)
 
 
 def with_partitions(connection: sa.Connection, tables: dict[str, Table]) -> dict[str, Table]:
@@ -86,7 +86,7 @@ def with_partitions(connection: sa.Connection, tables: dict[str, Table]) -> dict
     return found
 
 
-class Reader:
+class SchemaReader:
     """Reader of the schemas of one database."""
 
     def __init__(self, connection: sa.Connection) -> None:
@@ -112,8 +112,8 @@ class Reader:
         found: dict[tuple[str | None, str], Known] = {}
         text = MYSQL_COLUMNS if self._dialect == "mysql" else POSTGRES_COLUMNS
         for schema, table, kind, column, type, rows in self._connection.exec_driver_sql(text):
-            place = (None if self._dialect == "mysql" else schema, table)
-            known = found.setdefault(place, Known(KINDS.get(kind, "table"), {}, rows if rows and rows > 0 else None))
+            location = (None if self._dialect == "mysql" else schema, table)
+            known = found.setdefault(location, Known(KINDS.get(kind, "table"), {}, rows if rows and rows > 0 else None))
             known.types[column] = type
         return found
 
@@ -128,28 +128,28 @@ class Reader:
         commented = inspector.dialect.supports_comments
         comments = self._every(inspector.get_multi_table_comment, schema) if commented else {}
         views = set(inspector.get_view_names(schema=schema))
-        for place, seen in self._known.items():
-            if place[0] == schema and place not in columns:  # a view whose definition may not be seen
-                columns[place] = [{"name": name, "type": None, "nullable": True} for name in seen.types]
+        for location, seen in self._known.items():
+            if location[0] == schema and location not in columns:  # a view whose definition may not be seen
+                columns[location] = [{"name": name, "type": None, "nullable": True} for name in seen.types]
         found = []
-        for place in columns:
-            name = place[1]
+        for location in columns:
+            name = location[1]
             known = self._known.get((schema, name))
             if self._dialect != "sqlite" and known is None:
                 continue  # not readable
             kind = known.kind if known is not None else "view" if name in views else "table"
-            uniques = [tuple(one["column_names"]) for one in unique.get(place, ())]
+            uniques = [tuple(one["column_names"]) for one in unique.get(location, ())]
             table = Table(
                 table_id(name, None if schema == self._default else schema),
                 schema,
                 name,
                 kind,
-                (comments.get(place) or {}).get("text") or None,
-                self._columns(columns[place], known),
-                tuple((keys.get(place) or {}).get("constrained_columns") or ()),
-                references=tuple(map(self._reference, references.get(place, ()))),
-                indexes=tuple(map(index_of, indexes.get(place, ()))),
-                checks=tuple(str(one.get("sqltext")) for one in checks.get(place, ())),
+                (comments.get(location) or {}).get("text") or None,
+                self._columns(columns[location], known),
+                tuple((keys.get(location) or {}).get("constrained_columns") or ()),
+                references=tuple(map(self._reference, references.get(location, ()))),
+                indexes=tuple(map(index_of, indexes.get(location, ()))),
+                checks=tuple(str(one.get("sqltext")) for one in checks.get(location, ())),
                 definition=self._definition(name, schema) if "view" in kind else None,
                 rows=known.rows if known is not None else None,
             )
@@ -205,7 +205,7 @@ class Reader:
             return None
 
 
-def index_of(index: Any) -> Index:
+def index_of(index: Any) -> TableIndex:
     """Return an index of the inspector."""
     expressions = index.get("expressions") or index["column_names"]
-    return Index(str(index["name"]), tuple(str(text) for text in expressions), bool(index["unique"]))
+    return TableIndex(str(index["name"]), tuple(str(text) for text in expressions), bool(index["unique"]))

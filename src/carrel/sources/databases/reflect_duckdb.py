@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from carrel.sources.databases.key import with_key
-from carrel.sources.databases.model import Column, Index, Reference, Table, table_id
+from carrel.sources.databases.model import Column, Reference, Table, TableIndex, table_id
 
 __all__ = ["read_duckdb"]
 
@@ -48,10 +48,10 @@ def read_duckdb(connection: sa.Connection, wanted: Collection[str]) -> list[Tabl
     constraints: dict[Any, list[Any]] = defaultdict(list)
     for schema, table, *values in rows(CONSTRAINTS):
         constraints[schema, table].append(values)
-    indexes: dict[Any, list[Index]] = defaultdict(list)
+    indexes: dict[Any, list[TableIndex]] = defaultdict(list)
     for schema, table, name, unique, expressions in rows(INDEXES):
         listed = str(expressions).strip("[]").split(", ")
-        indexes[schema, table].append(Index(name, tuple(text.strip("'\"") for text in listed), bool(unique)))
+        indexes[schema, table].append(TableIndex(name, tuple(text.strip("'\"") for text in listed), bool(unique)))
     found = []
     for schema, name, kind, comment, size, definition in rows(TABLES):
         if wanted and schema not in wanted:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement, quoted_name
 from sqlalchemy.types import UserDefinedType
 
-from carrel.sources.databases.failure import Failed, TooMuch
+from carrel.sources.databases.failure import DatabaseFailed, TooMuch
 from carrel.sources.databases.key import join_key, values_of
 from carrel.sources.databases.model import Table
 from carrel.sources.databases.values import size_of, text_value
@@ -91,14 +91,14 @@ def bound(table: Table, name: str, text: str, dialect: str) -> ColumnElement[Any
     """Return a value of a key column from its text.
 
     Raises:
-        Failed: it is not a value of the type.
+        DatabaseFailed: it is not a value of the type.
     """
     type = table.column(name).type
     if BINARY.search(type):
         try:
             return sa.literal(bytes.fromhex(text.removeprefix("0x")), sa.LargeBinary)
         except ValueError:
-            raise Failed("bytes are written as hexadecimal digits: 0x00ff") from None
+            raise DatabaseFailed("bytes are written as hexadecimal digits: 0x00ff") from None
     value: ColumnElement[Any] = sa.literal(text, sa.String)
     if dialect in ("postgresql", "duckdb"):
         return sa.cast(sa.cast(value, sa.Text), Written(type))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from carrel.sources.databases.failure import Refused
-from carrel.sources.databases.model import Catalog
+from carrel.sources.databases.failure import StatementRejected
+from carrel.sources.databases.model import Schema
 
 __all__ = ["TableName", "check_shared", "in_lower_case", "postgres_name", "resolve_tables", "rewrite_postgres_names"]
 
@@ -130,11 +130,11 @@ def rewrite_postgres_names(root: exp.Expr) -> tuple[frozenset[str], frozenset[st
     return frozenset(fields), frozenset(columns)
 
 
-def check_shared(tables: frozenset[TableName], catalog: Catalog, dialect: str) -> None:
+def check_shared(tables: frozenset[TableName], catalog: Schema, dialect: str) -> None:
     """Check that tables are shared.
 
     Raises:
-        Refused: a table is not shared, or does not exist.
+        StatementRejected: a table is not shared, or does not exist.
     """
     default = DEFAULT_SCHEMA.get(dialect, catalog.name)
 
@@ -146,4 +146,6 @@ def check_shared(tables: frozenset[TableName], catalog: Catalog, dialect: str) -
     for database, schema, name in sorted(tables):
         if (database and database != catalog.name) or key(schema, name) not in known:
             shown = ".".join(filter(None, (database, schema, name)))[:200]
-            raise Refused(f"there is no shared table {shown}; there are {', '.join(list(catalog.tables)[:30])}")
+            raise StatementRejected(
+                f"there is no shared table {shown}; there are {', '.join(list(catalog.tables)[:30])}"
+            )

@@ -16,10 +16,10 @@ from carrel.media_types import DIRECTORY
 from carrel.near_names import did_you_mean
 from carrel.sources.cursor import page_after, page_of
 from carrel.sources.databases.address import read_address
-from carrel.sources.databases.failure import Failed, Refused, not_opened
+from carrel.sources.databases.failure import DatabaseFailed, StatementRejected, not_opened
+from carrel.sources.databases.location import DatabaseLocation
 from carrel.sources.databases.offers import Offers
 from carrel.sources.databases.options import DatabaseOptions
-from carrel.sources.databases.places import Place
 from carrel.sources.databases.reader import DatabaseReader
 from carrel.sources.folder.patterns import read_globs
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -27,7 +27,7 @@ from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 from carrel.wire.tools import CallToolResult, Tool
 
 if TYPE_CHECKING:
-    from carrel.sources.databases.model import Catalog
+    from carrel.sources.databases.model import Schema
     from carrel.sources.databases.watch import DatabaseWatch
 
 __all__ = ["DatabaseSource"]
@@ -104,24 +104,24 @@ class DatabaseSource(Provider):
             self._check_names(catalog)
             await self._check_queries(catalog)
             await self._check_notifications(catalog)
-        except Failed as error:
+        except DatabaseFailed as error:
             await self.stop()
             raise not_opened(self._reader.base, error) from None
         except BaseException:
             await self.stop()
             raise
 
-    async def _check_queries(self, catalog: Catalog) -> None:
+    async def _check_queries(self, catalog: Schema) -> None:
         from carrel.sources.databases.queries import prepare, why_not_prepared
 
         database = self._reader.database
         for query in self._reader.queries.values():
             try:
                 await database.run("", partial(prepare, query=query))
-            except (Failed, Refused) as error:
+            except (DatabaseFailed, StatementRejected) as error:
                 raise ConfigError(f"{self._reader.base}: {why_not_prepared(query, error, catalog)}") from None
 
-    def _check_names(self, catalog: Catalog) -> None:
+    def _check_names(self, catalog: Schema) -> None:
         """Log the patterns of tables and the schemas that match nothing."""
         options, base = self._options, self._reader.base
         for name, patterns in (("tables", options.tables), ("exclude_tables", options.exclude_tables)):
@@ -135,7 +135,7 @@ class DatabaseSource(Provider):
             if schema not in found:
                 log.warning("%s: schemas: %r has no shared table", base, schema)
 
-    async def _check_notifications(self, catalog: Catalog) -> None:
+    async def _check_notifications(self, catalog: Schema) -> None:
         """Log the tables whose changed rows are not reported by notifications."""
         from carrel.sources.databases.watch import heard_tables
 
@@ -162,10 +162,10 @@ class DatabaseSource(Provider):
         await self._reader.database.stop()
         self._reader.cache.forget()
 
-    async def _catalog(self, request: Request) -> Catalog:
+    async def _catalog(self, request: Request) -> Schema:
         try:
             return await self._reader.cache.get(request.client)
-        except Failed:
+        except DatabaseFailed:
             raise ProviderUnavailable(self._reader.base) from None
 
     # Resources
@@ -177,25 +177,25 @@ class DatabaseSource(Provider):
 
     async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
         """Return a page of the entries of a directory, sorted by URI."""
-        entries = await self._entries(uri, self._reader.place(uri), request)
+        entries = await self._entries(uri, self._reader.location(uri), request)
         return page_after(entries, request, f"directory {uri.rstrip('/')}")
 
-    async def _entries(self, uri: str, place: Place, request: Request) -> list[Resource]:
-        entries = self._offers.entries(place, await self._catalog(request), self._reader.queries)
+    async def _entries(self, uri: str, location: DatabaseLocation, request: Request) -> list[Resource]:
+        entries = self._offers.entries(location, await self._catalog(request), self._reader.queries)
         if entries is None:
             raise ResourceNotFound(uri)
         return entries
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
         """Return the contents of a place, or a directory as a JSON array of resources."""
-        place = self._reader.place(uri)
-        if place.part in ("database", "tables", "table", "queries"):
-            entries = await self._entries(uri, place, request)
+        location = self._reader.location(uri)
+        if location.part in ("database", "tables", "table", "queries"):
+            entries = await self._entries(uri, location, request)
             visible = request.visible
             seen = [entry for entry in entries if visible is None or visible(entry.uri)]
             text = msgspec.json.encode(seen).decode()
             return ReadResourceResult(contents=[TextResourceContents(uri, text, mime_type=DIRECTORY)])
-        return ReadResourceResult(contents=[await self._reader.read(uri, place, request.client)])
+        return ReadResourceResult(contents=[await self._reader.read(uri, location, request.client)])
 
     # Templates, completion, search
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from carrel.errors import ConfigError
-from carrel.sources.databases.database import Running, ThreadedDatabase
-from carrel.sources.databases.failure import Failed, Unreachable, why_not_a_file
+from carrel.sources.databases.database import RunningQuery, ThreadedDatabase
+from carrel.sources.databases.failure import DatabaseFailed, Unreachable, why_not_a_file
 from carrel.sources.databases.functions import HARMLESS, TABLE_FUNCTIONS, is_allowed
 from carrel.threads import cancelled
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-    from carrel.sources.databases.model import Catalog
+    from carrel.sources.databases.model import Schema
     from carrel.sources.databases.statements import Statement
 
 __all__ = ["SQLiteDatabase"]
@@ -91,7 +91,7 @@ class SQLiteDatabase(ThreadedDatabase):
             raise
         return connection
 
-    def begin(self, connection: Connection, running: Running) -> None:
+    def begin(self, connection: Connection, running: RunningQuery) -> None:
         """Set the authorizer, and the progress handler that ends the statement at the limit."""
         raw: Any = connection.connection.dbapi_connection
         until = monotonic() + self.options.time_limit
@@ -131,11 +131,11 @@ class SQLiteDatabase(ThreadedDatabase):
             [version] = self._watched.execute("PRAGMA data_version").fetchone()
         return version
 
-    def schema_stamp(self, connection: Connection) -> Any:
+    def schema_fingerprint(self, connection: Connection) -> Any:
         """Return the schema version of the file."""
         return connection.exec_driver_sql("PRAGMA schema_version").scalar()
 
-    def guard(self, connection: Connection, statement: Statement, catalog: Catalog | None) -> None:
+    def guard(self, connection: Connection, statement: Statement, catalog: Schema | None) -> None:
         """Set an authorizer that rejects tables that are not shared, and functions that are not allowed."""
         raw: Any = connection.connection.dbapi_connection
         raw.set_authorizer(None)
@@ -149,13 +149,13 @@ class SQLiteDatabase(ThreadedDatabase):
                 raw.execute('SELECT * FROM "{}" LIMIT 0'.format(name.replace('"', '""'))).close()  # noqa: S608
             names |= {name + end for name in names.intersection(virtual) for end in SHADOWS}
             shared = names | TABLE_FUNCTIONS["sqlite"]
-        raw.set_authorizer(Authorizer(shared, views, self.options.allow_functions))
+        raw.set_authorizer(SQLiteAuthorizer(shared, views, self.options.allow_functions))
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
         """Return the class of all errors of the driver."""
         return (sqlite3.Error,)
 
-    def unreachable(self, error: Exception) -> Failed:
+    def unreachable(self, error: Exception) -> DatabaseFailed:
         """Return the failure for a driver error: the file is missing, or not a database."""
         original = getattr(error, "orig", None) or error
         if isinstance(original, ConfigError):
@@ -181,7 +181,7 @@ def authorize(action: int, first: str | None, second: str | None, database: str 
     return sqlite3.SQLITE_OK if action in READING or action == sqlite3.SQLITE_TRANSACTION else sqlite3.SQLITE_DENY
 
 
-class Authorizer:
+class SQLiteAuthorizer:
     """Authorizer for queries of clients: they read shared tables (all if None), directly or through views."""
 
     def __init__(self, shared: Collection[str] | None, views: Collection[str], allowed: Collection[str]) -> None:

@@ -17,7 +17,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from carrel.sources.databases.failure import Refused
+from carrel.sources.databases.failure import StatementRejected
 from carrel.sources.databases.functions import (
     BARE,
     POSTGRES_TYPES,
@@ -81,18 +81,18 @@ def check_statement(sql: str, dialect: str, *, parameters: bool = False, allowed
     """Check a statement. ``parameters`` allows parameters, as ``:name``. ``allowed`` adds allowed functions.
 
     Raises:
-        Refused: the statement is not a single read-only query. The message gives the reason.
+        StatementRejected: the statement is not a single read-only query. The message gives the reason.
     """
     root = parse(sql, dialect)
     names: dict[str, None] = {}
     for count, node in enumerate(list(root.walk())):
         if count > MAX_NODES:
-            raise Refused("the statement has too many parts")
+            raise StatementRejected("the statement has too many parts")
         if isinstance(node, WRITING):
-            raise Refused(f"only queries are run, and there is {kind_of(node)} in this one")
+            raise StatementRejected(f"only queries are run, and there is {kind_of(node)} in this one")
         if isinstance(node, OUTSIDE):
             if not parameters or not isinstance(node, exp.Placeholder) or not node.name.isidentifier():
-                raise Refused("the statement has variables or parameters; write the values instead")
+                raise StatementRejected("the statement has variables or parameters; write the values instead")
             names.setdefault(node.name)
             node.replace(exp.var(PARAMETER.format(node.name)))
         if isinstance(node, exp.Hint):
@@ -106,7 +106,7 @@ def check_statement(sql: str, dialect: str, *, parameters: bool = False, allowed
         written = write(root, dialect)
         functions = functions_of(root, dialect)
     except (SqlglotError, RecursionError, ValueError):
-        raise Refused("the statement is nested too deeply, or cannot be written again") from None
+        raise StatementRejected("the statement is nested too deeply, or cannot be written again") from None
     check_functions(functions, dialect, allowed)
     return Statement(written, functions, tuple(names), tables, fields, columns)
 
@@ -115,22 +115,24 @@ def parse(sql: str, dialect: str) -> exp.Expr:
     """Parse a text that contains exactly one query.
 
     Raises:
-        Refused: the text is not exactly one query.
+        StatementRejected: the text is not exactly one query.
     """
     if len(sql) > MAX_STATEMENT:
-        raise Refused(f"the statement has {len(sql):,} characters; the most are {MAX_STATEMENT:,}")
+        raise StatementRejected(f"the statement has {len(sql):,} characters; the most are {MAX_STATEMENT:,}")
     if "\0" in sql:
-        raise Refused("the statement has a NUL character")
+        raise StatementRejected("the statement has a NUL character")
     try:
         parsed = [one for one in sqlglot.parse(sql, dialect=dialect) if one is not None]
     except (SqlglotError, RecursionError, ValueError) as error:
         reason = str(error).partition("\n")[0][:300] if isinstance(error, SqlglotError) else "it is nested too deeply"
-        raise Refused(f"the statement cannot be read: {reason}") from None
+        raise StatementRejected(f"the statement cannot be read: {reason}") from None
     if len(parsed) != 1:
-        raise Refused(f"one statement at a time; these are {len(parsed)}" if parsed else "there is no statement")
+        raise StatementRejected(
+            f"one statement at a time; these are {len(parsed)}" if parsed else "there is no statement"
+        )
     [root] = parsed
     if not isinstance(root, ROOTS):
-        raise Refused(f"only queries are run (SELECT …, WITH … SELECT …), and this is {kind_of(root)}")
+        raise StatementRejected(f"only queries are run (SELECT …, WITH … SELECT …), and this is {kind_of(root)}")
     return root
 
 
@@ -153,7 +155,7 @@ def check_table(node: exp.Expr, dialect: str, allowed: Collection[str]) -> None:
     elif dialect == "duckdb":
         name = node.name
         if any(character in name for character in "./\\:*") or name.startswith("~"):
-            raise Refused(f"{name[:100]!r} looks like a file, and files are not read")
+            raise StatementRejected(f"{name[:100]!r} looks like a file, and files are not read")
 
 
 def check_type(node: exp.Expr, allowed: Collection[str]) -> None:
@@ -165,7 +167,7 @@ def check_type(node: exp.Expr, allowed: Collection[str]) -> None:
     assert name is not None
     whole = name[0] == written or not isinstance(node.this, exp.DType) or node.this is not exp.DType.USERDEFINED
     if not (whole and name[0] in POSTGRES_TYPES) and not is_allowed(written, allowed):
-        raise Refused(
+        raise StatementRejected(
             f"the type {written[:200]} is not allowed: it is not known to be harmless. "
             "The operator of the server can allow it with the option allow_functions"
         )

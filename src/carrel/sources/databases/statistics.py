@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from carrel.sources.databases.model import Catalog, Table
+from carrel.sources.databases.model import Schema, Table
 from carrel.sources.databases.rows import Rows, source_of
 from carrel.sources.databases.values import text_value
 
@@ -38,7 +38,7 @@ HEAD = ("column", "type", "values", "nulls", "different", "least", "greatest")
 OVERVIEW = ("table", "kind", "rows", "accuracy", "columns", "key", "references", "indexes", "meaning")
 
 
-def read_overview(connection: sa.Connection, catalog: Catalog) -> Rows:
+def read_overview(connection: sa.Connection, catalog: Schema) -> Rows:
     """Return the statistics of a database, a row per table. Rows are estimated by the database, or counted."""
     rows: list[tuple[Any, ...]] = []
     counted = 0

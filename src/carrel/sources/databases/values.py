@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from carrel.sources.databases.failure import Failed
+from carrel.sources.databases.failure import DatabaseFailed
 
 __all__ = ["MAX_DEPTH", "json_value", "size_of", "text_value"]
 
@@ -33,10 +33,10 @@ def json_value(value: Any, type: str = "", depth: int = 0) -> Any:
     """Return a value as JSON has it; ``type`` is the type of its column, as the database writes it.
 
     Raises:
-        Failed: it is nested too deeply.
+        DatabaseFailed: it is nested too deeply.
     """
     if depth > MAX_DEPTH:
-        raise Failed(f"a value is nested more than {MAX_DEPTH} deep")
+        raise DatabaseFailed(f"a value is nested more than {MAX_DEPTH} deep")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from carrel.catalog.provider import Change, Interest
 from carrel.errors import MCPError, ProviderUnavailable
 from carrel.log import Log
-from carrel.sources.databases.failure import Failed
-from carrel.sources.databases.places import Place, uri_of
+from carrel.sources.databases.failure import DatabaseFailed
+from carrel.sources.databases.location import DatabaseLocation, uri_of
 from carrel.sources.databases.reader import DatabaseReader
 from carrel.sources.polling import poll
 
 if TYPE_CHECKING:
     from carrel.sources.databases.database import Database
-    from carrel.sources.databases.model import Catalog, Table
+    from carrel.sources.databases.model import Schema, Table
 
 __all__ = ["TRIGGERS", "DatabaseWatch", "heard_tables", "trigger_sql"]
 
@@ -71,7 +71,7 @@ class DatabaseWatch:
         """How often notifications were lost: everything may have changed meanwhile."""
         self._is_deaf = False
         """Whether notifications are lost: changes are held back, so that all of them are reported together."""
-        self._known: tuple[Catalog | None, Hashable, int] = (None, None, 0)
+        self._known: tuple[Schema | None, Hashable, int] = (None, None, 0)
         self._found: Mapping[str, Hashable] = {}
         self._heard: Collection[str] = ()
 
@@ -114,20 +114,20 @@ class DatabaseWatch:
         found = list(changes)
         for uri in self._interest.uris:
             with suppress(MCPError):
-                if uri not in uris and not uris.isdisjoint(self._origins(self._reader.place(uri))):
+                if uri not in uris and not uris.isdisjoint(self._origins(self._reader.location(uri))):
                     found.append(Change("changed", uri))
         return found
 
-    def _origins(self, place: Place) -> list[str]:
+    def _origins(self, location: DatabaseLocation) -> list[str]:
         """Return the URIs of the resources with whose changes a place changes."""
         base = self._reader.base
-        if place.part in ("database", "tables"):
+        if location.part in ("database", "tables"):
             return [uri_of(base, "tables")]
-        if place.part in ("table", "table schema"):
-            return [uri_of(base, "tables", place.table, "schema")]
-        if place.table:
-            return [uri_of(base, "tables", place.table, part) for part in ("rows", "sample")]
-        return [uri_of(base, "statistics" if place.part in ("query", "database statistics") else place.part)]
+        if location.part in ("table", "table schema"):
+            return [uri_of(base, "tables", location.table, "schema")]
+        if location.table:
+            return [uri_of(base, "tables", location.table, part) for part in ("rows", "sample")]
+        return [uri_of(base, "statistics" if location.part in ("query", "database statistics") else location.part)]
 
     # Polling
 
@@ -151,32 +151,32 @@ class DatabaseWatch:
             digest: Hashable = 0
             rows: dict[str, Any] = {}
             if polled:
-                digest = database.file_stamp() or await database.run("", database.digest)
+                digest = database.file_fingerprint() or await database.run("", database.digest)
             if digest is not None and self._known == (catalog, digest, outages):
                 return self._found
             if polled:
-                rows = await database.run("", lambda connection: timestamps_of(database, connection, catalog))
-        except Failed:
+                rows = await database.run("", lambda connection: fingerprints_of(database, connection, catalog))
+        except DatabaseFailed:
             raise ProviderUnavailable(self._reader.base) from None
         self._known = catalog, digest, outages
-        self._found = self._stamps(catalog, {id: rows[id] for id in polled}, outages)
+        self._found = self._fingerprints(catalog, {id: rows[id] for id in polled}, outages)
         return self._found
 
-    def _stamps(self, catalog: Catalog, rows: Mapping[str, Any], outages: int) -> Mapping[str, Hashable]:
+    def _fingerprints(self, catalog: Schema, rows: Mapping[str, Any], outages: int) -> Mapping[str, Hashable]:
         """Return stamps of the listed resources, by the stamps of the rows of the polled tables."""
         base = self._reader.base
-        every = str(sorted((id, str(stamp)) for id, stamp in rows.items()))
+        every = str(sorted((id, str(fingerprint)) for id, fingerprint in rows.items()))
         found: dict[str, Hashable] = {
-            uri_of(base, part): (catalog.stamp, outages) for part in ("schema", "dictionary", "diagram")
+            uri_of(base, part): (catalog.fingerprint, outages) for part in ("schema", "dictionary", "diagram")
         }
         found[uri_of(base, "tables")] = tuple(catalog.tables)
-        found[uri_of(base, "statistics")] = (catalog.stamp, every, outages)
+        found[uri_of(base, "statistics")] = (catalog.fingerprint, every, outages)
         found |= {uri_of(base, "queries", name): (every, outages) for name in self._reader.queries}
         for id, table in catalog.tables.items():
-            stamp = catalog.stamps[id]
-            found[uri_of(base, "tables", id, "schema")] = (stamp, outages)
+            fingerprint = catalog.fingerprints[id]
+            found[uri_of(base, "tables", id, "schema")] = (fingerprint, outages)
             shown = every if table.is_view else str(rows.get(id))
-            found[uri_of(base, "tables", id, table.contents)] = (stamp, shown, outages)
+            found[uri_of(base, "tables", id, table.contents)] = (fingerprint, shown, outages)
         return found
 
     # Notifications
@@ -187,11 +187,13 @@ class DatabaseWatch:
         pause, listening = PAUSES[0], False
         while True:
             payloads: asyncio.Queue[str | None] = asyncio.Queue()
-            lost = asyncio.Event()
+            disconnected = asyncio.Event()
 
-            def heard(payload: str | None, payloads: Any = payloads, lost: asyncio.Event = lost) -> None:
+            def heard(
+                payload: str | None, payloads: Any = payloads, disconnected: asyncio.Event = disconnected
+            ) -> None:
                 if payload is None:
-                    lost.set()
+                    disconnected.set()
                 if (waiting := payloads.qsize()) <= MAX_WAITING:
                     payloads.put_nowait(payload if waiting < MAX_WAITING else "")
 
@@ -205,7 +207,7 @@ class DatabaseWatch:
                     else:
                         queue.put_nowait(())
                     listening, pause = True, PAUSES[0]
-                    while not lost.is_set():
+                    while not disconnected.is_set():
                         some = [await payloads.get()]
                         while not payloads.empty():
                             some.append(payloads.get_nowait())
@@ -240,11 +242,11 @@ class DatabaseWatch:
         return [Change("changed", uri) for uri in uris]
 
 
-async def heard_tables(database: Database, catalog: Catalog) -> set[str]:
+async def heard_tables(database: Database, catalog: Schema) -> set[str]:
     """Return the ids of the tables whose changed rows are reported by notifications.
 
     Raises:
-        Failed: the database reported an error.
+        DatabaseFailed: the database reported an error.
     """
     if not database.listens:
         return set()
@@ -252,10 +254,10 @@ async def heard_tables(database: Database, catalog: Catalog) -> set[str]:
     return {id for id, table in catalog.tables.items() if (table.schema, table.name) in names}
 
 
-def timestamps_of(database: Database, connection: Any, catalog: Catalog) -> dict[str, Any]:
+def fingerprints_of(database: Database, connection: Any, catalog: Schema) -> dict[str, Any]:
     """Return the stamps of the rows of tables; the stamp of a partitioned table has the stamps of its partitions."""
     tables = catalog.tables
-    own = database.stamps(connection, {table.id: (table.schema, table.name) for table in tables.values()})
+    own = database.fingerprints(connection, {table.id: (table.schema, table.name) for table in tables.values()})
     found: dict[str, Any] = {id: [own.get(id)] for id in tables}
     for id, table in tables.items():
         if table.partition_of is not None:

@@ -13,7 +13,7 @@ import msgspec
 
 from carrel.sources.databases.database import Database
 from carrel.sources.databases.engines import open_database
-from carrel.sources.databases.failure import Failed
+from carrel.sources.databases.failure import DatabaseFailed
 from carrel.sources.databases.processes import ERRORS, OVERSIZE, Outcome
 from carrel.sources.process import receive, send
 from carrel.sources.process_worker import RECYCLED, limit_memory, limit_time, memory_used, open_pipes
@@ -63,7 +63,11 @@ class Jobs:
             self._running = asyncio.create_task(outcome_of(self._database, pickle.loads(data)))  # noqa: S301
             await asyncio.wait([self._running])
             cancelled = self._running.cancelled()
-            outcome = Outcome(error=Failed.__name__, arguments=("cancelled",)) if cancelled else self._running.result()
+            outcome = (
+                Outcome(error=DatabaseFailed.__name__, arguments=("cancelled",))
+                if cancelled
+                else self._running.result()
+            )
             self._running = None
             outcome.last = memory_used() > RECYCLED
             send(self._target, msgspec.msgpack.encode(outcome))
@@ -87,7 +91,7 @@ async def outcome_of(database: Database, job: Callable[[Any], Any]) -> Outcome:
     try:
         return Outcome(msgspec.Raw(msgspec.msgpack.encode(await database.run("", job))))
     except MemoryError:
-        return Outcome(error=Failed.__name__, arguments=(OVERSIZE,), last=True)
+        return Outcome(error=DatabaseFailed.__name__, arguments=(OVERSIZE,), last=True)
     except tuple(ERRORS.values()) as error:
         return Outcome(error=type(error).__name__, arguments=error.args)
     except Exception as error:

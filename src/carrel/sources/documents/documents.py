@@ -24,12 +24,12 @@ from carrel.catalog.provider import Request
 from carrel.errors import InvalidParams, ResourceError, ResourceTooLarge, ServerUnavailable
 from carrel.log import Log
 from carrel.sources.content.text import UTF8
-from carrel.sources.content.window import TooFar, TooWide, Window, cut_bytes, cut_lines, cut_tail
+from carrel.sources.content.window import TooFar, TooWide, Window, slice_bytes, slice_lines, slice_tail
 from carrel.sources.documents.kinds import IMAGE, PACKAGES, UNREAD, Kind, kind_of
-from carrel.sources.documents.messages import Answer, Question
-from carrel.sources.documents.query import QUERIES, TEXT, VIEW, Wanted, parse_wanted
-from carrel.sources.process import Crashed, TookTooLong
-from carrel.sources.turns import Turns
+from carrel.sources.documents.messages import WorkerRequest, WorkerResponse
+from carrel.sources.documents.query import QUERIES, TEXT, VIEW, DocumentWindow, parse_wanted
+from carrel.sources.limiter import ClientLimiter
+from carrel.sources.process import Crashed, ProcessTimeout
 from carrel.sources.workers import Workers
 from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.completion import Completion
@@ -111,10 +111,10 @@ class Documents:
         self._missing: str | None = None
         self._looked = False
         self._workers = Workers(owner, "carrel-documents", 1, 1, WAITING_PER_CLIENT)
-        self._turns = Turns(LOADED_PER_CLIENT, LOADED)
+        self._limiter = ClientLimiter(LOADED_PER_CLIENT, LOADED)
         self._memory = memory
         self._process: Process | None = None
-        self._kept: OrderedDict[tuple[str, Hashable, int], Answer] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, Hashable, int], WorkerResponse] = OrderedDict()
         self._size = 0
 
     async def stop(self) -> None:
@@ -186,7 +186,7 @@ class Documents:
             try:
                 uri = document.expand(context)
                 hidden = request.visible is not None and not request.visible(uri)
-                pages = 0 if hidden else (await self._text(Wanted(uri, 1, None), uri, request, load)).pages
+                pages = 0 if hidden else (await self._text(DocumentWindow(uri, 1, None), uri, request, load)).pages
             except (UriTemplateError, ResourceError, InvalidParams):
                 pages = 0
         values = [text for text in map(str, range(1, pages + 1)) if text.startswith(value)]
@@ -229,14 +229,14 @@ class Documents:
     async def _facts(
         self, uri: str, request: Request, contents: BlobResourceContents
     ) -> dict[str, str | int | float] | None:
-        question = self._question(f"image {uri}", IMAGE, contents.blob, 1)
+        message = self._message(f"image {uri}", IMAGE, contents.blob, 1)
         try:
             async with asyncio.timeout(PATIENCE):
-                return (await self._ask(request, question)).facts
-        except (TimeoutError, TookTooLong, Crashed, ServerUnavailable):
+                return (await self._ask(request, message)).facts
+        except (TimeoutError, ProcessTimeout, Crashed, ServerUnavailable):
             return None  # the request is for the image; its facts are optional
 
-    async def _text(self, wanted: Wanted, uri: str, request: Request, load: Load) -> Answer:
+    async def _text(self, wanted: DocumentWindow, uri: str, request: Request, load: Load) -> WorkerResponse:
         """Return the text of a document, from the cache if it is there."""
         if not self._installed():
             raise ResourceError(
@@ -247,7 +247,7 @@ class Documents:
         answer = self._kept.get((document, original.version, page))
         if answer is None:
             del original
-            async with self._turns.turn(request.client):
+            async with self._limiter.slot(request.client):
                 answer = await self._look(wanted, uri, request, load, self._knows)
                 if answer is None:  # the known version is no longer cached
                     answer = await self._look(wanted, uri, request, load, lambda *_: False)
@@ -255,8 +255,13 @@ class Documents:
         return answer
 
     async def _look(
-        self, wanted: Wanted, uri: str, request: Request, load: Load, knows: Callable[[str, Hashable, int], bool]
-    ) -> Answer | None:
+        self,
+        wanted: DocumentWindow,
+        uri: str,
+        request: Request,
+        load: Load,
+        knows: Callable[[str, Hashable, int], bool],
+    ) -> WorkerResponse | None:
         """Return the text of a document; None if its bytes are needed, and were not loaded."""
         document, page = wanted.document, wanted.page or 0
         original = await load(document, request, LARGEST, lambda version: knows(document, version, page))
@@ -270,8 +275,8 @@ class Documents:
             self._kept.move_to_end(key)
             return kept
         try:
-            answer = await self._ask(request, self._question(repr(key[:2]), kind, original.data, page))
-        except TookTooLong:
+            answer = await self._ask(request, self._message(repr(key[:2]), kind, original.data, page))
+        except ProcessTimeout:
             part = f"; read a part of it, {document}?page=1" if not page and kind.unit != "section" else ""
             raise ResourceTooLarge(
                 uri, f"The document takes longer than {self._seconds:g} seconds to read{part}"
@@ -294,23 +299,23 @@ class Documents:
             process is not None and process.has(repr((document, version)))
         )
 
-    def _question(self, key: str, kind: Kind, data: bytes | None, page: int) -> Question:
-        return Question(key, kind.module, kind.format, kind.unit, data, page, MAX_TEXT, self._locations)
+    def _message(self, key: str, kind: Kind, data: bytes | None, page: int) -> WorkerRequest:
+        return WorkerRequest(key, kind.module, kind.format, kind.unit, data, page, MAX_TEXT, self._locations)
 
-    async def _ask(self, request: Request, question: Question) -> Answer:
+    async def _ask(self, request: Request, message: WorkerRequest) -> WorkerResponse:
         if self._process is None:
             from carrel.sources.documents.process import Process  # deferred import
 
             self._process = Process(self._seconds, self._memory)
             self._workers.start()
         try:
-            return await self._workers.run(request.client, self._process.ask, question)
+            return await self._workers.run(request.client, self._process.ask, message)
         except OSError as error:
             log.warning("no process for documents can be started: %s", error.strerror)
             raise ServerUnavailable("Documents cannot be turned into text now") from None
 
     @staticmethod
-    def _check(answer: Answer, kind: Kind, uri: str) -> None:
+    def _check(answer: WorkerResponse, kind: Kind, uri: str) -> None:
         """Raise the error of a document that has no text.
 
         Raises:
@@ -330,7 +335,7 @@ class Documents:
         why = "it is encrypted, and needs a password" if failure == "encrypted" else f"it is not a valid {kind.title}"
         raise ResourceError(uri, f"The document cannot be turned into text: {why}")
 
-    def _keep(self, key: tuple[str, Hashable, int], answer: Answer) -> None:
+    def _keep(self, key: tuple[str, Hashable, int], answer: WorkerResponse) -> None:
         before = self._kept.pop(key, None)
         self._size += len(answer.text) - (0 if before is None else len(before.text))
         self._kept[key] = answer
@@ -338,7 +343,7 @@ class Documents:
             _, dropped = self._kept.popitem(last=False)
             self._size -= len(dropped.text)
 
-    def _contents(self, wanted: Wanted, uri: str, answer: Answer) -> TextResourceContents:
+    def _contents(self, wanted: DocumentWindow, uri: str, answer: WorkerResponse) -> TextResourceContents:
         """Return a text, or the window of it.
 
         Raises:
@@ -353,8 +358,8 @@ class Documents:
             meta[FACTS] = answer.facts
         data = answer.text.encode()
         if wanted.window is not None:
-            cut, more = cut_text(data, wanted.window, self._limit, uri)
-            return TextResourceContents(uri, cut, mime_type=MARKDOWN, meta=meta | more)
+            excerpt, more = slice_text(data, wanted.window, self._limit, uri)
+            return TextResourceContents(uri, excerpt, mime_type=MARKDOWN, meta=meta | more)
         if len(data) > self._limit:
             whole = uri.partition("&")[0]
             parts = [f"{whole}&lines=1-1000"] + ([f"{wanted.document}?page=1"] if wanted.page is None else [])
@@ -366,7 +371,7 @@ class Documents:
         return TextResourceContents(uri, answer.text, mime_type=MARKDOWN, meta=meta)
 
 
-def cut_text(data: bytes, window: Window, limit: int, uri: str) -> tuple[str, dict[str, object]]:
+def slice_text(data: bytes, window: Window, limit: int, uri: str) -> tuple[str, dict[str, object]]:
     """Return a window of a text, and its description for ``_meta``.
 
     Raises:
@@ -379,15 +384,15 @@ def cut_text(data: bytes, window: Window, limit: int, uri: str) -> tuple[str, di
 
     try:
         if window.unit == "bytes":
-            cut = cut_bytes(read_at, len(data), window, limit, UTF8)
+            excerpt = slice_bytes(read_at, len(data), window, limit, UTF8)
         elif window.unit == "lines":
-            cut = cut_lines(read_at, len(data), window, limit, UTF8)
+            excerpt = slice_lines(read_at, len(data), window, limit, UTF8)
         else:
-            cut = cut_tail(read_at, len(data), window, limit, UTF8)
+            excerpt = slice_tail(read_at, len(data), window, limit, UTF8)
     except (TooWide, TooFar) as error:
         queries: Sequence[str] = getattr(error, "queries", ())
         narrower = " or ".join(f"{uri.partition('&')[0]}&{query}" for query in queries)
         raise ResourceTooLarge(
             uri, f"The window is over the limit of {limit:,} bytes; read a narrower one, {narrower}"
         ) from None
-    return cut.data.decode(), {"carrel/window": cut.describe(window.unit), "carrel/size": len(data)}
+    return excerpt.data.decode(), {"carrel/window": excerpt.describe(window.unit), "carrel/size": len(data)}

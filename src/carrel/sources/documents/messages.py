@@ -6,13 +6,13 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["Answer", "Failure", "Question"]
+__all__ = ["Failure", "WorkerRequest", "WorkerResponse"]
 
 Failure: TypeAlias = Literal["damaged", "encrypted", "expands", "memory", "no_page", "missing"]
 """Why a document has no text. ``expands``: it is larger than it may be when it is unpacked."""
 
 
-class Question(msgspec.Struct, array_like=True):
+class WorkerRequest(msgspec.Struct, array_like=True):
     """Request to the worker for a page of a document (0: the whole text).
 
     ``key`` identifies the document. Without ``data``, it is the document of the previous request. ``limit`` is the
@@ -29,7 +29,7 @@ class Question(msgspec.Struct, array_like=True):
     locations: bool
 
 
-class Answer(msgspec.Struct, array_like=True):
+class WorkerResponse(msgspec.Struct, array_like=True):
     """Text of a page, how many pages the document has, and facts about an image; or the failure.
 
     ``complete`` is false if the text was truncated at the limit. After the ``last`` response, the process exits.

@@ -6,7 +6,7 @@ import os
 
 import msgspec
 
-from carrel.sources.documents.messages import Answer, Question
+from carrel.sources.documents.messages import WorkerRequest, WorkerResponse
 from carrel.sources.process import IDLE, ChildProcess, Crashed
 
 __all__ = ["Process"]
@@ -35,26 +35,26 @@ class Process(ChildProcess):
         process = self._process
         return process is not None and process.poll() is None and self._key == key
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, message: WorkerRequest) -> WorkerResponse:
         """Send a request to the worker, and return its response.
 
         Raises:
-            TookTooLong: no response arrived in time.
+            ProcessTimeout: no response arrived in time.
             Crashed: the process exited.
             CancelledError: the request was cancelled.
         """
         try:
             process = self.started()
             self._key = None
-            data = self.exchange(process, msgspec.msgpack.encode(question), self._seconds)
-            answer = msgspec.msgpack.decode(data, type=Answer)
+            data = self.exchange(process, msgspec.msgpack.encode(message), self._seconds)
+            answer = msgspec.msgpack.decode(data, type=WorkerResponse)
         except msgspec.MsgspecError:
             self.close()
             raise Crashed from None
         except BaseException:
             self.close()
             raise
-        self._key = question.key if answer.failure in (None, "no_page") else None
+        self._key = message.key if answer.failure in (None, "no_page") else None
         if answer.last:
             self.close()
         return answer

@@ -10,7 +10,7 @@ from carrel.sources.content.window import Window, number, parse_window
 if TYPE_CHECKING:
     from carrel.wire.resources import Resource
 
-__all__ = ["QUERIES", "TEXT", "VIEW", "Wanted", "parse_wanted", "text_uri"]
+__all__ = ["QUERIES", "TEXT", "VIEW", "DocumentWindow", "parse_wanted", "text_uri"]
 
 QUERIES = ("page", "view")
 """Parameters that request the text of a document."""
@@ -19,7 +19,7 @@ TEXT = "carrel/text"
 """Name in ``_meta`` of a document of the reference to its text, relative to its URI: ``?view=text``."""
 
 
-class Wanted(NamedTuple):
+class DocumentWindow(NamedTuple):
     """Requested text: the URI of the document, the page (None: the whole text), and a window of the text."""
 
     document: str
@@ -27,30 +27,30 @@ class Wanted(NamedTuple):
     window: Window | None
 
 
-def parse_wanted(uri: str) -> Wanted | None:
+def parse_wanted(uri: str) -> DocumentWindow | None:
     """Parse a URI; None if it does not request text.
 
     Raises:
         InvalidParams: there is no such page or view.
     """
     document, _, query = uri.partition("?")
-    first, _, rest = query.partition("&")
+    first, _, remaining = query.partition("&")
     name, _, value = first.partition("=")
     if name not in QUERIES:
         return None
-    window = parse_window(rest)
+    window = parse_window(remaining)
     if name == "view":
         if first != VIEW:
             raise InvalidParams(
                 f"Invalid params: view: there is no view {value[:50]!r}; it should be {VIEW}", parameter=name
             )
-        return Wanted(document, None, window)
+        return DocumentWindow(document, None, window)
     page = number(value)
     if not page:
         raise InvalidParams(
             f"Invalid params: page: {value[:50]!r} is not a page; they count from 1, as in page=1", parameter=name
         )
-    return Wanted(document, page, window)
+    return DocumentWindow(document, page, window)
 
 
 def text_uri(resource: Resource) -> str:

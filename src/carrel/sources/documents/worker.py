@@ -10,8 +10,8 @@ from importlib import import_module
 
 import msgspec
 
-from carrel.sources.documents.formats.document import Document, Failed
-from carrel.sources.documents.messages import Answer, Question
+from carrel.sources.documents.formats.document import DocumentFailed, OpenDocument
+from carrel.sources.documents.messages import WorkerRequest, WorkerResponse
 from carrel.sources.process import receive, send
 from carrel.sources.process_worker import RECYCLED, limit_memory, limit_time, memory_used, open_pipes, wait_for
 
@@ -21,11 +21,11 @@ MARK = "<!-- {} {} -->\n\n"
 NO_TEXT = "(There is no text here. It may be a picture of text, such as a scanned page.)\n"
 
 
-class State:
+class WorkerState:
     """Document of the question before."""
 
     key: str | None = None
-    document: Document | None = None
+    document: OpenDocument | None = None
 
 
 def main(memory: int, seconds: int, idle: float) -> None:
@@ -35,10 +35,10 @@ def main(memory: int, seconds: int, idle: float) -> None:
     """
     source, target = open_pipes()
     limit_memory(memory)
-    state = State()
+    state = WorkerState()
     while wait_for(source.fileno(), idle) and (data := receive(source)) is not None:
         limit_time(seconds)
-        found = answer(msgspec.msgpack.decode(data, type=Question), state)
+        found = answer(msgspec.msgpack.decode(data, type=WorkerRequest), state)
         del data
         found.last = memory_used() > RECYCLED
         send(target, msgspec.msgpack.encode(found))
@@ -46,36 +46,36 @@ def main(memory: int, seconds: int, idle: float) -> None:
             break
 
 
-def answer(question: Question, state: State) -> Answer:
+def answer(message: WorkerRequest, state: WorkerState) -> WorkerResponse:
     """Return the requested text, or the reason why the document has no text."""
     try:
-        if question.data is not None:
+        if message.data is not None:
             state.key = state.document = None
-            module = import_module(f"carrel.sources.documents.formats.{question.module}")
-            state.document = module.open_document(question.data, question.format, locations=question.locations)
-            state.key = question.key
+            module = import_module(f"carrel.sources.documents.formats.{message.module}")
+            state.document = module.open_document(message.data, message.format, locations=message.locations)
+            state.key = message.key
         document = state.document
-        if document is None or state.key != question.key:
-            return Answer(failure="missing")
-        return text_of(document, question)
-    except Failed as error:
-        return Answer(failure=error.failure, detail=error.detail)
+        if document is None or state.key != message.key:
+            return WorkerResponse(failure="missing")
+        return text_of(document, message)
+    except DocumentFailed as error:
+        return WorkerResponse(failure=error.failure, detail=error.detail)
     except MemoryError:
         state.key = state.document = None
-        return Answer(failure="memory")
+        return WorkerResponse(failure="memory")
     except BaseException as error:  # parsers in Rust panic, which is no Exception
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
-        return Answer(failure="damaged")
+        return WorkerResponse(failure="damaged")
 
 
-def text_of(document: Document, question: Question) -> Answer:
+def text_of(document: OpenDocument, message: WorkerRequest) -> WorkerResponse:
     """Return a page, or all pages, of an open document."""
-    if question.page > document.pages:
-        return Answer(failure="no_page", pages=document.pages)
-    limit = question.limit
-    if question.page:
-        text = document.page(question.page)
+    if message.page > document.pages:
+        return WorkerResponse(failure="no_page", pages=document.pages)
+    limit = message.limit
+    if message.page:
+        text = document.page(message.page)
         complete = len(text) <= limit
     else:
         parts: list[str] = []
@@ -83,14 +83,14 @@ def text_of(document: Document, question: Question) -> Answer:
         while number < document.pages and size <= limit:
             number += 1
             part = document.page(number)
-            if question.unit != "section" and document.pages > 1:
-                part = MARK.format(question.unit, number) + part.rstrip("\n") + "\n\n"
+            if message.unit != "section" and document.pages > 1:
+                part = MARK.format(message.unit, number) + part.rstrip("\n") + "\n\n"
             parts.append(part)
             size += len(part)
         text = "".join(parts)
         complete = size <= limit and number == document.pages
     text = clean(text[:limit])
-    return Answer(text if text.strip() else NO_TEXT, document.pages, complete, document.facts)
+    return WorkerResponse(text if text.strip() else NO_TEXT, document.pages, complete, document.facts)
 
 
 def clean(text: str) -> str:

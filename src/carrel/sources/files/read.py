@@ -21,15 +21,15 @@ from carrel.sources.content.text import (
 )
 from carrel.sources.content.window import (
     MAX_SCAN,
-    Cut,
+    Excerpt,
     ReadAt,
     TooFar,
     TooWide,
     Window,
-    cut_bytes,
-    cut_lines,
-    cut_tail,
-    refuse,
+    invalid_window,
+    slice_bytes,
+    slice_lines,
+    slice_tail,
 )
 from carrel.sources.documents.documents import Original
 from carrel.sources.documents.kinds import kind_of
@@ -123,12 +123,12 @@ def read_part(read_at: ReadAt, uri: str, name: str, size: int, window: Window, l
         InvalidParams: the window is not valid.
     """
     head = read_at(0, SAMPLE)
-    encoding = recognise(head, cut=size > len(head))
+    encoding = recognise(head, truncated=size > len(head))
     try:
-        cut = cut_window(read_at, size, window, limit, encoding, scan)
-        if encoding == UTF8 and (has_escapes(cut.data) or not is_utf8(cut.data, cut=True)):
-            encoding = recognise_later(read_at, cut.data)
-            cut = cut_window(read_at, size, window, limit, encoding, scan)
+        excerpt = slice_window(read_at, size, window, limit, encoding, scan)
+        if encoding == UTF8 and (has_escapes(excerpt.data) or not is_utf8(excerpt.data, truncated=True)):
+            encoding = recognise_later(read_at, excerpt.data)
+            excerpt = slice_window(read_at, size, window, limit, encoding, scan)
     except TooWide as error:
         narrower = windows_of(uri, *error.queries)
         raise ResourceTooLarge(
@@ -136,16 +136,16 @@ def read_part(read_at: ReadAt, uri: str, name: str, size: int, window: Window, l
         ) from None
     except TooFar as error:
         raise too_far(error, uri, size, limit, scan) from None
-    meta: dict[str, Any] = {"carrel/window": cut.describe(window.unit), "carrel/size": size}
+    meta: dict[str, Any] = {"carrel/window": excerpt.describe(window.unit), "carrel/size": size}
     if encoding is None and window.unit != "bytes":
         # A log may begin with a hole of zero bytes, followed by text.
-        encoding = recognise(cut.data, cut=True)
+        encoding = recognise(excerpt.data, truncated=True)
         if encoding is None:
-            raise refuse("bytes", f"the file is not text and has no {window.unit}, only bytes")
+            raise invalid_window("bytes", f"the file is not text and has no {window.unit}, only bytes")
     if encoding is None:
-        return BlobResourceContents(uri, cut.data, mime_type=type_of_bytes(head[:HEAD], name), meta=meta)
+        return BlobResourceContents(uri, excerpt.data, mime_type=type_of_bytes(head[:HEAD], name), meta=meta)
     meta |= describe_encoding(encoding)
-    text = decode_as(cut.data, encoding)
+    text = decode_as(excerpt.data, encoding)
     return TextResourceContents(uri, text, mime_type=type_of_text(name), meta=meta)
 
 
@@ -154,15 +154,15 @@ def recognise_later(read_at: ReadAt, data: bytes) -> str:
     head = read_at(0, LOOK)
     if head.isascii() and not has_escapes(head):
         head = data.partition(b"\n")[2] or data  # it may begin within a character
-    return recognise(head, cut=True) or UTF8
+    return recognise(head, truncated=True) or UTF8
 
 
-def cut_window(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str | None, scan: int) -> Cut:
+def slice_window(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str | None, scan: int) -> Excerpt:
     if window.unit == "bytes":
-        return cut_bytes(read_at, size, window, limit, encoding)
+        return slice_bytes(read_at, size, window, limit, encoding)
     if window.unit == "tail":
-        return cut_tail(read_at, size, window, limit, encoding or UTF8)
-    return cut_lines(read_at, size, window, limit, encoding or UTF8, scan)
+        return slice_tail(read_at, size, window, limit, encoding or UTF8)
+    return slice_lines(read_at, size, window, limit, encoding or UTF8, scan)
 
 
 def too_far(error: TooFar, uri: str, size: int, limit: int, scan: int) -> ResourceTooLarge:
@@ -182,7 +182,7 @@ def too_large(descriptor: int, uri: str, limit: int) -> ResourceTooLarge:
 
 def too_large_of(uri: str, size: int, limit: int, head: bytes) -> ResourceTooLarge:
     """Return the error that what begins with ``head`` is over the limit, with the URIs of windows."""
-    queries = ["tail=200", "lines=1-1000"] if recognise(head, cut=True) is not None else []
+    queries = ["tail=200", "lines=1-1000"] if recognise(head, truncated=True) is not None else []
     windows = windows_of(uri, *queries, f"bytes=0-{min(limit, 65_536) - 1}")
     if size <= limit:  # it is still growing, or reports no size
         return ResourceTooLarge(uri, f"The file has more than {limit:,} bytes, which is the limit")

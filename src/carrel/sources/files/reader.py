@@ -16,7 +16,7 @@ import msgspec
 from carrel.catalog.provider import Hit, Page
 from carrel.errors import ConfigError, InvalidParams, MCPError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY, type_of_name
-from carrel.sources.content.window import SUGGESTIONS, Window, parse_window, refuse
+from carrel.sources.content.window import SUGGESTIONS, Window, invalid_window, parse_window
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import read_cursor, write_cursor
 from carrel.sources.documents.documents import Documents, Original
@@ -25,8 +25,8 @@ from carrel.sources.files.read import Contents, read_file, read_original, window
 from carrel.sources.folder.describe import describe, display
 from carrel.sources.folder.notices import check_exhausted
 from carrel.sources.folder.position import START, Parts
-from carrel.sources.folder.reader import Reader, translate
-from carrel.sources.folder.sandbox import Node, relative_to
+from carrel.sources.folder.reader import FolderReader, translate
+from carrel.sources.folder.sandbox import OpenNode, relative_to
 from carrel.sources.folder.shared import SharedFolder
 from carrel.sources.folder.siblings import Siblings
 from carrel.sources.folder.tree_view import TreeView
@@ -44,7 +44,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._~-]*+(?:/[A-Za-z0-9_-][A-Za-z0-9.
 LISTED = 1000  # entries of a directory read at a time
 
 
-class FilesReader(Reader[SharedFolder]):
+class FilesReader(FolderReader[SharedFolder]):
     """Reader of one folder, or one file, at ``path``.
 
     Raises:
@@ -176,13 +176,13 @@ class FilesReader(Reader[SharedFolder]):
                     found.append(error)
         return found
 
-    def _read(self, uri: str, opened: Callable[[Parts], Node]) -> Contents:
+    def _read(self, uri: str, opened: Callable[[Parts], OpenNode]) -> Contents:
         _, parts = self.locate(uri)
         window = parse_window(uri.partition("?")[2])
         options = self._options
         try:
             with opened(parts) as node:
-                if node.place is not None:
+                if node.handle is not None:
                     return self._read_directory(uri, parts, window)
                 name = parts[-1] if parts else os.path.basename(self.folder.path)
                 return read_file(node.descriptor, uri, name, window, options.max_size, options.max_scan)
@@ -194,7 +194,7 @@ class FilesReader(Reader[SharedFolder]):
         _, parts = self.locate(uri)
         try:
             with self.folder.tree.open(parts) as node:
-                if node.place is not None:
+                if node.handle is not None:
                     return Original(DIRECTORY, None, None)
                 name = parts[-1] if parts else os.path.basename(self.folder.path)
                 return read_original(node.descriptor, uri, name, limit, known)
@@ -206,7 +206,7 @@ class FilesReader(Reader[SharedFolder]):
         first = 1
         if window is not None:
             if window.unit == "bytes":
-                raise refuse("lines", "a directory has lines, one for each entry, not bytes")
+                raise invalid_window("lines", "a directory has lines, one for each entry, not bytes")
             if window.unit == "tail":
                 lines = iter(deque(lines, maxlen=window.last))
             else:

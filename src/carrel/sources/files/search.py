@@ -9,18 +9,18 @@ from carrel.sources.content.words import words_of
 from carrel.sources.folder.notices import check_exhausted
 from carrel.sources.folder.position import START, Parts
 from carrel.sources.folder.sandbox import MAX_DEPTH
-from carrel.sources.folder.tree import Tree, Visit
+from carrel.sources.folder.tree import Tree, VisitedDirectory
 from carrel.sources.folder.work import PAGE, WHOLE, Work
 from carrel.uri.parse import UriError, percent_decode
 from carrel.wire.completion import Completion
 
-__all__ = ["Match", "complete_path", "escape", "rate", "search_names"]
+__all__ = ["LineMatch", "complete_path", "escape", "rate", "search_names"]
 
 MAX_VALUES = 100
 SPELL = 0.5  # microseconds of work for a name that is compared
 
 
-class Match(NamedTuple):
+class LineMatch(NamedTuple):
     """A file or directory found by name, and its score from 0 to 1."""
 
     score: float
@@ -44,10 +44,10 @@ def complete_path(tree: Tree, typed: str) -> Completion:
     prefix = "".join(f"{escape(name)}/" for name in parts)
     try:
         with tree.open(parts, work) as node:
-            if node.place is None:
+            if node.handle is None:
                 return Completion(values=[], total=0, has_more=False)
             found = tree.directory(node, parts, work)
-            visit = Visit(parts, node, found)
+            visit = VisitedDirectory(parts, node, found)
             for names, is_directory in ((found.directories, True), (found.files, False)):
                 for name in names:
                     value = escape(name)
@@ -79,9 +79,9 @@ def find_directory(tree: Tree, path: str, work: Work) -> Parts | None:
             return None
         try:
             with tree.open(parts, work) as node:
-                if node.place is None or work.is_over:
+                if node.handle is None or work.is_over:
                     return None
-                visit = Visit(parts, node, tree.directory(node, parts, work))
+                visit = VisitedDirectory(parts, node, tree.directory(node, parts, work))
                 names = visit.directory.directories
                 folded = typed.casefold()
                 exact = [name for name in names if typed in (name, escape(name))]
@@ -111,7 +111,7 @@ def escape(name: str) -> str:
     )
 
 
-def search_names(tree: Tree, query: str, limit: int) -> list[Match]:
+def search_names(tree: Tree, query: str, limit: int) -> list[LineMatch]:
     """Return the files and directories whose path contains all words of the query, best first.
 
     Matches in the name score higher than matches in the path to it. A search that exceeds its work budget returns the
@@ -123,7 +123,7 @@ def search_names(tree: Tree, query: str, limit: int) -> list[Match]:
     words = words_of(query)
     if not words or limit < 1:
         return []
-    found: list[Match] = []
+    found: list[LineMatch] = []
     work = Work(WHOLE)
     for visit in tree.walk(START, work):
         path = "/".join(visit.parts).casefold()
@@ -138,7 +138,7 @@ def search_names(tree: Tree, query: str, limit: int) -> list[Match]:
                     and tree.has(visit, name, is_directory=is_directory, work=work)
                 ):
                     score = rate(words, folded, len(path))
-                    found.append(Match(score, (*visit.parts, name), is_directory))
+                    found.append(LineMatch(score, (*visit.parts, name), is_directory))
         if len(found) > 20 * limit + 1000:
             found = nlargest(limit, found)
     return nlargest(limit, found)

@@ -11,7 +11,7 @@ from carrel.sources.folder.sandbox import Excluded
 
 __all__ = ["Notices", "check_exhausted"]
 
-MAX_TOLD = 1000  # problems of one folder
+MAX_LOGGED = 1000  # problems of one folder
 
 # Files come and go, and a file refused for its kind is not a file system problem.
 EXPECTED = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ELOOP, errno.ENAMETOOLONG)
@@ -35,14 +35,14 @@ class Notices:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._told: set[tuple[Parts, str]] = set()
+        self._logged: set[tuple[Parts, str]] = set()
 
     def warn(self, parts: Parts, problem: str) -> None:
         """Log a problem with a file or directory, unless it has been logged before."""
-        if (parts, problem) in self._told or len(self._told) > MAX_TOLD:
+        if (parts, problem) in self._logged or len(self._logged) > MAX_LOGGED:
             return
-        self._told.add((parts, problem))
-        if len(self._told) > MAX_TOLD:
+        self._logged.add((parts, problem))
+        if len(self._logged) > MAX_LOGGED:
             log.warning("%s has more problems, which are not logged", shown(self._path))
         else:
             log.warning("%s %s", shown(os.path.join(self._path, *parts)), problem)  # noqa: PTH118
@@ -59,7 +59,7 @@ class Notices:
 
     def forget(self) -> None:
         """Clear the record of logged warnings."""
-        self._told.clear()
+        self._logged.clear()
 
 
 def shown(path: str) -> str:

@@ -67,7 +67,7 @@ class Expression(NamedTuple):
     text: str
 
 
-class Pattern(NamedTuple):
+class GlobPattern(NamedTuple):
     """One pattern: its verdict, whether it matches the path or only the name, and whether it matches directories only.
 
     ``test`` is a literal name or path, a predicate, or a regular expression.
@@ -94,10 +94,10 @@ class Patterns:
 
     __slots__ = ("_compiling", "_cost", "_others", "_slope", "_spelled", "_tests", "weight")
 
-    def __init__(self, patterns: Iterable[Pattern]) -> None:
+    def __init__(self, patterns: Iterable[GlobPattern]) -> None:
         # Literal patterns, for any kind and for directories only: names, and paths with a leading slash.
         self._spelled: tuple[dict[str, tuple[int, bool]], dict[str, tuple[int, bool]]] = {}, {}
-        self._others: list[tuple[int, Pattern]] = []
+        self._others: list[tuple[int, GlobPattern]] = []
         self._tests: list[tuple[int, Callable[[str], object], bool, bool, bool]] | None = None
         self._cost = self._slope = self._compiling = 0.0
         self.weight = 0
@@ -169,7 +169,7 @@ def read_lines(lines: Iterable[str]) -> Patterns:
         TooMany: they exceed the limit on patterns.
     """
 
-    def read() -> Iterator[Pattern]:
+    def read() -> Iterator[GlobPattern]:
         for line in lines:
             try:
                 pattern = read_pattern(line)
@@ -238,7 +238,7 @@ def check_glob(glob: str) -> None:
 ESCAPE = re.compile(r"(?s)\\([^\\*?\[\]!#^ -])")
 
 
-def read_pattern(line: str) -> Pattern | None:
+def read_pattern(line: str) -> GlobPattern | None:
     """Parse one line. Return None if the line contains no pattern.
 
     Raises:
@@ -260,14 +260,14 @@ def read_pattern(line: str) -> Pattern | None:
     weight = 1 + len(line) // 64
     folded = line.lower() if LOOSE else line
     if MAGIC.isdisjoint(line):
-        return Pattern(verdict, in_full, directories_only, folded, weight)
+        return GlobPattern(verdict, in_full, directories_only, folded, weight)
     begin, star, end = folded.partition("*")
     if star and MAGIC.isdisjoint(begin) and MAGIC.isdisjoint(end):
-        return Pattern(verdict, in_full, directories_only, around(begin, end, in_full), weight, cost=MATCH)
+        return GlobPattern(verdict, in_full, directories_only, around(begin, end, in_full), weight, cost=MATCH)
     expression = Expression(translate_path(line) if in_full else translate_name(line))
     slope = BACKWARDS * len(line) if star else 0.0
     weight = WEIGHT + len(line) // 4
-    return Pattern(verdict, in_full, directories_only, expression, weight, cost=SEARCH, slope=slope)
+    return GlobPattern(verdict, in_full, directories_only, expression, weight, cost=SEARCH, slope=slope)
 
 
 def around(begin: str, end: str, in_full: bool) -> Callable[[str], object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = ["START", "Kind", "Parts", "Position"]
+__all__ = ["START", "Kind", "Parts", "TreePosition"]
 
 Parts: TypeAlias = tuple[str, ...]
 """A path under the root, as its names. The root itself is ``()``."""
@@ -12,11 +12,11 @@ Parts: TypeAlias = tuple[str, ...]
 Kind: TypeAlias = Literal["file", "directory", "end"]
 
 
-class Position(NamedTuple):
+class TreePosition(NamedTuple):
     """Position in a walk: after a file, before a directory and its contents, or after them."""
 
     kind: Kind
     parts: Parts
 
 
-START = Position("directory", ())
+START = TreePosition("directory", ())

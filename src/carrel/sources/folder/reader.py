@@ -19,14 +19,14 @@ from carrel.uri.intervals import Intervals
 from carrel.wire.completion import Completion
 from carrel.wire.resources import Resource, ResourceContents, ResourceTemplate
 
-__all__ = ["Reader", "translate"]
+__all__ = ["FolderReader", "translate"]
 
 F = TypeVar("F", bound=SharedFolder)
 
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, None)
 
 
-class Reader(ABC, Generic[F]):
+class FolderReader(ABC, Generic[F]):
     """Lists, reads and searches ``folders``. The methods are the blocking versions of the methods of ``Provider``, with
     the same limits and errors.
 

@@ -25,7 +25,7 @@ from typing import Protocol
 from carrel.sources.folder.position import Parts
 from carrel.sources.folder.work import Work
 
-__all__ = ["MAX_DEPTH", "Costly", "Excluded", "Guard", "Node", "Place", "Root"]
+__all__ = ["MAX_DEPTH", "Costly", "Excluded", "Guard", "OpenDirectory", "OpenNode", "SandboxRoot"]
 
 MAX_DEPTH = 128
 MAX_LINKS = 40
@@ -54,12 +54,12 @@ class Costly(Excluded):
     """Deciding whether the path is shared takes too long: there are too many links or patterns on the way."""
 
 
-class Place(Protocol):
+class OpenDirectory(Protocol):
     """A directory in which names are looked up."""
 
     def stat(self, name: str, *, follow: bool = False) -> os.stat_result: ...
     def open(self, name: str, *, follow: bool = False) -> int: ...
-    def enter(self, name: str, *, follow: bool = False) -> Place: ...
+    def enter(self, name: str, *, follow: bool = False) -> OpenDirectory: ...
     def read_link(self, name: str) -> str: ...
     def scan(self) -> Generator[os.DirEntry[str], None, None]: ...
     def status(self) -> os.stat_result: ...
@@ -69,7 +69,7 @@ class Place(Protocol):
 class Guard(Protocol):
     """Access check on the way down from the root: decides which files are shared."""
 
-    def enter(self, place: Place, parts: Parts) -> None:
+    def enter(self, handle: OpenDirectory, parts: Parts) -> None:
         """Record that the walk has entered a directory.
 
         Raises:
@@ -84,62 +84,68 @@ class Guard(Protocol):
         """Return whether a link in the current directory is shared, provided that its target is."""
 
 
-class Node:
+class OpenNode:
     """An open file or directory, to be closed by the caller."""
 
-    __slots__ = ("descriptor", "guard", "info", "outside", "parts", "place")
+    __slots__ = ("descriptor", "guard", "handle", "info", "outside", "parts")
 
     def __init__(
-        self, parts: Parts, info: os.stat_result, guard: Guard, descriptor: int, place: Place | None, outside: bool
+        self,
+        parts: Parts,
+        info: os.stat_result,
+        guard: Guard,
+        descriptor: int,
+        handle: OpenDirectory | None,
+        outside: bool,
     ) -> None:
         self.parts = parts
         """Its path after links are resolved."""
         self.info = info
         self.guard = guard
         self.descriptor = descriptor
-        self.place = place
+        self.handle = handle
         """Set for a directory."""
         self.outside = outside
         """Whether a link led out of the root on the way."""
 
     def close(self) -> None:
-        if self.place is not None:
-            self.place.close()
+        if self.handle is not None:
+            self.handle.close()
         elif self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
-    def __enter__(self) -> Node:
+    def __enter__(self) -> OpenNode:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-class Step:
+class WalkStep:
     """The one directory that a walk holds open: closed when the walk moves on, and at its end unless taken."""
 
-    __slots__ = ("place",)
+    __slots__ = ("handle",)
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, handle: OpenDirectory) -> None:
+        self.handle = handle
 
-    def move(self, place: Place) -> None:
-        self.place.close()
-        self.place = place
+    def move(self, handle: OpenDirectory) -> None:
+        self.handle.close()
+        self.handle = handle
 
-    def take(self) -> Place:
-        place, self.place = self.place, CLOSED
-        return place
+    def take(self) -> OpenDirectory:
+        handle, self.handle = self.handle, CLOSED
+        return handle
 
-    def __enter__(self) -> Step:
+    def __enter__(self) -> WalkStep:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.place.close()
+        self.handle.close()
 
 
-class Handle:
+class DirectoryHandle:
     """A directory by its file descriptor: lookups stay valid if it is moved or renamed."""
 
     __slots__ = ("descriptor",)
@@ -153,8 +159,8 @@ class Handle:
     def open(self, name: str, *, follow: bool = False) -> int:
         return os.open(name, FILE if follow else FILE | NO_FOLLOW, dir_fd=self.descriptor)
 
-    def enter(self, name: str, *, follow: bool = False) -> Place:
-        return Handle(os.open(name, PASSAGE if follow else PASSAGE | NO_FOLLOW, dir_fd=self.descriptor))
+    def enter(self, name: str, *, follow: bool = False) -> OpenDirectory:
+        return DirectoryHandle(os.open(name, PASSAGE if follow else PASSAGE | NO_FOLLOW, dir_fd=self.descriptor))
 
     def read_link(self, name: str) -> str:
         return os.readlink(name, dir_fd=self.descriptor)
@@ -177,7 +183,7 @@ class Handle:
             self.descriptor = -1
 
 
-class Path:
+class DirectoryPath:
     """A directory by its path, for platforms without lookups relative to a descriptor."""
 
     __slots__ = ("path",)
@@ -191,8 +197,8 @@ class Path:
     def open(self, name: str, *, follow: bool = False) -> int:
         return os.open(os.path.join(self.path, name), FILE if follow else FILE | NO_FOLLOW)
 
-    def enter(self, name: str, *, follow: bool = False) -> Place:
-        return Path(os.path.join(self.path, name))
+    def enter(self, name: str, *, follow: bool = False) -> OpenDirectory:
+        return DirectoryPath(os.path.join(self.path, name))
 
     def read_link(self, name: str) -> str:
         return os.readlink(os.path.join(self.path, name)).removeprefix("\\\\?\\")
@@ -208,10 +214,10 @@ class Path:
         pass
 
 
-CLOSED: Place = Handle(-1)
+CLOSED: OpenDirectory = DirectoryHandle(-1)
 
 
-class Root:
+class SandboxRoot:
     """A shared folder, or one file, and the paths in it.
 
     ``path`` is absolute, and may be a link itself. With ``follow_links``, links that lead out of the root are followed.
@@ -222,7 +228,7 @@ class Root:
         self.follows = follow_links
         self._handles = handles
 
-    def open(self, parts: Parts, make_guard: Callable[[], Guard], work: Work | None = None) -> Node:
+    def open(self, parts: Parts, make_guard: Callable[[], Guard], work: Work | None = None) -> OpenNode:
         """Open a path for reading. The guard must admit both the requested path and the targets of links on it.
 
         Raises:
@@ -236,131 +242,131 @@ class Root:
             if len(parts) > MAX_DEPTH or sum(map(len, parts)) + len(parts) > MAX_PATH:
                 raise OSError(errno.ENAMETOOLONG, "too deep")
             found = self._walk(parts, make_guard(), work, most)
-            if isinstance(found, Node):
+            if isinstance(found, OpenNode):
                 return found
             parts = found
         raise OSError(errno.ELOOP, "too many links")
 
-    def open_in(self, directory: Node, name: str) -> Node | None:
+    def open_in(self, directory: OpenNode, name: str) -> OpenNode | None:
         """Open a file in an open directory; None if it has to be looked up from the root, as it may be a link.
 
         Raises:
             Excluded: the guard of the directory rejects it.
             OSError: it does not exist, may not be read, or is no file.
         """
-        place, guard = directory.place, directory.guard
-        if place is None or directory.outside or name == "..":
+        handle, guard = directory.handle, directory.guard
+        if handle is None or directory.outside or name == "..":
             return None
-        info = place.stat(name)
+        info = handle.stat(name)
         if is_link(info) or stat.S_ISDIR(info.st_mode):
             return None
         if not guard.admits(name, False):
             raise Excluded(errno.EACCES, "not shared")
-        return self._open_file(place, name, (*directory.parts, name), info, guard, False)
+        return self._open_file(handle, name, (*directory.parts, name), info, guard, False)
 
-    def _walk(self, parts: Parts, guard: Guard, work: Work, most: float) -> Node | Parts:
+    def _walk(self, parts: Parts, guard: Guard, work: Work, most: float) -> OpenNode | Parts:
         """Open a path, or return the path to continue with if there is a link on it."""
         work.spent += ENTER
         if not parts:
             return self._open_top(guard)
         outside = False
         passed: set[tuple[int, int]] = set()
-        with Step(self._top()) as step:
-            self._note(step.place, passed, outside)
-            guard.enter(step.place, ())
+        with WalkStep(self._top()) as step:
+            self._note(step.handle, passed, outside)
+            guard.enter(step.handle, ())
             for index, name in enumerate(parts, 1):
                 if name == "..":  # from a link; the path before it contains no link, so this is its parent
                     return self._climb(parts[: index - 1], parts[index:])
                 work.spent += LOOKUP
                 if work.spent > most:
                     raise Costly(errno.EACCES, "takes too long to find")
-                info = step.place.stat(name, follow=outside)
+                info = step.handle.stat(name, follow=outside)
                 if is_link(info):
                     if not guard.admits_link(name):
                         raise Excluded(errno.EACCES, "not shared")
-                    target = self._resolve(step.place.read_link(name), parts[: index - 1], parts[index:])
+                    target = self._resolve(step.handle.read_link(name), parts[: index - 1], parts[index:])
                     if target is not None:
                         return target
                     if not self.follows:
                         raise Excluded(errno.EACCES, "a link that leaves the root")
                     outside = True
-                    info = step.place.stat(name, follow=True)
+                    info = step.handle.stat(name, follow=True)
                 is_directory = stat.S_ISDIR(info.st_mode)
                 if not guard.admits(name, is_directory):
                     raise Excluded(errno.EACCES, "not shared")
                 if is_directory:
                     work.spent += ENTER
-                    step.move(step.place.enter(name, follow=outside))
-                    self._note(step.place, passed, outside)
-                    guard.enter(step.place, parts[:index])
+                    step.move(step.handle.enter(name, follow=outside))
+                    self._note(step.handle, passed, outside)
+                    guard.enter(step.handle, parts[:index])
                 elif index < len(parts):
                     raise NotADirectoryError(errno.ENOTDIR, "not a directory")
                 else:
-                    return self._open_file(step.place, name, parts, info, guard, outside)
+                    return self._open_file(step.handle, name, parts, info, guard, outside)
             if SPELLS_LOOSELY and not outside:
-                check_spelling(real_path(step.place, "."), parts)
-            return Node(parts, step.place.status(), guard, -1, step.take(), outside)
+                check_spelling(real_path(step.handle, "."), parts)
+            return OpenNode(parts, step.handle.status(), guard, -1, step.take(), outside)
 
-    def _note(self, place: Place, passed: set[tuple[int, int]], outside: bool) -> None:
+    def _note(self, handle: OpenDirectory, passed: set[tuple[int, int]], outside: bool) -> None:
         """Record a visited directory; outside of the root, refuse to visit one again (a link loop)."""
         if self.follows:
-            info = place.status()
+            info = handle.status()
             identity = info.st_dev, info.st_ino
             if outside and identity in passed:
                 raise OSError(errno.ELOOP, "a link that leads back")
             passed.add(identity)
 
-    def _top(self) -> Place:
-        return Handle(os.open(self.path, PASSAGE)) if self._handles else Path(self.path)
+    def _top(self) -> OpenDirectory:
+        return DirectoryHandle(os.open(self.path, PASSAGE)) if self._handles else DirectoryPath(self.path)
 
-    def _open_top(self, guard: Guard) -> Node:
+    def _open_top(self, guard: Guard) -> OpenNode:
         info = os.stat(self.path)
         if stat.S_ISDIR(info.st_mode):
-            with Step(self._top()) as step:
-                guard.enter(step.place, ())
-                return Node((), step.place.status(), guard, -1, step.take(), False)
-        parent = Path(os.path.dirname(self.path))
+            with WalkStep(self._top()) as step:
+                guard.enter(step.handle, ())
+                return OpenNode((), step.handle.status(), guard, -1, step.take(), False)
+        parent = DirectoryPath(os.path.dirname(self.path))
         return self._open_file(parent, os.path.basename(self.path), (), info, guard, True)
 
     def _open_file(
-        self, place: Place, name: str, parts: Parts, info: os.stat_result, guard: Guard, follow: bool
-    ) -> Node:
+        self, handle: OpenDirectory, name: str, parts: Parts, info: os.stat_result, guard: Guard, follow: bool
+    ) -> OpenNode:
         if not stat.S_ISREG(info.st_mode):
             raise OSError(errno.ENXIO, "neither a file nor a directory")
-        descriptor = place.open(name, follow=follow)
+        descriptor = handle.open(name, follow=follow)
         try:
             info = os.fstat(descriptor)
             if not stat.S_ISREG(info.st_mode):  # replaced since
                 raise OSError(errno.ENXIO, "neither a file nor a directory")
             if SPELLS_LOOSELY and not follow:
-                check_spelling(real_path(place, name, descriptor), parts)
+                check_spelling(real_path(handle, name, descriptor), parts)
         except BaseException:
             os.close(descriptor)
             raise
-        return Node(parts, info, guard, descriptor, None, follow)
+        return OpenNode(parts, info, guard, descriptor, None, follow)
 
-    def _climb(self, base: Parts, rest: Parts) -> Parts:
+    def _climb(self, base: Parts, remaining: Parts) -> Parts:
         if base:
-            return base[:-1] + rest
-        target = self._resolve(os.path.join("..", *rest), (), ())
+            return base[:-1] + remaining
+        target = self._resolve(os.path.join("..", *remaining), (), ())
         if target is None:
             raise Excluded(errno.EACCES, "a link that leaves the root")
         return target
 
-    def _resolve(self, target: str, base: Parts, rest: Parts) -> Parts | None:
-        """Return the target of a link in ``base``, followed by ``rest``, or None if it is outside of the root."""
+    def _resolve(self, target: str, base: Parts, remaining: Parts) -> Parts | None:
+        """Return the target of a link in ``base``, followed by ``remaining``, or None if it is outside of the root."""
         names = [name for name in target.replace(os.altsep or os.sep, os.sep).split(os.sep) if name not in ("", ".")]
         climbs = 0
         while climbs < len(names) and names[climbs] == "..":
             climbs += 1
         if not os.path.isabs(target) and climbs <= len(base):
-            return (*base, *names, *rest)
+            return (*base, *names, *remaining)
         real = os.path.realpath(self.path)
         absolute = os.path.normpath(os.path.join(real, *base, target))
         for top in (real, self.path):
             inside = relative_to(absolute, top)
             if inside is not None:
-                return inside + rest
+                return inside + remaining
         return None
 
 
@@ -386,13 +392,13 @@ def check_spelling(path: str, parts: Parts) -> None:
         raise FileNotFoundError(errno.ENOENT, "spelled differently")
 
 
-def real_path(place: Place, name: str, descriptor: int | None = None) -> str:
+def real_path(handle: OpenDirectory, name: str, descriptor: int | None = None) -> str:
     """Return the path of an entry of an open directory, as the file system spells it."""
-    if isinstance(place, Handle):
+    if isinstance(handle, DirectoryHandle):
         import fcntl  # not on Windows, where there are no handles
 
-        of = place.descriptor if descriptor is None else descriptor
+        of = handle.descriptor if descriptor is None else descriptor
         path = fcntl.fcntl(of, getattr(fcntl, "F_GETPATH", 50), bytes(1024))
         return os.fsdecode(path.rstrip(b"\0"))
-    assert isinstance(place, Path)
-    return os.path.realpath(os.path.join(place.path, name))
+    assert isinstance(handle, DirectoryPath)
+    return os.path.realpath(os.path.join(handle.path, name))

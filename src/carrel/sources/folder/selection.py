@@ -21,10 +21,10 @@ from typing import NamedTuple, TypeAlias
 from carrel.sources.folder.notices import Notices, check_exhausted
 from carrel.sources.folder.patterns import MAX_WEIGHT, WEIGHT, Patterns, TooMany, read_globs, read_lines
 from carrel.sources.folder.position import Parts
-from carrel.sources.folder.sandbox import FILE, Excluded, Place
+from carrel.sources.folder.sandbox import FILE, Excluded, OpenDirectory
 from carrel.sources.folder.work import Work
 
-__all__ = ["IGNORE_FILE", "INDEX_FOLDER", "Passage", "Rule", "Selection"]
+__all__ = ["IGNORE_FILE", "INDEX_FOLDER", "FileSelection", "IgnoreRule", "SelectionGuard"]
 
 IGNORE_FILE = ".gitignore"
 #: Beginning of the name of a folder with an index of the search, which has text of everything that is shared.
@@ -49,7 +49,7 @@ class Unusable(Exception):
     """An ignore file cannot be applied. The excluded files are unknown, so its directory is not shared."""
 
 
-class Rule(NamedTuple):
+class IgnoreRule(NamedTuple):
     """Patterns of one ignore file: in a directory ``depth`` levels below the root, or above it by ``prefix``."""
 
     depth: int
@@ -57,7 +57,7 @@ class Rule(NamedTuple):
     patterns: Patterns
 
 
-class Selection:
+class FileSelection:
     """Rules that select the shared files of a root. ``include`` and ``exclude`` are patterns as in .gitignore.
 
     Raises:
@@ -105,9 +105,9 @@ class Selection:
             return self.hidden and name.lower() != ".git" and not name.lower().startswith(INDEX_FOLDER)
         return "\\" not in name
 
-    def passage(self, work: Work, notices: Notices) -> Passage:
+    def passage(self, work: Work, notices: Notices) -> SelectionGuard:
         """Return the guard for one walk down from the root."""
-        return Passage(self, work, notices)
+        return SelectionGuard(self, work, notices)
 
     def patterns_above(self, work: Work) -> Iterable[tuple[str, str, Patterns]]:
         """Yield the ignore files above the root, the path from there to the root, and their patterns.
@@ -126,7 +126,7 @@ class Selection:
                 if patterns is not None:
                     yield path, prefix, patterns
 
-    def patterns_in(self, place: Place, work: Work) -> Patterns | None:
+    def patterns_in(self, handle: OpenDirectory, work: Work) -> Patterns | None:
         """Return the patterns of the .gitignore in a directory, cached until it changes.
 
         Raises:
@@ -136,24 +136,24 @@ class Selection:
         if not self.gitignore:
             return None
         try:
-            info = place.stat(IGNORE_FILE)
+            info = handle.stat(IGNORE_FILE)
         except FileNotFoundError:
             return None
         try:
-            return self._read(fingerprint(info), info, IGNORE_FILE, place, work)
+            return self._read(fingerprint(info), info, IGNORE_FILE, handle, work)
         except OSError as error:
             check_absent(error, IGNORE_FILE)
             return None
 
     def _read(
-        self, name: str | Key, info: os.stat_result, path: str, place: Place | None, work: Work
+        self, name: str | Key, info: os.stat_result, path: str, handle: OpenDirectory | None, work: Work
     ) -> Patterns | None:
         if not stat.S_ISREG(info.st_mode):  # git does not follow a link in a directory either
             return None
         key = fingerprint(info)
         kept = self._kept.get(name)
         if kept is None or kept[0] != key:
-            data = read_file(os.open(path, FILE) if place is None else place.open(path))
+            data = read_file(os.open(path, FILE) if handle is None else handle.open(path))
             work.spent += READ * len(data)
             kept = key, read_patterns(data)
             self._keep(name, kept)
@@ -170,20 +170,20 @@ class Selection:
                 self._weight -= weight_of(self._kept.pop(next(iter(self._kept))))
 
 
-class Passage:
+class SelectionGuard:
     """Guard of one walk down from the root, with the rules of the ignore files on the way."""
 
     __slots__ = ("_notices", "_parts", "_rules", "_selection", "_weight", "_work")
 
-    def __init__(self, selection: Selection, work: Work, notices: Notices) -> None:
+    def __init__(self, selection: FileSelection, work: Work, notices: Notices) -> None:
         self._selection = selection
-        self._rules: tuple[Rule, ...] = ()
+        self._rules: tuple[IgnoreRule, ...] = ()
         self._weight = 0
         self._parts: Parts = ()
         self._work = work
         self._notices = notices
 
-    def enter(self, place: Place, parts: Parts) -> None:
+    def enter(self, handle: OpenDirectory, parts: Parts) -> None:
         """Record that the walk has entered a directory, and read its ignore file.
 
         Raises:
@@ -194,15 +194,15 @@ class Passage:
         try:
             if not parts:
                 for path, prefix, patterns in self._selection.patterns_above(self._work):
-                    self._add(Rule(0, prefix, patterns), path)
-            inside = self._selection.patterns_in(place, self._work)
+                    self._add(IgnoreRule(0, prefix, patterns), path)
+            inside = self._selection.patterns_in(handle, self._work)
             if inside is not None:
-                self._add(Rule(len(parts), "", inside), IGNORE_FILE)
+                self._add(IgnoreRule(len(parts), "", inside), IGNORE_FILE)
         except Unusable as problem:
             self._notices.warn(parts, f"is not shared, because {problem}")
             raise Excluded(errno.EACCES, f"not shared, because {problem}") from None
 
-    def _add(self, rule: Rule, path: str) -> None:
+    def _add(self, rule: IgnoreRule, path: str) -> None:
         self._weight += rule.patterns.weight
         if self._weight > MAX_WEIGHT:
             raise Unusable(f"{path} {TOGETHER}")

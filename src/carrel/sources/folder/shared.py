@@ -15,8 +15,8 @@ from carrel.errors import ConfigError
 from carrel.sources.folder.describe import display
 from carrel.sources.folder.options import FolderOptions
 from carrel.sources.folder.position import Parts
-from carrel.sources.folder.sandbox import Root
-from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.sandbox import SandboxRoot
+from carrel.sources.folder.selection import FileSelection
 from carrel.sources.folder.tree import Tree
 from carrel.sources.folder.tree_view import TreeView
 from carrel.uri.intervals import Intervals
@@ -34,8 +34,8 @@ class SharedFolder:
     def __init__(self, path: str | os.PathLike[str], options: FolderOptions, include: Iterable[str] = ()) -> None:
         self.path = os.path.abspath(os.path.expanduser(path))
         self.is_file = False
-        self._selection = Selection(include, options.exclude, hidden=options.hidden, gitignore=options.gitignore)
-        self.tree = Tree(Root(self.path, follow_links=options.follow_symlinks), self._selection)
+        self._selection = FileSelection(include, options.exclude, hidden=options.hidden, gitignore=options.gitignore)
+        self.tree = Tree(SandboxRoot(self.path, follow_links=options.follow_symlinks), self._selection)
 
     def inspect(self) -> None:
         """Check that the folder exists and can be read.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from carrel.sources.folder.position import Parts
-from carrel.sources.folder.sandbox import Node
+from carrel.sources.folder.sandbox import OpenNode
 from carrel.sources.folder.tree import Tree
 
 __all__ = ["Siblings"]
@@ -16,7 +16,7 @@ class Siblings:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._directory: Node | None = None
+        self._directory: OpenNode | None = None
         self._parts: Parts = ()
 
     def __enter__(self) -> Self:
@@ -30,7 +30,7 @@ class Siblings:
         if directory is not None:
             directory.close()
 
-    def open(self, parts: Parts) -> Node:
+    def open(self, parts: Parts) -> OpenNode:
         """Open a file or a directory; the caller closes it. Raises the errors of ``Tree.open``."""
         above = parts[:-1]
         if self._directory is None or above != self._parts:

@@ -12,7 +12,7 @@ from time import sleep
 from typing import Literal, NamedTuple, TypeAlias
 
 from carrel.sources.folder.position import Parts
-from carrel.sources.folder.sandbox import Node
+from carrel.sources.folder.sandbox import OpenNode
 from carrel.sources.folder.tree import Tree
 
 __all__ = ["Changes", "Snapshot"]
@@ -23,7 +23,7 @@ PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)  # seconds to wait while the process can ope
 MANY = 64  # touched names from which on a directory is listed, instead of one lookup for each
 
 
-class Names(NamedTuple):
+class DirectoryNames(NamedTuple):
     """Shared names of a directory: directories that are walked, and everything else."""
 
     directories: set[str]
@@ -58,7 +58,7 @@ class Snapshot:
     def __init__(self, tree: Tree, stopping: Callable[[], bool]) -> None:
         self._tree = tree
         self._stopping = stopping
-        self.known: dict[Parts, Names] = {}
+        self.known: dict[Parts, DirectoryNames] = {}
         self._outside: dict[tuple[int, int], Parts] = {}  # directories outside of the root, and the paths to them
         self.version = 0
         """Incremented when directories appear or disappear."""
@@ -72,14 +72,14 @@ class Snapshot:
             before = self.known.get(here)
             if now is None:
                 if before is not None:
-                    self._lose(here, changes)
+                    self._remove_directory(here, changes)
                 continue
             if before is None:
                 changes.note_in("created", here)
-                before = Names(set(), set())
+                before = DirectoryNames(set(), set())
                 self.version += 1
             for name in before.directories - now.directories:
-                self._lose((*here, name), changes)
+                self._remove_directory((*here, name), changes)
             for name in before.others - now.others:
                 changes.note_in("removed", (*here, name))
             for name in now.others - before.others:
@@ -92,13 +92,13 @@ class Snapshot:
         before = self.known[parts]
         now = self._names(parts, names)
         if now is None:
-            self._lose(parts, changes)
+            self._remove_directory(parts, changes)
             return
         for name in names:
             there = (*parts, name)
             was_directory, was_other = name in before.directories, name in before.others
             if was_directory and name not in now.directories:
-                self._lose(there, changes)
+                self._remove_directory(there, changes)
             if name in now.others:
                 before.others.add(name)
                 changes.note_in("changed" if was_other else "created", there)
@@ -117,15 +117,15 @@ class Snapshot:
             except OSError:
                 continue
             with node:
-                assert node.place is not None
+                assert node.handle is not None
                 for name in names.others:
                     try:
-                        if node.place.stat(name, follow=True).st_ctime_ns >= since:
+                        if node.handle.stat(name, follow=True).st_ctime_ns >= since:
                             changes.note_in("changed", (*parts, name))
                     except OSError:
                         continue
 
-    def _lose(self, parts: Parts, changes: Changes) -> None:
+    def _remove_directory(self, parts: Parts, changes: Changes) -> None:
         """Record that a directory is gone, and everything in it."""
         waiting = [parts]
         while waiting:
@@ -141,7 +141,7 @@ class Snapshot:
         if above is not None:
             above.directories.discard(parts[-1])
 
-    def _names(self, parts: Parts, wanted: Collection[str] | None = None) -> Names | None:
+    def _names(self, parts: Parts, wanted: Collection[str] | None = None) -> DirectoryNames | None:
         """Return the shared names of a directory, of all or of ``wanted``; or None if it does not exist or is not
         shared.
 
@@ -157,13 +157,13 @@ class Snapshot:
         if before is None:
             return None
         if wanted is None:
-            return Names(set(before.directories), set(before.others))
-        return Names(before.directories.intersection(wanted), before.others.intersection(wanted))
+            return DirectoryNames(set(before.directories), set(before.others))
+        return DirectoryNames(before.directories.intersection(wanted), before.others.intersection(wanted))
 
-    def _look_up(self, parts: Parts, wanted: Collection[str] | None) -> Names | None:
+    def _look_up(self, parts: Parts, wanted: Collection[str] | None) -> DirectoryNames | None:
         try:
             with self._tree.open(parts) as node:
-                if node.place is None or node.parts != parts or (node.outside and self._is_elsewhere(node)):
+                if node.handle is None or node.parts != parts or (node.outside and self._is_elsewhere(node)):
                     return None
                 if wanted is not None and len(wanted) < MANY:
                     return self._ask(node, parts, wanted)
@@ -179,7 +179,7 @@ class Snapshot:
             self._tree.notices.pass_over(parts, error)
             return None
 
-    def _is_elsewhere(self, node: Node) -> bool:
+    def _is_elsewhere(self, node: OpenNode) -> bool:
         """Return whether a directory outside of the root is scanned by the path of another link to it.
 
         Otherwise links that branch again and again would make more paths than can be scanned.
@@ -189,8 +189,8 @@ class Snapshot:
             self._outside[(node.info.st_dev, node.info.st_ino)] = first = node.parts
         return first != node.parts
 
-    def _ask(self, node: Node, parts: Parts, wanted: Collection[str]) -> Names:
-        names = Names(set(), set())
+    def _ask(self, node: OpenNode, parts: Parts, wanted: Collection[str]) -> DirectoryNames:
+        names = DirectoryNames(set(), set())
         for name in wanted:
             kind = self._tree.kind(node, parts, name)
             if kind is not None:

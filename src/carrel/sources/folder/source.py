@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
 from carrel.errors import InvalidCursor, InvalidParams
 from carrel.sources.cursor import page_of
-from carrel.sources.folder.reader import Reader, translate
+from carrel.sources.folder.reader import FolderReader, translate
 from carrel.sources.workers import Workers
 from carrel.uri.template import UriTemplate
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 
 if TYPE_CHECKING:
-    from carrel.sources.folder.watch import Watch
+    from carrel.sources.folder.watch import FolderWatch
 
 __all__ = ["Batches", "FolderSource"]
 
@@ -26,7 +26,7 @@ Batches: TypeAlias = AsyncGenerator[Collection[Change], None]
 """Changes, batch by batch. The first batch is empty."""
 
 T = TypeVar("T")
-R = TypeVar("R", bound=Reader[Any])
+R = TypeVar("R", bound=FolderReader[Any])
 
 
 class FolderSource(Provider, Generic[R]):
@@ -37,7 +37,7 @@ class FolderSource(Provider, Generic[R]):
     def __init__(self, reader: R, workers: Workers) -> None:
         self._reader = reader
         self._workers = workers
-        self._watches: set[Watch] = set()
+        self._watches: set[FolderWatch] = set()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(repr(folder.path) for folder in self._reader.folders)})"
@@ -143,12 +143,12 @@ class FolderSource(Provider, Generic[R]):
         Raises:
             ConfigError: watchfiles is not installed, or the system does not allow watching.
         """
-        from carrel.sources.folder.watch import Watch  # deferred import
+        from carrel.sources.folder.watch import FolderWatch  # deferred import
 
         self._workers.check()
         uri = self._reader.uri
         watches = [
-            Watch(folder.tree, folder.path, partial(uri, folder), is_file=folder.is_file)
+            FolderWatch(folder.tree, folder.path, partial(uri, folder), is_file=folder.is_file)
             for folder in self._reader.folders
         ]
         self._watches.update(watches)
@@ -168,7 +168,7 @@ class FolderSource(Provider, Generic[R]):
                 yield batch
 
 
-async def merge(watches: Sequence[Watch]) -> Batches:
+async def merge(watches: Sequence[FolderWatch]) -> Batches:
     """Yield the batches of several watches. The first one is empty, and comes once all of them are listening.
 
     Raises:
@@ -176,7 +176,7 @@ async def merge(watches: Sequence[Watch]) -> Batches:
     """
     batches: asyncio.Queue[Collection[Change] | Exception | None] = asyncio.Queue(1)
 
-    async def follow(watch: Watch) -> None:
+    async def follow(watch: FolderWatch) -> None:
         try:
             async for batch in watch:
                 await batches.put(batch)

@@ -19,13 +19,13 @@ from time import time_ns
 from typing import Literal, NamedTuple, TypeAlias
 
 from carrel.sources.folder.notices import Notices
-from carrel.sources.folder.position import START, Kind, Parts, Position
-from carrel.sources.folder.sandbox import Costly, Guard, Node, Root
-from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.position import START, Kind, Parts, TreePosition
+from carrel.sources.folder.sandbox import Costly, Guard, OpenNode, SandboxRoot
+from carrel.sources.folder.selection import FileSelection
 from carrel.sources.folder.work import PAGE, Work
 from carrel.threads import stop_if_cancelled
 
-__all__ = ["Directory", "Tree", "TreeEntry", "Visit"]
+__all__ = ["Directory", "Tree", "TreeEntry", "VisitedDirectory"]
 
 MAX_NAMES = 250_000  # names kept in the cache of directories
 MAX_ENTRIES = 250_000  # names in one directory
@@ -64,11 +64,11 @@ class TreeEntry(NamedTuple):
         return S_ISDIR(self.info.st_mode)
 
 
-class Visit(NamedTuple):
+class VisitedDirectory(NamedTuple):
     """A directory visited by a walk, open until the next one; ``start`` is the index of the first file to process."""
 
     parts: Parts
-    node: Node
+    node: OpenNode
     directory: Directory
     start: int = 0
 
@@ -101,7 +101,7 @@ class Tree:
     instead, because all entries would be left out.
     """
 
-    def __init__(self, root: Root, selection: Selection) -> None:
+    def __init__(self, root: SandboxRoot, selection: FileSelection) -> None:
         self._root = root
         self._selection = selection
         self.notices = Notices(root.path)
@@ -109,7 +109,7 @@ class Tree:
         self._names = 0
         self._lock = Lock()
 
-    def open(self, parts: Parts, work: Work | None = None) -> Node:
+    def open(self, parts: Parts, work: Work | None = None) -> OpenNode:
         """Open a file or a directory; the caller closes it. The cost is added to ``work``.
 
         Raises:
@@ -123,13 +123,13 @@ class Tree:
             self.notices.warn(parts, "is not shared, because it takes too long to find out whether it may be")
             raise
 
-    def open_in(self, directory: Node, name: str) -> Node | None:
+    def open_in(self, directory: OpenNode, name: str) -> OpenNode | None:
         """Open a file in an open directory, or return None if the caller must use ``open``. Raises the errors of
         ``open``.
         """
         return self._root.open_in(directory, name)
 
-    def open_on_way(self, parts: Parts, work: Work | None = None) -> Node:
+    def open_on_way(self, parts: Parts, work: Work | None = None) -> OpenNode:
         """Open a directory that may contain shared files; the caller closes it. Same limits and errors as ``open``."""
         return self.open(parts, work)
 
@@ -137,7 +137,7 @@ class Tree:
         """Return whether a walk goes into a directory in the directory of a guard."""
         return guard.admits(name, True)
 
-    def directory(self, node: Node, parts: Parts, work: Work | None = None) -> Directory:
+    def directory(self, node: OpenNode, parts: Parts, work: Work | None = None) -> Directory:
         """Return the names in a directory opened as ``parts``; cached until it changes.
 
         Raises:
@@ -155,7 +155,7 @@ class Tree:
             self._keep(parts, key, found)
         return found
 
-    def kind(self, node: Node, parts: Parts, name: str) -> Literal["directory", "other"] | None:
+    def kind(self, node: OpenNode, parts: Parts, name: str) -> Literal["directory", "other"] | None:
         """Return the kind of a name in an open directory: a directory that is walked, or another shared entry.
 
         None if it is not there or not shared.
@@ -163,15 +163,15 @@ class Tree:
         Raises:
             OSError: the process can open no more files.
         """
-        assert node.place is not None
+        assert node.handle is not None
         try:
-            mode = node.place.stat(name).st_mode
+            mode = node.handle.stat(name).st_mode
             if S_ISDIR(mode):
                 return "directory" if node.guard.admits(name, True) else None
             if S_ISREG(mode):
                 return "other" if node.guard.admits(name, False) else None
             with self.open((*parts, name)) as target:
-                return "directory" if target.place is not None and target.outside else "other"
+                return "directory" if target.handle is not None and target.outside else "other"
         except OSError as error:
             self.notices.pass_over((*parts, name), error)
             return None
@@ -183,7 +183,9 @@ class Tree:
             self._names = 0
         self.notices.forget()
 
-    def page(self, after: Position, limit: int, work: Work | None = None) -> tuple[list[TreeEntry], Position | None]:
+    def page(
+        self, after: TreePosition, limit: int, work: Work | None = None
+    ) -> tuple[list[TreeEntry], TreePosition | None]:
         """Return up to ``limit`` files after a position, and the position to resume from; None at the end.
 
         A page before the end may have fewer files, or none, if the ``work`` limit is reached.
@@ -193,15 +195,15 @@ class Tree:
         """
         work = work or Work(PAGE)
         found: list[TreeEntry] = []
-        with closing(self.walk(after, work)) as visits:
-            for visit in visits:
+        with closing(self.walk(after, work)) as directories:
+            for visit in directories:
                 for entry in self.files(visit, work):
                     if len(found) == limit:
-                        return found, Position("file", found[-1].parts)
+                        return found, TreePosition("file", found[-1].parts)
                     found.append(entry)
         return found, work.position
 
-    def files(self, visit: Visit, work: Work) -> Iterator[TreeEntry]:
+    def files(self, visit: VisitedDirectory, work: Work) -> Iterator[TreeEntry]:
         """Yield the files of a visited directory, until the work limit is reached: then the walk ends there.
 
         Raises:
@@ -210,15 +212,15 @@ class Tree:
         files = visit.directory.files
         for index in range(visit.start, len(files)):
             if work.is_over and index > visit.start:
-                work.position = Position("file", (*visit.parts, files[index - 1]))
+                work.position = TreePosition("file", (*visit.parts, files[index - 1]))
                 return
             info = self.look(visit, files[index], is_directory=False, work=work)
             if info is not None:
                 yield TreeEntry((*visit.parts, files[index]), info)
 
     def children(
-        self, parts: Parts, after: Position, limit: int, work: Work | None = None
-    ) -> tuple[list[TreeEntry], Position | None]:
+        self, parts: Parts, after: TreePosition, limit: int, work: Work | None = None
+    ) -> tuple[list[TreeEntry], TreePosition | None]:
         """Return up to ``limit`` entries of a directory, directories first, and the position to resume from.
 
         A page before the end may have fewer entries, or none, if the ``work`` limit is reached.
@@ -231,9 +233,9 @@ class Tree:
         found: list[TreeEntry] = []
         last = after
         with self.open(parts, work) as node:
-            if node.place is None:
+            if node.handle is None:
                 raise NotADirectoryError
-            visit = Visit(parts, node, self.directory(node, parts, work))
+            visit = VisitedDirectory(parts, node, self.directory(node, parts, work))
             work.limit = max(work.limit, work.spent + SHARE * work.limit)
             name = after.parts[-1] if after.parts else ""
             kinds: tuple[tuple[Kind, list[str]], ...] = (
@@ -251,12 +253,12 @@ class Tree:
                         if len(found) == limit:
                             return found, last
                         found.append(TreeEntry((*parts, names[index]), info))
-                    last = Position(kind, (names[index],))
+                    last = TreePosition(kind, (names[index],))
         return found, None
 
     def walk(
-        self, after: Position = START, work: Work | None = None, within: Parts = ()
-    ) -> Generator[Visit, None, None]:
+        self, after: TreePosition = START, work: Work | None = None, within: Parts = ()
+    ) -> Generator[VisitedDirectory, None, None]:
         """Visit the directories after a position, in order, limited to the directories in ``within``.
 
         When the work limit is reached, the walk ends, and ``work.position`` is the position to resume from.
@@ -275,11 +277,11 @@ class Tree:
                 with opened[0] as node:
                     if here is parts:
                         work.limit = max(work.limit, work.spent + SHARE * work.limit)
-                    yield Visit(here, node, opened[1], bisect_right(opened[1].files, start) if start else 0)
+                    yield VisitedDirectory(here, node, opened[1], bisect_right(opened[1].files, start) if start else 0)
                     levels.append(level.load(opened[1], node.guard))
             here, start = self._next(levels, work), ""
 
-    def _enter(self, parts: Parts, work: Work) -> tuple[Node, Directory] | None:
+    def _enter(self, parts: Parts, work: Work) -> tuple[OpenNode, Directory] | None:
         """Open a directory on a walk; None if it cannot be read, or its real path is another one."""
         try:
             node = self.open_on_way(parts, work)
@@ -288,7 +290,7 @@ class Tree:
             return None
         try:
             # The target of a link within the root is listed at its own path.
-            if node.place is not None and node.parts == parts:
+            if node.handle is not None and node.parts == parts:
                 return node, self.directory(node, parts, work)
         except OSError as error:
             node.close()
@@ -306,7 +308,7 @@ class Tree:
             level = levels[-1]
             if level.directory is None:
                 if work.is_over:
-                    work.position = Position("end", (*level.parts, level.name))
+                    work.position = TreePosition("end", (*level.parts, level.name))
                     return None
                 opened = self._enter(level.parts, work)
                 if opened is None:
@@ -320,7 +322,7 @@ class Tree:
             while level.index < len(names):
                 name = names[level.index]
                 if work.is_over:
-                    work.position = Position("directory", (*level.parts, name))
+                    work.position = TreePosition("directory", (*level.parts, name))
                     return None
                 level.index += 1
                 work.spent += NAME
@@ -330,7 +332,7 @@ class Tree:
             levels.pop()
         return None
 
-    def look(self, visit: Visit, name: str, *, is_directory: bool, work: Work) -> os.stat_result | None:
+    def look(self, visit: VisitedDirectory, name: str, *, is_directory: bool, work: Work) -> os.stat_result | None:
         """Return the ``stat`` result of an entry, or None if it is gone, of another kind, or not shared.
 
         Raises:
@@ -342,8 +344,8 @@ class Tree:
                 with self.open((*visit.parts, name), work) as node:
                     info = node.info
             elif visit.node.guard.admits(name, is_directory):
-                assert visit.node.place is not None
-                info = visit.node.place.stat(name)
+                assert visit.node.handle is not None
+                info = visit.node.handle.stat(name)
             else:
                 return None
         except OSError as error:
@@ -352,7 +354,7 @@ class Tree:
         work.spent += LOOK
         return info if (S_ISDIR if is_directory else S_ISREG)(info.st_mode) else None
 
-    def has(self, visit: Visit, name: str, *, is_directory: bool, work: Work) -> bool:
+    def has(self, visit: VisitedDirectory, name: str, *, is_directory: bool, work: Work) -> bool:
         """Return whether a name read from a directory is of this kind, and shared.
 
         Raises:
@@ -363,13 +365,13 @@ class Tree:
             return self.look(visit, name, is_directory=is_directory, work=work) is not None
         return visit.node.guard.admits(name, is_directory)
 
-    def _scan(self, node: Node, parts: Parts) -> Directory:
-        assert node.place is not None
+    def _scan(self, node: OpenNode, parts: Parts) -> Directory:
+        assert node.handle is not None
         files: list[str] = []
         directories: list[str] = []
         links: list[str] = []
         admits_name = self._selection.admits_name
-        with closing(node.place.scan()) as entries:
+        with closing(node.handle.scan()) as entries:
             for number, entry in enumerate(entries):
                 stop_if_cancelled()
                 if number == MAX_ENTRIES:

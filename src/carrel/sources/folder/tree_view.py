@@ -14,17 +14,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
-from carrel.sources.folder.position import Parts, Position
-from carrel.sources.folder.sandbox import Excluded, Guard, Node, relative_to
+from carrel.sources.folder.position import Parts, TreePosition
+from carrel.sources.folder.sandbox import Excluded, Guard, OpenNode, relative_to
 from carrel.sources.folder.tree import Directory, Key, Tree, TreeEntry
 from carrel.sources.folder.work import Work
 from carrel.uri.intervals import Intervals
 from carrel.uri.parse import UriError, encode_path, file_uri
 
-__all__ = ["Hidden", "TreeView"]
+__all__ = ["HiddenByCaller", "TreeView"]
 
 
-class Hidden(Excluded):
+class HiddenByCaller(Excluded):
     """The path, or the target of a link on it, is hidden from the caller."""
 
 
@@ -76,34 +76,34 @@ class TreeView(Tree):
         self._within = within
         self._real: str | None = None
 
-    def open(self, parts: Parts, work: Work | None = None) -> Node:
+    def open(self, parts: Parts, work: Work | None = None) -> OpenNode:
         """Open a file or a directory; the caller closes it. The guard of a directory rejects hidden names.
 
         Raises:
-            Hidden: it, or its link target, is hidden.
+            HiddenByCaller: it, or its link target, is hidden.
             Excluded: it is not shared.
             OSError: it is not there, or may not be read.
         """
         return self._open(parts, work, self._visible)
 
-    def open_in(self, directory: Node, name: str) -> None:
+    def open_in(self, directory: OpenNode, name: str) -> None:
         """Return None: the visibility of a file must be checked from the root."""
         return
 
-    def open_on_way(self, parts: Parts, work: Work | None = None) -> Node:
+    def open_on_way(self, parts: Parts, work: Work | None = None) -> OpenNode:
         """Open a directory that may have something visible in it. Its guard rejects hidden names."""
         return self._open(parts, work, self._may_hold)
 
-    def _open(self, parts: Parts, work: Work | None, admits: Callable[[str], bool]) -> Node:
+    def _open(self, parts: Parts, work: Work | None, admits: Callable[[str], bool]) -> OpenNode:
         uri = self._uri(parts)
         if not admits(uri):
-            raise Hidden
+            raise HiddenByCaller
         node = super().open(parts, work)
         names = [uri, *self._places(node, parts)]
         if not all(map(admits, names)):
             node.close()
-            raise Hidden
-        if node.place is not None:
+            raise HiddenByCaller
+        if node.handle is not None:
             node.guard = GuardView(node.guard, [*map(_prefix_of, names)], self._visible, self._may_hold)
         return node
 
@@ -114,7 +114,9 @@ class TreeView(Tree):
     def _leads(self, guard: Guard, name: str) -> bool:
         return guard.leads(name) if isinstance(guard, GuardView) else super()._leads(guard, name)
 
-    def page(self, after: Position, limit: int, work: Work | None = None) -> tuple[list[TreeEntry], Position | None]:
+    def page(
+        self, after: TreePosition, limit: int, work: Work | None = None
+    ) -> tuple[list[TreeEntry], TreePosition | None]:
         """Return up to ``limit`` files after a position, and the position to resume from, never a hidden one."""
         found, then = super().page(after, limit, work)
         while then is not None and not self._visible(self._uri(then.parts)):
@@ -131,7 +133,7 @@ class TreeView(Tree):
         while True:
             try:
                 self.open(parts).close()
-            except Hidden:
+            except HiddenByCaller:
                 return False
             except OSError:
                 if parts and self._visible(self._uri(parts)):
@@ -139,7 +141,7 @@ class TreeView(Tree):
                     continue
             return True
 
-    def _places(self, node: Node, parts: Parts) -> Iterator[str]:
+    def _places(self, node: OpenNode, parts: Parts) -> Iterator[str]:
         """Yield the URIs of the real location of an opened path, where links have led elsewhere."""
         if node.parts != parts:
             yield self._uri(node.parts)

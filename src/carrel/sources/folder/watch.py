@@ -31,7 +31,7 @@ from carrel.sources.folder.tree import Tree
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
 
-__all__ = ["Watch"]
+__all__ = ["FolderWatch"]
 
 log = Log("carrel.sources")
 
@@ -58,7 +58,7 @@ SILENT |= {"fuse.sshfs", "fuse.vmhgfs-fuse"}
 Raw: TypeAlias = set[tuple[int, str]]
 
 
-class Watch:
+class FolderWatch:
     """Changes in a tree, as an asynchronous iterator of batches. The first one is empty, sent once it is watching."""
 
     def __init__(self, tree: Tree, path: str, uri: Callable[[Parts], str], *, is_file: bool) -> None:
@@ -69,7 +69,7 @@ class Watch:
         self._thread: threading.Thread | None = None
         self._ended = asyncio.Event()
 
-    def __aiter__(self) -> Watch:
+    def __aiter__(self) -> FolderWatch:
         return self
 
     async def __anext__(self) -> Collection[Change]:
@@ -132,7 +132,7 @@ class Observer:
         self._notify: RustNotify | None = None
         self._watched: set[str] = set()
         self._left: Raw = set()  # events left over from the previous watcher
-        self._lost = False  # whether events were lost
+        self._overflowed = False  # whether events were lost
         self._real = path
         self._settled = -1  # the version of the snapshot that is being watched
         self._polling = must_poll(path)
@@ -171,7 +171,7 @@ class Observer:
 
     def _collect(self) -> Raw | None:
         """Wait for raw events, and return them; None if events were lost."""
-        if self._lost or self._notify is None:
+        if self._overflowed or self._notify is None:
             return None
         raw, self._left = self._left, set()
         try:
@@ -192,7 +192,7 @@ class Observer:
         """Restart watching, and scan for changes that were missed."""
         since = self._heard - SLACK
         self.stopping.wait(PAUSE)
-        self._lost = False
+        self._overflowed = False
         self._settle(changes, anew=True)
         self._heard = time_ns()
         if self._is_file:
@@ -305,7 +305,7 @@ class Observer:
                 self._left |= left if isinstance(left, set) else set()
             except RuntimeError as error:
                 log.debug("events were lost: %s", error)
-                self._lost = True
+                self._overflowed = True
             before.close()
         return True
 
@@ -324,9 +324,9 @@ def is_utf8(parts: Parts) -> bool:
 
 def must_poll(path: str) -> bool:
     """Return whether to poll: on a file system without change events, or if WATCHFILES_FORCE_POLLING says so."""
-    told = os.environ.get("WATCHFILES_FORCE_POLLING", "")
-    if told:
-        return told.lower() not in ("false", "disable", "disabled")
+    setting = os.environ.get("WATCHFILES_FORCE_POLLING", "")
+    if setting:
+        return setting.lower() not in ("false", "disable", "disabled")
     return file_system(os.path.realpath(path)) in SILENT
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import inf
 
-from carrel.sources.folder.position import Position
+from carrel.sources.folder.position import TreePosition
 from carrel.threads import stop_if_cancelled
 
 __all__ = ["PAGE", "WHOLE", "Work"]
@@ -25,7 +25,7 @@ class Work:
     def __init__(self, limit: float = inf) -> None:
         self.limit = limit
         self.spent = 0.0
-        self.position: Position | None = None
+        self.position: TreePosition | None = None
         """Position to resume from."""
 
     @property

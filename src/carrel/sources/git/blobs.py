@@ -10,9 +10,9 @@ from carrel.sources.content.text import decode, describe_encoding
 from carrel.sources.content.window import Window
 from carrel.sources.files.read import Contents, read_window, too_large_of
 from carrel.sources.git.entries import LINK, SUBMODULE, display
-from carrel.sources.git.objects import Entry
+from carrel.sources.git.objects import TreeObjectEntry
 from carrel.sources.git.revisions import OpenRepository
-from carrel.sources.git.store import OverLimit
+from carrel.sources.git.store import BlobTooLarge
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 
 __all__ = ["read_entry"]
@@ -22,7 +22,7 @@ POINTER = b"version https://git-lfs.github.com/spec/"
 MAX_POINTER = 1024  # bytes, by the specification of LFS
 
 
-def read_entry(opened: OpenRepository, entry: Entry, window: Window | None, uri: str) -> Contents:
+def read_entry(opened: OpenRepository, entry: TreeObjectEntry, window: Window | None, uri: str) -> Contents:
     """Read a file, or a window of it. A link is the path that it leads to, a submodule the commit that it is at.
 
     Raises:
@@ -40,7 +40,7 @@ def read_entry(opened: OpenRepository, entry: Entry, window: Window | None, uri:
         return read_part(opened, entry, window, uri)
     try:
         _, data = opened.store.read(entry.id, options.max_size)
-    except OverLimit as error:
+    except BlobTooLarge as error:
         raise too_large_of(uri, error.size, options.max_size, error.head) from None
     if entry.is_link:
         return TextResourceContents(uri, data.decode("utf-8", "replace"), mime_type=LINK)
@@ -55,14 +55,14 @@ def read_entry(opened: OpenRepository, entry: Entry, window: Window | None, uri:
     return TextResourceContents(uri, text.text, mime_type=type_of_text(display(entry.name)), meta=meta)
 
 
-def read_part(opened: OpenRepository, entry: Entry, window: Window, uri: str) -> Contents:
+def read_part(opened: OpenRepository, entry: TreeObjectEntry, window: Window, uri: str) -> Contents:
     options = opened.options
     try:
         with opened.store.spool(entry.id, options.max_scan) as file:
             size = file.seek(0, 2)
             name = display(entry.name)
             return read_window(file.fileno(), uri, name, size, window, options.max_size, options.max_scan)
-    except OverLimit as error:
+    except BlobTooLarge as error:
         raise ResourceTooLarge(
             uri,
             f"The file has {error.size:,} bytes, and windows are read of files of up to {options.max_scan:,} bytes "

@@ -8,7 +8,7 @@ from carrel.errors import InvalidParams, ResourceError
 from carrel.media_types import DIRECTORY
 from carrel.sources.files.search import escape
 from carrel.sources.git.entries import JSON, display, shown_refs
-from carrel.sources.git.place import Names
+from carrel.sources.git.location import RepositoryUris
 from carrel.sources.git.revisions import OpenRepository
 from carrel.sources.git.search import Search
 from carrel.sources.git.store import Ambiguous
@@ -28,7 +28,7 @@ SUGGESTIONS = {
 }
 
 
-def templates(names: Names, title: str) -> list[ResourceTemplate]:
+def templates(names: RepositoryUris, title: str) -> list[ResourceTemplate]:
     """Return the resource templates."""
     file = "{ref}/{+path}"
     rows = (

@@ -8,9 +8,9 @@ from carrel.errors import InvalidParams, ResourceNotFound, ResourceTooLarge
 from carrel.sources.content.text import decode
 from carrel.sources.content.window import parse_window
 from carrel.sources.git.history import changed_files, path_of
+from carrel.sources.git.location import GitLocation
 from carrel.sources.git.objects import Person
-from carrel.sources.git.place import Place
-from carrel.sources.git.process import Broken, read_output
+from carrel.sources.git.process import GitFailed, read_output
 from carrel.sources.git.revisions import OpenRepository
 from carrel.uri.parse import percent_encode
 from carrel.wire.resources import TextResourceContents
@@ -21,18 +21,18 @@ DIFF = "text/x-diff"
 ADVISED = 3
 
 
-def ends(opened: OpenRepository, place: Place, uri: str) -> tuple[str, str]:
+def ends(opened: OpenRepository, location: GitLocation, uri: str) -> tuple[str, str]:
     """Return the ids of both sides: of ``a..b``, of ``a...b`` (from their merge base), or of a commit's parent and the
     commit.
 
     Raises:
         ResourceNotFound: there is no such revision.
     """
-    base, dots, name = place.ref.partition("...")
+    base, dots, name = location.ref.partition("...")
     if not dots:
-        base, dots, name = place.ref.partition("..")
+        base, dots, name = location.ref.partition("..")
     if not dots:
-        revision = opened.resolve(place.ref, uri)
+        revision = opened.resolve(location.ref, uri)
         parents = opened.commit(revision).parents
         return (parents[0] if parents else opened.repository.empty_tree), revision.id
     left, right = opened.resolve(base or "HEAD", uri).id, opened.resolve(name or "HEAD", uri).id
@@ -40,20 +40,20 @@ def ends(opened: OpenRepository, place: Place, uri: str) -> tuple[str, str]:
         command = ("merge-base", left, right)
         try:
             found = read_output(opened.store.isolation, opened.options.max_seconds, 1000, *command) or b""
-        except Broken:
+        except GitFailed:
             raise ResourceNotFound(uri, "The two revisions have no common history") from None
         left = found.decode("ascii", "replace").strip()
     return left, right
 
 
-def read_diff(opened: OpenRepository, place: Place, uri: str) -> TextResourceContents:
+def read_diff(opened: OpenRepository, location: GitLocation, uri: str) -> TextResourceContents:
     """Read a diff as a patch. Files are compared without filters or textconv.
 
     Raises:
         ResourceTooLarge: it has more than ``max_size`` bytes; the message has the URIs of parts.
     """
-    path = path_of(place)
-    left, right = ends(opened, place, uri)
+    path = path_of(location)
+    left, right = ends(opened, location, uri)
     command = ["diff-tree", "-r", "-p", "-M", "--full-index", "--no-ext-diff", "--no-textconv", "--no-color"]
     command += [left, right, "--", *([path] if path else [])]
     limit = opened.options.max_size
@@ -73,7 +73,7 @@ def read_diff(opened: OpenRepository, place: Place, uri: str) -> TextResourceCon
     return TextResourceContents(uri, found, mime_type=DIFF, meta={"carrel/base": left, "carrel/commit": right})
 
 
-def read_blame(opened: OpenRepository, place: Place, uri: str) -> TextResourceContents:
+def read_blame(opened: OpenRepository, location: GitLocation, uri: str) -> TextResourceContents:
     """Read a file with the commit, date, author and number of each line.
 
     Raises:
@@ -81,20 +81,20 @@ def read_blame(opened: OpenRepository, place: Place, uri: str) -> TextResourceCo
         ResourceTooLarge: it has more than ``max_size`` bytes; the message has the URI of a window.
         InvalidParams: the file is not text, or does not have these lines.
     """
-    revision = opened.resolve(place.ref, uri)
-    entry = opened.store.entry(opened.commit(revision).tree, place.parts)
+    revision = opened.resolve(location.ref, uri)
+    entry = opened.store.entry(opened.commit(revision).tree, location.parts)
     if entry is None or entry.is_directory or entry.is_submodule:
         raise ResourceNotFound(uri)
-    window = parse_window(place.query)
+    window = parse_window(location.query)
     limit = opened.options.max_size
     command = ["blame", "--porcelain", "--no-progress"]
     if window is not None:
         command += ["-L", f"{window.first},{'' if window.last is None else window.last}"]
-    command += [revision.id, "--", "/".join(place.parts)]
+    command += [revision.id, "--", "/".join(location.parts)]
     try:
         # The description of each line takes several times its own length.
         data = read_output(opened.store.isolation, opened.options.max_seconds, 8 * limit, *command)
-    except Broken:
+    except GitFailed:
         if window is not None and window.first > 1:
             raise InvalidParams("Invalid params: lines: the file has fewer lines", parameter="lines") from None
         raise

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from carrel.media_types import DIRECTORY, type_of_name
-from carrel.sources.git.objects import Damaged, Entry
-from carrel.sources.git.process import Broken
+from carrel.sources.git.objects import DamagedObject, TreeObjectEntry
+from carrel.sources.git.process import GitFailed
 from carrel.sources.git.refs import BRANCHES, REMOTES, TAGS
 from carrel.sources.git.revisions import OpenRepository
-from carrel.sources.git.store import Missing
+from carrel.sources.git.store import MissingObject
 from carrel.wire.base import Annotations
 from carrel.wire.resources import Resource
 
@@ -28,7 +28,7 @@ def display(name: str) -> str:
 
 
 def describe_entries(
-    opened: OpenRepository, ref: str, folder: tuple[str, ...], entries: Sequence[Entry], *, sizes: bool = True
+    opened: OpenRepository, ref: str, folder: tuple[str, ...], entries: Sequence[TreeObjectEntry], *, sizes: bool = True
 ) -> list[Resource]:
     """Return the entries of a folder as resources. Submodules and links are shown as such, and never followed."""
     blobs = [entry.id for entry in entries if not entry.is_directory and not entry.is_submodule]
@@ -74,7 +74,7 @@ def describe_refs(opened: OpenRepository, kind: str, refs: Sequence[tuple[str, s
         description, modified = None, None
         try:
             commit = opened.store.commit(opened.store.peel(id).id)
-        except (Missing, Damaged, Broken):
+        except (MissingObject, DamagedObject, GitFailed):
             description = "leads to an object that is missing, damaged or no commit"
         else:
             description, modified = commit.subject or None, utc(commit.committer.time)

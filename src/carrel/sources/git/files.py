@@ -9,8 +9,8 @@ import msgspec
 
 from carrel.log import Log
 from carrel.sources.git.entries import describe_entries
-from carrel.sources.git.objects import UNSAFE, Entry
-from carrel.sources.git.process import Broken, TookTooLong, pieces
+from carrel.sources.git.objects import UNSAFE, TreeObjectEntry
+from carrel.sources.git.process import GitFailed, GitTimeout, pieces
 from carrel.sources.git.revisions import OpenRepository
 from carrel.wire.resources import Resource
 
@@ -30,9 +30,9 @@ class Files:
 
     def __init__(self, opened: OpenRepository) -> None:
         self._opened = opened
-        self._kept: tuple[str, Mapping[str, tuple[str, Entry]]] | None = None
+        self._kept: tuple[str, Mapping[str, tuple[str, TreeObjectEntry]]] | None = None
 
-    def at(self, id: str) -> Mapping[str, tuple[str, Entry]]:
+    def at(self, id: str) -> Mapping[str, tuple[str, TreeObjectEntry]]:
         """Return the paths and entries of a commit's files by list key, sorted by key.
 
         If a tree is damaged, or the commit has too many files, the result contains the files that git printed before it
@@ -41,13 +41,13 @@ class Files:
         kept = self._kept
         if kept is not None and kept[0] == id:
             return kept[1]
-        found: dict[str, tuple[str, Entry]] = {}
+        found: dict[str, tuple[str, TreeObjectEntry]] = {}
         for line in self._lines(id):
             about, _, path = line.decode("utf-8", "surrogateescape").partition("\t")
             mode, _, object = about.split(" ")
             *folders, name = path.split("/")
             if name not in UNSAFE and not any(folder in UNSAFE for folder in folders):
-                found[f"{KEY}/{path}"] = (path, Entry(name, int(mode, 8), object))
+                found[f"{KEY}/{path}"] = (path, TreeObjectEntry(name, int(mode, 8), object))
         found = dict(sorted(found.items()))
         self._kept = (id, found)
         return found
@@ -64,7 +64,7 @@ class Files:
                 if size > MAX_LIST:
                     whole = False
                     break
-        except (Broken, TookTooLong):
+        except (GitFailed, GitTimeout):
             whole = False
         if not whole:
             log.warning("%s: there are more files than search has", self._opened.names.root)
@@ -74,7 +74,7 @@ class Files:
         """Clear the cached list."""
         self._kept = None
 
-    def describe(self, ref: str, files: Sequence[tuple[str, Entry]]) -> list[Resource]:
+    def describe(self, ref: str, files: Sequence[tuple[str, TreeObjectEntry]]) -> list[Resource]:
         """Return files as resources."""
         found: list[Resource] = []
         for folder, group in groupby(files, lambda file: file[0].rpartition("/")[0]):

@@ -8,9 +8,9 @@ import msgspec
 
 from carrel.errors import InvalidParams, ResourceNotFound
 from carrel.sources.git.entries import JSON, display
+from carrel.sources.git.location import GitLocation
 from carrel.sources.git.objects import Commit, Person
-from carrel.sources.git.place import Place
-from carrel.sources.git.process import TookTooLong, pieces, read_output
+from carrel.sources.git.process import GitTimeout, pieces, read_output
 from carrel.sources.git.refs import BRANCHES, REMOTES, TAGS, is_ref_name
 from carrel.sources.git.revisions import OpenRepository
 from carrel.uri.parse import percent_encode
@@ -39,23 +39,23 @@ def summary(opened: OpenRepository, id: str, commit: Commit) -> dict[str, Any]:
     }
 
 
-def read_branch(opened: OpenRepository, place: Place, uri: str) -> TextResourceContents:
+def read_branch(opened: OpenRepository, location: GitLocation, uri: str) -> TextResourceContents:
     """Read a branch: its commit, and the URIs of its files and its history.
 
     Raises:
         ResourceNotFound: the branch does not exist.
     """
-    name, id = named_ref(opened, place, uri)
+    name, id = named_ref(opened, location, uri)
     return about_ref(opened, name, opened.store.peel(id).id, uri, {"head": opened.refs.head() == name})
 
 
-def read_tag(opened: OpenRepository, place: Place, uri: str) -> TextResourceContents:
+def read_tag(opened: OpenRepository, location: GitLocation, uri: str) -> TextResourceContents:
     """Read a tag: its commit, and, if it is annotated, its author and message.
 
     Raises:
         ResourceNotFound: the tag does not exist.
     """
-    name, id = named_ref(opened, place, uri)
+    name, id = named_ref(opened, location, uri)
     tag = opened.store.tag(id)
     about: dict[str, Any] = {}
     if tag is not None:
@@ -63,15 +63,15 @@ def read_tag(opened: OpenRepository, place: Place, uri: str) -> TextResourceCont
     return about_ref(opened, name, opened.store.peel(id).id, uri, about)
 
 
-def named_ref(opened: OpenRepository, place: Place, uri: str) -> tuple[str, str]:
+def named_ref(opened: OpenRepository, location: GitLocation, uri: str) -> tuple[str, str]:
     """Return the full name and the object id of a branch or a tag. Local branches come before remote branches.
 
     Raises:
         ResourceNotFound: the branch or tag does not exist.
     """
-    prefixes = (TAGS,) if place.kind == "tag" else (BRANCHES, REMOTES)
-    names = [f"{prefix}{place.ref}" for prefix in prefixes]
-    for name in [place.ref, *names] if place.ref.startswith(prefixes) else names:
+    prefixes = (TAGS,) if location.kind == "tag" else (BRANCHES, REMOTES)
+    names = [f"{prefix}{location.ref}" for prefix in prefixes]
+    for name in [location.ref, *names] if location.ref.startswith(prefixes) else names:
         id = opened.refs.read(name) if is_ref_name(name) else None
         if id is not None:
             return name, id
@@ -107,7 +107,7 @@ def refs_of(opened: OpenRepository) -> dict[str, list[str]]:
 # Logs
 
 
-def read_log(opened: OpenRepository, place: Place, uri: str) -> TextResourceContents:
+def read_log(opened: OpenRepository, location: GitLocation, uri: str) -> TextResourceContents:
     """Read a page of a log, the latest commits first: one line of JSON for each, and the URI of the next page.
 
     ``after`` is the id of the last commit of the previous page. It stays valid when commits are added.
@@ -116,8 +116,8 @@ def read_log(opened: OpenRepository, place: Place, uri: str) -> TextResourceCont
         ResourceNotFound: there is no such revision.
         InvalidParams: a parameter is not valid.
     """
-    limit, after, path = limit_of(place), place.parameters.get("after"), path_of(place)
-    revision = opened.resolve(place.ref, uri)
+    limit, after, path = limit_of(location), location.parameters.get("after"), path_of(location)
+    revision = opened.resolve(location.ref, uri)
     after = None if after is None else opened.resolve(after, uri).id
     ids, incomplete = walk(opened, revision.id, path, after, limit + 1)
     decorations = refs_of(opened)
@@ -130,22 +130,22 @@ def read_log(opened: OpenRepository, place: Place, uri: str) -> TextResourceCont
     following = None
     if len(ids) > limit:
         query = f"?path={percent_encode(path, undecodable=True)}&" if path else "?"
-        following = f"{opened.names.uri('log', place.ref)}{query}limit={limit}&after={ids[limit - 1]}"
+        following = f"{opened.names.uri('log', location.ref)}{query}limit={limit}&after={ids[limit - 1]}"
     end = msgspec.json.encode({"next": following, "incomplete": incomplete}).decode()
     text = '{"commits":[\n' + ",\n".join(lines) + ("\n" if lines else "") + "]," + end[1:] + "\n"
     return TextResourceContents(uri, text, mime_type=JSON)
 
 
-def limit_of(place: Place) -> int:
-    text = place.parameters.get("limit", str(PAGE))
+def limit_of(location: GitLocation) -> int:
+    text = location.parameters.get("limit", str(PAGE))
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= 1):
         raise InvalidParams(f"Invalid params: limit: {text[:50]!r} is not a number from 1 up", parameter="limit")
     return min(int(text), MAX_PAGE)
 
 
-def path_of(place: Place) -> str:
+def path_of(location: GitLocation) -> str:
     """Return the path in the query, without slashes around it."""
-    path = place.parameters.get("path", "").strip("/")
+    path = location.parameters.get("path", "").strip("/")
     if any(name in ("", ".", "..") for name in path.split("/") if path):
         raise InvalidParams(f"Invalid params: path: {display(path)[:200]!r} is not a path", parameter="path")
     return path
@@ -175,7 +175,7 @@ def walk(opened: OpenRepository, id: str, path: str, after: str | None, count: i
                         return found, False
                 elif one == after:
                     begun = True
-    except TookTooLong:
+    except GitTimeout:
         return found, True
     if not begun:
         raise InvalidParams("Invalid params: after: the commit is not in this log", parameter="after")
@@ -185,13 +185,13 @@ def walk(opened: OpenRepository, id: str, path: str, after: str | None, count: i
 # Commits
 
 
-def read_commit(opened: OpenRepository, place: Place, uri: str) -> TextResourceContents:
+def read_commit(opened: OpenRepository, location: GitLocation, uri: str) -> TextResourceContents:
     """Read a commit: who, when, the message, and the files changed since its first parent.
 
     Raises:
         ResourceNotFound: the commit does not exist.
     """
-    revision = opened.resolve(place.ref, uri)
+    revision = opened.resolve(location.ref, uri)
     commit = opened.commit(revision)
     refs = refs_of(opened).get(revision.id, [])
     lines = [f"commit {revision.id}"]

@@ -197,8 +197,8 @@ class Isolation:
         except OSError:  # it does not exist
             self._unlink(name)
             return
-        stamp = (info.st_ino, info.st_ctime_ns)
-        if self._linked.get(name) == stamp and not S_ISLNK(above.st_mode):
+        fingerprint = (info.st_ino, info.st_ctime_ns)
+        if self._linked.get(name) == fingerprint and not S_ISLNK(above.st_mode):
             return
         if S_ISLNK(above.st_mode) or has_links(path, info.st_mode):
             self._breaches += name in self._linked
@@ -206,7 +206,7 @@ class Isolation:
             return
         if name not in self._linked:
             os.symlink(path, os.path.join(self.folder, "objects", name))
-        self._linked[name] = stamp if time_ns() - info.st_ctime_ns > SETTLED else None
+        self._linked[name] = fingerprint if time_ns() - info.st_ctime_ns > SETTLED else None
 
     def _unlink(self, name: str) -> None:
         if name in self._linked:

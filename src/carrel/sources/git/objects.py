@@ -11,7 +11,17 @@ from typing import NamedTuple
 
 from carrel.sources.content.text import decode
 
-__all__ = ["UNSAFE", "Commit", "Damaged", "Entry", "Person", "Tag", "parse_commit", "parse_tag", "parse_tree"]
+__all__ = [
+    "UNSAFE",
+    "Commit",
+    "DamagedObject",
+    "Person",
+    "Tag",
+    "TreeObjectEntry",
+    "parse_commit",
+    "parse_tag",
+    "parse_tree",
+]
 
 DIRECTORY, LINK, SUBMODULE = 0o040000, 0o120000, 0o160000
 KIND = 0o170000
@@ -19,11 +29,11 @@ HEXADECIMAL = frozenset("0123456789abcdef")
 UNSAFE = ("", ".", "..")
 
 
-class Damaged(Exception):
+class DamagedObject(Exception):
     """The object does not have the form of its type."""
 
 
-class Entry(NamedTuple):
+class TreeObjectEntry(NamedTuple):
     """Entry of a tree. Names are decoded as by ``os.fsdecode`` on systems with UTF-8."""
 
     name: str
@@ -97,25 +107,25 @@ def subject_of(message: str) -> str:
     return lines[0][:500] if lines else ""
 
 
-def parse_tree(data: bytes, digits: int) -> list[Entry]:
+def parse_tree(data: bytes, digits: int) -> list[TreeObjectEntry]:
     """Parse a tree. Entries that no path can lead to (``..``, or with a slash or a NUL) are left out.
 
     Raises:
-        Damaged: the data is not a tree.
+        DamagedObject: the data is not a tree.
     """
     found, position, size = [], 0, digits // 2
     while position < len(data):
         space = data.find(b" ", position, position + 8)
         end = data.find(b"\0", space)
         if space < 0 or end < 0 or end + size >= len(data) + 1 or end + 1 + size > len(data):
-            raise Damaged
+            raise DamagedObject
         try:
             mode = int(data[position:space], 8)
         except ValueError:
-            raise Damaged from None
+            raise DamagedObject from None
         name = data[space + 1 : end].decode("utf-8", "surrogateescape")
         if name not in UNSAFE and "/" not in name:
-            found.append(Entry(name, mode, data[end + 1 : end + 1 + size].hex()))
+            found.append(TreeObjectEntry(name, mode, data[end + 1 : end + 1 + size].hex()))
         position = end + 1 + size
     return found
 
@@ -135,7 +145,7 @@ def parse_commit(data: bytes, digits: int) -> Commit:
     """Parse a commit. Text is decoded by the encoding that it names, else by the one that is recognised.
 
     Raises:
-        Damaged: the data is not a commit.
+        DamagedObject: the data is not a commit.
     """
     fields, message = split(data)
     encoding = fields.get(b"encoding", [b""])[0]
@@ -152,7 +162,7 @@ def parse_tag(data: bytes, digits: int) -> Tag:
     """Parse an annotated tag.
 
     Raises:
-        Damaged: the data is not a tag.
+        DamagedObject: the data is not a tag.
     """
     fields, message = split(data)
     encoding = fields.get(b"encoding", [b""])[0]
@@ -167,7 +177,7 @@ def parse_tag(data: bytes, digits: int) -> Tag:
 def id_of(text: bytes, digits: int) -> str:
     found = text.decode("ascii", "replace")
     if len(found) != digits or not HEXADECIMAL.issuperset(found):
-        raise Damaged
+        raise DamagedObject
     return found
 
 

@@ -12,21 +12,21 @@ from time import monotonic
 from carrel.sources.git.isolation import Isolation, end
 from carrel.threads import stop_if_cancelled
 
-__all__ = ["Broken", "ObjectPipe", "TookTooLong", "pieces", "read_output"]
+__all__ = ["GitFailed", "GitTimeout", "ObjectPipe", "pieces", "read_output"]
 
 CHUNK = 65_536  # as much as a pipe holds
 STEP = 200  # milliseconds between checks for cancellation
 
 
-class Broken(Exception):
+class GitFailed(Exception):
     """git ended with an error: objects are missing or damaged, or it had too little memory."""
 
 
-class TookTooLong(Exception):
+class GitTimeout(Exception):
     """git was stopped at the time limit."""
 
 
-class Output:
+class ProcessOutput:
     """Standard output of a process, until a time of the monotonic clock."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -41,7 +41,7 @@ class Output:
         """Read up to ``size`` bytes; nothing at the end.
 
         Raises:
-            TookTooLong: no output arrived before the deadline.
+            GitTimeout: no output arrived before the deadline.
         """
         if self._poll is None:  # Windows, where pipes cannot be waited for
             timer = threading.Timer(max(deadline - monotonic(), 0), self._process.kill)
@@ -51,12 +51,12 @@ class Output:
             finally:
                 timer.cancel()
             if not data and monotonic() > deadline:
-                raise TookTooLong
+                raise GitTimeout
             return data
         while not self._poll.poll(STEP):
             stop_if_cancelled()
             if monotonic() > deadline:
-                raise TookTooLong
+                raise GitTimeout
         return os.read(self._descriptor, size)
 
 
@@ -64,21 +64,21 @@ def pieces(isolation: Isolation, seconds: float, *arguments: str) -> Iterator[by
     """Run git and yield its output as it arrives. If the caller stops, git is stopped.
 
     Raises:
-        Broken: it failed, or the repository has links to objects elsewhere.
-        TookTooLong: it was still running after so many seconds.
+        GitFailed: it failed, or the repository has links to objects elsewhere.
+        GitTimeout: it was still running after so many seconds.
     """
     deadline = monotonic() + seconds
     breaches = isolation.refresh()
     process = isolation.spawn(*arguments)
     try:
-        output = Output(process)
+        output = ProcessOutput(process)
         while data := output.read(CHUNK, deadline):
             yield data
             stop_if_cancelled()
             if monotonic() > deadline:
-                raise TookTooLong
+                raise GitTimeout
         if process.wait(5) != 0 or isolation.refresh() != breaches:
-            raise Broken
+            raise GitFailed
     finally:
         end(process)
 
@@ -87,8 +87,8 @@ def read_output(isolation: Isolation, seconds: float, limit: int, *arguments: st
     """Run git and return its output; None if that has more than ``limit`` bytes.
 
     Raises:
-        Broken: it failed.
-        TookTooLong: it was still running after so many seconds.
+        GitFailed: it failed.
+        GitTimeout: it was still running after so many seconds.
     """
     parts, total = [], 0
     for data in pieces(isolation, seconds, *arguments):
@@ -108,19 +108,19 @@ class ObjectPipe:
         self._process = isolation.spawn("cat-file", mode, stdin=True)
         assert self._process.stdin is not None
         self._input = self._process.stdin.fileno()
-        self._output = Output(self._process)
+        self._output = ProcessOutput(self._process)
         self._buffer = b""
 
     def ask(self, *ids: str) -> None:
         """Request objects. At most 500 are requested, so that neither side blocks on a full pipe.
 
         Raises:
-            Broken: git has ended.
+            GitFailed: git has ended.
         """
         try:
             os.write(self._input, ("\n".join(ids) + "\n").encode())
         except OSError:
-            raise Broken from None
+            raise GitFailed from None
 
     def is_sound(self, ids: Iterable[str]) -> bool:
         """Return whether git has had no link to the objects of another repository since it was started."""
@@ -130,8 +130,8 @@ class ObjectPipe:
         """Read the next line: id, type and size, or the requested name and "missing" or "ambiguous".
 
         Raises:
-            Broken: git has exited.
-            TookTooLong: git sent no line before the deadline.
+            GitFailed: git has exited.
+            GitTimeout: git sent no line before the deadline.
         """
         while b"\n" not in self._buffer:
             self._fill(deadline)
@@ -142,8 +142,8 @@ class ObjectPipe:
         """Yield the bytes of the object whose header was read, and the line feed after it is passed over.
 
         Raises:
-            Broken: git has ended.
-            TookTooLong: they did not come until the deadline.
+            GitFailed: git has ended.
+            GitTimeout: they did not come until the deadline.
         """
         left = size
         while left:
@@ -156,15 +156,15 @@ class ObjectPipe:
         while not self._buffer:
             self._fill(deadline)
         if self._buffer[:1] != b"\n":  # more bytes than announced: a damaged object
-            raise Broken
+            raise GitFailed
         self._buffer = self._buffer[1:]
 
     def take_whole(self, size: int, deadline: float) -> bytes:
         """Return the bytes of the object whose header was read.
 
         Raises:
-            Broken: git has ended.
-            TookTooLong: they did not come until the deadline.
+            GitFailed: git has ended.
+            GitTimeout: they did not come until the deadline.
         """
         if len(self._buffer) == size + 1 and self._buffer[-1:] == b"\n":  # it came at once
             data, self._buffer = self._buffer[:-1], b""
@@ -174,7 +174,7 @@ class ObjectPipe:
     def _fill(self, deadline: float) -> None:
         data = self._output.read(CHUNK, deadline)
         if not data:
-            raise Broken
+            raise GitFailed
         self._buffer += data
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from carrel.catalog.provider import Hit, Page
 from carrel.errors import InvalidCursor, MCPError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY, type_of_bytes, type_of_name
-from carrel.sources.content.window import parse_window, refuse
+from carrel.sources.content.window import invalid_window, parse_window
 from carrel.sources.cursor import decode, encode
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.documents.kinds import kind_of
@@ -23,13 +23,13 @@ from carrel.sources.git.differences import ends, read_blame, read_diff
 from carrel.sources.git.entries import describe_entries, describe_refs, display, json_lines, overview, shown_refs
 from carrel.sources.git.files import KEY, Files
 from carrel.sources.git.history import named_ref, read_branch, read_commit, read_log, read_tag
-from carrel.sources.git.objects import Damaged, Entry
-from carrel.sources.git.place import Place
-from carrel.sources.git.process import Broken, TookTooLong
+from carrel.sources.git.location import GitLocation
+from carrel.sources.git.objects import DamagedObject, TreeObjectEntry
+from carrel.sources.git.process import GitFailed, GitTimeout
 from carrel.sources.git.refs import Refs
 from carrel.sources.git.revisions import OpenRepository, translate
 from carrel.sources.git.search import Search
-from carrel.sources.git.store import Missing, OverLimit
+from carrel.sources.git.store import BlobTooLarge, MissingObject
 from carrel.threads import stop_if_cancelled
 from carrel.wire.completion import Completion
 from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
@@ -43,7 +43,7 @@ HEAD = 8192  # bytes used to detect the type of a file
 MAX_DESCRIBED = 10_000  # entries of a directory that is read whole
 
 
-class Listing:
+class DirectoryPages:
     """Entries of a directory, or of the list of resources, sorted by key. Resources are created lazily.
 
     A cursor is valid only for the listing with the same ``name``.
@@ -88,13 +88,13 @@ class GitReader:
         """
         try:
             return function()
-        except (Missing, Damaged, Broken, TookTooLong) as error:
+        except (MissingObject, DamagedObject, GitFailed, GitTimeout) as error:
             opened = self.opened
             raise translate(error, uri, opened.repository, opened.options.max_seconds) from None
 
     # Lists
 
-    def resources(self) -> Listing:
+    def resources(self) -> DirectoryPages:
         """Return the list of resources: the overview, branches, tags."""
         opened = self.opened
         fixed = {f"0/{number}": resource for number, resource in enumerate(self._overview())}
@@ -108,7 +108,7 @@ class GitReader:
             return found
 
         keys = [*fixed, *(f"{digit}/{ref}" for digit, some in refs.items() for ref in sorted(some))]
-        return Listing(f"git {opened.names.root}", keys, describe)
+        return DirectoryPages(f"git {opened.names.root}", keys, describe)
 
     def _overview(self) -> list[Resource]:
         born = self.opened.refs.read("HEAD") is not None
@@ -116,36 +116,36 @@ class GitReader:
         unborn = (uri("tree", "HEAD"), uri("log", "HEAD"))
         return [one for one in overview(self.opened, self.title) if born or one.uri not in unborn]
 
-    def directory(self, place: Place, uri: str) -> Listing:
+    def directory(self, location: GitLocation, uri: str) -> DirectoryPages:
         """Return the entries of a directory: of a tree, folders first.
 
         Raises:
             ResourceNotFound: there is no such directory.
         """
-        opened, kind = self.opened, place.kind
-        name = f"entries {opened.names.uri(kind, place.ref, place.parts)}"
+        opened, kind = self.opened, location.kind
+        name = f"entries {opened.names.uri(kind, location.ref, location.parts)}"
         if kind == "":
             fixed = {f"0/{number}": one for number, one in enumerate(self._overview()[1:])}
-            return Listing(name, list(fixed), lambda keys: [fixed[key] for key in keys])
+            return DirectoryPages(name, list(fixed), lambda keys: [fixed[key] for key in keys])
         if kind in ("branches", "tags"):
             one = "branch" if kind == "branches" else "tag"
             refs = shown_refs(opened, one)
             keys = [f"1/{ref}" for ref in sorted(refs)]
-            return Listing(
+            return DirectoryPages(
                 name, keys, lambda keys: describe_refs(opened, one, [(key[2:], *refs[key[2:]]) for key in keys])
             )
         if kind != "tree":
             raise ResourceNotFound(uri)
-        entry = opened.store.entry(opened.commit(opened.resolve(place.ref, uri)).tree, place.parts)
+        entry = opened.store.entry(opened.commit(opened.resolve(location.ref, uri)).tree, location.parts)
         if entry is None or not entry.is_directory:
             raise ResourceNotFound(uri)
         entries = {f"{int(not one.is_directory)}/{one.name}": one for one in opened.store.tree(entry.id)}
-        return Listing(
+        return DirectoryPages(
             name,
             sorted(entries),
             lambda keys: [
                 self._documents.describe(one)
-                for one in describe_entries(opened, place.ref, place.parts, [entries[key] for key in keys])
+                for one in describe_entries(opened, location.ref, location.parts, [entries[key] for key in keys])
             ],
         )
 
@@ -153,7 +153,7 @@ class GitReader:
         """Return a page of the resources."""
         return self.guard(self.opened.names.root, lambda: self.resources().page(cursor, limit))
 
-    def searchable(self) -> Listing:
+    def searchable(self) -> DirectoryPages:
         """Return the list of resources, and all files at HEAD."""
         listed, id = self.resources(), self.opened.refs.read("HEAD")
         files = {} if id is None else self._files.at(id)
@@ -162,7 +162,7 @@ class GitReader:
             some = self._files.describe("HEAD", [files[key] for key in keys if key in files])
             return listed.describe(keys) + [self._documents.describe(one) for one in some]
 
-        return Listing(f"searchable {self.opened.names.root}", [*listed.keys, *files], describe)
+        return DirectoryPages(f"searchable {self.opened.names.root}", [*listed.keys, *files], describe)
 
     def list_searchable(self, cursor: str | None, limit: int) -> Page[Resource]:
         """Return a page of the resources, and of all files at HEAD."""
@@ -173,8 +173,8 @@ class GitReader:
 
     def list_directory(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
         """Return a page of the entries of a directory."""
-        place = self.opened.names.parse(uri)
-        return self.guard(uri, lambda: self.directory(place, uri).page(cursor, limit))
+        location = self.opened.names.parse(uri)
+        return self.guard(uri, lambda: self.directory(location, uri).page(cursor, limit))
 
     # Reading
 
@@ -186,10 +186,10 @@ class GitReader:
             ResourceTooLarge: it is over the limit; the message has the URIs of parts.
             InvalidParams: the URI is not valid.
         """
-        place = self.opened.names.parse(uri)
-        return self.guard(uri, lambda: self._read(place, uri))
+        location = self.opened.names.parse(uri)
+        return self.guard(uri, lambda: self._read(location, uri))
 
-    def _read(self, place: Place, uri: str) -> Contents:
+    def _read(self, location: GitLocation, uri: str) -> Contents:
         opened = self.opened
         documents = {
             "branch": read_branch,
@@ -199,31 +199,31 @@ class GitReader:
             "diff": read_diff,
             "blame": read_blame,
         }
-        if place.kind in documents:
-            return documents[place.kind](opened, place, uri)
-        if place.kind == "grep":
-            return self._search.read_grep(place, uri)
-        if place.kind != "file":
-            return self._read_directory(place, uri)
-        window = parse_window(place.query)
-        return read_entry(opened, self._entry(place, uri), window, uri)
+        if location.kind in documents:
+            return documents[location.kind](opened, location, uri)
+        if location.kind == "grep":
+            return self._search.read_grep(location, uri)
+        if location.kind != "file":
+            return self._read_directory(location, uri)
+        window = parse_window(location.query)
+        return read_entry(opened, self._entry(location, uri), window, uri)
 
-    def _entry(self, place: Place, uri: str) -> Entry:
+    def _entry(self, location: GitLocation, uri: str) -> TreeObjectEntry:
         opened = self.opened
-        entry = opened.store.entry(opened.commit(opened.resolve(place.ref, uri)).tree, place.parts)
+        entry = opened.store.entry(opened.commit(opened.resolve(location.ref, uri)).tree, location.parts)
         if entry is None or entry.is_directory:
             raise ResourceNotFound(uri)
         return entry
 
     def original(self, uri: str, limit: int, known: Callable[[Hashable], bool]) -> Original:
         """Return a file of at most ``limit`` bytes as a document. Raises the errors of ``read_resource``."""
-        place = self.opened.names.parse(uri)
-        return self.guard(uri, lambda: self._original(place, uri, limit, known))
+        location = self.opened.names.parse(uri)
+        return self.guard(uri, lambda: self._original(location, uri, limit, known))
 
-    def _original(self, place: Place, uri: str, limit: int, known: Callable[[Hashable], bool]) -> Original:
-        if place.kind != "file":
+    def _original(self, location: GitLocation, uri: str, limit: int, known: Callable[[Hashable], bool]) -> Original:
+        if location.kind != "file":
             return Original(None, None, None)
-        entry = self._entry(place, uri)
+        entry = self._entry(location, uri)
         name = display(entry.name)
         if entry.is_submodule or entry.is_link:
             return Original(None, None, None)
@@ -232,25 +232,25 @@ class GitReader:
             return Original(kind, entry.id, None)
         try:
             _, data = self.opened.store.read(entry.id, limit)
-        except OverLimit as error:
+        except BlobTooLarge as error:
             raise ResourceTooLarge(
                 uri,
                 f"The document has {error.size:,} bytes; {limit:,} is the limit for turning it into text",
             ) from None
         return Original(kind if kind_of(kind) is not None else type_of_bytes(data[:HEAD], name), entry.id, data)
 
-    def _read_directory(self, place: Place, uri: str) -> Contents:
-        window, listing = parse_window(place.query), self.directory(place, uri)
+    def _read_directory(self, location: GitLocation, uri: str) -> Contents:
+        window, listing = parse_window(location.query), self.directory(location, uri)
         keys, limit = listing.keys, self.opened.options.max_size
         total = len(keys) + 2  # lines: one for each entry, and the brackets
         first, last = 1, total
         if window is not None:
             if window.unit == "bytes":
-                raise refuse("lines", "a directory has lines, one for each entry, not bytes")
+                raise invalid_window("lines", "a directory has lines, one for each entry, not bytes")
             last = total if window.unit == "tail" or window.last is None else min(window.last, total)
             first = max(total - (window.last or 1) + 1, 1) if window.unit == "tail" else window.first
             if first > total:
-                raise refuse("lines", f"the directory has {total:,} lines")
+                raise invalid_window("lines", f"the directory has {total:,} lines")
         begin, end = max(first - 2, 0), max(min(last - 1, len(keys)), 0)
         if end - begin > MAX_DESCRIBED:
             raise ResourceTooLarge(
@@ -289,7 +289,7 @@ class GitReader:
 
     # Changes
 
-    def stamps(self, refs: Refs, uris: Iterable[str], *, listed: bool = True) -> dict[str, Hashable]:
+    def fingerprints(self, refs: Refs, uris: Iterable[str], *, listed: bool = True) -> dict[str, Hashable]:
         """Return stamps of these resources, and of the listed resources. A stamp changes when the resource's target
         changes.
 
@@ -301,7 +301,7 @@ class GitReader:
         for uri in uris:
             stop_if_cancelled()
             try:
-                found[uri] = self.guard(uri, partial(self._stamp, opened, uri))
+                found[uri] = self.guard(uri, partial(self._fingerprint, opened, uri))
             except MCPError:
                 pass  # it does not exist
         if not listed:
@@ -316,25 +316,25 @@ class GitReader:
         return found
 
     @staticmethod
-    def _stamp(opened: OpenRepository, uri: str) -> Hashable:
+    def _fingerprint(opened: OpenRepository, uri: str) -> Hashable:
         """Return the object ids that a URI resolves to.
 
         Raises:
             ResourceError: the URI does not resolve to an object.
             InvalidParams: the URI is not valid.
         """
-        place = opened.names.parse(uri)
-        if place.kind == "diff":
-            return ends(opened, place, uri)
-        if place.kind in ("branch", "tag"):
-            whole, id = named_ref(opened, place, uri)
+        location = opened.names.parse(uri)
+        if location.kind == "diff":
+            return ends(opened, location, uri)
+        if location.kind in ("branch", "tag"):
+            whole, id = named_ref(opened, location, uri)
             return id, whole == opened.refs.head()
-        if place.kind in LISTED:
+        if location.kind in LISTED:
             raise ResourceNotFound(uri)  # existing resources of this kind are listed
-        id = opened.resolve(place.ref, uri).id
-        if place.kind not in ("tree", "file", "blame"):
+        id = opened.resolve(location.ref, uri).id
+        if location.kind not in ("tree", "file", "blame"):
             return id
-        entry = opened.store.entry(opened.store.commit(id).tree, place.parts)
+        entry = opened.store.entry(opened.store.commit(id).tree, location.parts)
         if entry is None:
             raise ResourceNotFound(uri)
         return entry.id

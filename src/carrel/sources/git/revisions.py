@@ -6,22 +6,22 @@ import re
 from typing import NamedTuple
 
 from carrel.errors import ResourceError, ResourceNotFound
-from carrel.sources.git.objects import Commit, Damaged
+from carrel.sources.git.location import RepositoryUris
+from carrel.sources.git.objects import Commit, DamagedObject
 from carrel.sources.git.options import GitOptions
-from carrel.sources.git.place import Names
-from carrel.sources.git.process import Broken, TookTooLong, read_output
+from carrel.sources.git.process import GitFailed, GitTimeout, read_output
 from carrel.sources.git.refs import BRANCHES, TAGS, Refs
 from carrel.sources.git.repository import Repository
-from carrel.sources.git.store import Ambiguous, Missing, Store
+from carrel.sources.git.store import Ambiguous, MissingObject, ObjectStore
 
-__all__ = ["OpenRepository", "Revision", "translate"]
+__all__ = ["OpenRepository", "ResolvedRevision", "translate"]
 
 SUFFIX = re.compile(r"((?:[~^][0-9]{0,5})*)\Z")
 STEP = re.compile(r"([~^])([0-9]*)")
 FEW = 20  # commits that are read one by one
 
 
-class Revision(NamedTuple):
+class ResolvedRevision(NamedTuple):
     """A commit as it was named: the text, and the id of the commit."""
 
     name: str
@@ -31,14 +31,14 @@ class Revision(NamedTuple):
 class OpenRepository:
     """A repository with its refs, its objects and the names of its resources."""
 
-    def __init__(self, repository: Repository, store: Store, names: Names, options: GitOptions) -> None:
+    def __init__(self, repository: Repository, store: ObjectStore, names: RepositoryUris, options: GitOptions) -> None:
         self.repository = repository
         self.refs = Refs(repository)
         self.store = store
         self.names = names
         self.options = options
 
-    def resolve(self, name: str, uri: str) -> Revision:
+    def resolve(self, name: str, uri: str) -> ResolvedRevision:
         """Resolve a name of any kind to a commit.
 
         Raises:
@@ -55,7 +55,7 @@ class OpenRepository:
         id = found.id
         for sign, number in STEP.findall(suffix):
             id = self._step(id, sign, int(number or 1), uri, name)
-        return Revision(name, id)
+        return ResolvedRevision(name, id)
 
     def _base(self, name: str, uri: str) -> str | None:
         if name in ("HEAD", "@"):
@@ -92,7 +92,7 @@ class OpenRepository:
             raise ResourceNotFound(uri, f"There is no revision {name[:200]!r}: history does not go back so far")
         return found.decode("ascii", "replace").strip()
 
-    def commit(self, revision: Revision) -> Commit:
+    def commit(self, revision: ResolvedRevision) -> Commit:
         """Return the commit of a revision."""
         return self.store.commit(revision.id)
 
@@ -108,7 +108,7 @@ class OpenRepository:
 
 def translate(error: Exception, uri: str, repository: Repository, seconds: float) -> ResourceError:
     """Translate an error of the store, or of git, into a resource error."""
-    if isinstance(error, TookTooLong):
+    if isinstance(error, GitTimeout):
         return ResourceError(uri, f"git took longer than the limit of {seconds:g} seconds, and was ended")
     if repository.is_partial:
         return ResourceNotFound(
@@ -116,8 +116,10 @@ def translate(error: Exception, uri: str, repository: Repository, seconds: float
             "An object is missing: this is a shallow or partial clone. Nothing is fetched from other repositories; "
             "git fetch --unshallow (or --refetch) gets what is missing",
         )
-    if isinstance(error, Missing):
+    if isinstance(error, MissingObject):
         return ResourceNotFound(uri, f"The repository has no object {error.id}")
-    what = "has a damaged object" if isinstance(error, Damaged) else "cannot be read by git (damaged or too large)"
-    assert isinstance(error, (Broken, Damaged))
+    what = (
+        "has a damaged object" if isinstance(error, DamagedObject) else "cannot be read by git (damaged or too large)"
+    )
+    assert isinstance(error, (GitFailed, DamagedObject))
     return ResourceError(uri, f"The repository {what}; git fsck tells more")

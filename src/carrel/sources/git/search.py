@@ -18,10 +18,10 @@ from carrel.sources.content.words import words_of
 from carrel.sources.files.search import rate
 from carrel.sources.git.entries import display
 from carrel.sources.git.history import path_of, walk
-from carrel.sources.git.place import Place
-from carrel.sources.git.process import Broken, TookTooLong, pieces, read_output
+from carrel.sources.git.location import GitLocation
+from carrel.sources.git.process import GitFailed, GitTimeout, pieces, read_output
 from carrel.sources.git.revisions import OpenRepository
-from carrel.sources.git.store import OverLimit
+from carrel.sources.git.store import BlobTooLarge
 from carrel.wire.resources import Resource, TextResourceContents
 
 __all__ = ["Search"]
@@ -98,7 +98,7 @@ class Search:
         found = []
         try:
             paths = self.paths(id)
-        except (Broken, TookTooLong):  # damaged trees; contents may still be found
+        except (GitFailed, GitTimeout):  # damaged trees; contents may still be found
             paths = []
         for path in paths:
             folded = path.casefold()
@@ -130,8 +130,8 @@ class Search:
             for data in pieces(self._opened.store.isolation, seconds, *command):
                 *lines, left = (left + data).split(b"\n")
                 for line in lines:
-                    name, _, rest = line.partition(b"\0")
-                    number, _, text = rest.partition(b"\0")
+                    name, _, remaining = line.partition(b"\0")
+                    number, _, text = remaining.partition(b"\0")
                     if not number.isdigit():
                         continue
                     # git puts the revision before the path.
@@ -140,37 +140,37 @@ class Search:
                     limit -= 1
                     if not limit:
                         return
-        except (Broken, TookTooLong):
+        except (GitFailed, GitTimeout):
             return  # it fails where nothing is found
 
     def _decode(self, line: bytes, id: str, path: str, encodings: dict[str, str]) -> str:
         """Decode a line in the encoding of its file, which is kept in ``encodings``."""
-        if recognise(line, cut=True) == UTF8:
+        if recognise(line, truncated=True) == UTF8:
             return decode_as(line, UTF8)
         if path not in encodings:
             store = self._opened.store
             entry = store.entry(store.commit(id).tree, path.split("/"))
             try:
                 data = b"" if entry is None else store.read(entry.id, self._opened.options.max_size)[1]
-            except OverLimit as error:
+            except BlobTooLarge as error:
                 data = error.head
-            encodings[path] = recognise(data, cut=True) or UTF8
+            encodings[path] = recognise(data, truncated=True) or UTF8
         return decode_as(line, encodings[path])
 
-    def read_grep(self, place: Place, uri: str) -> TextResourceContents:
+    def read_grep(self, location: GitLocation, uri: str) -> TextResourceContents:
         """Read the lines that have the words of a query, at a revision: path, number and text.
 
         Raises:
             InvalidParams: there is no query.
         """
-        query = place.parameters.get("query", "")
+        query = location.parameters.get("query", "")
         words = [word for word in words_of(query) if "\0" not in word][:MAX_WORDS]
         if not words or any("\udc80" <= character <= "\udfff" for character in query):
             raise InvalidParams("Invalid params: query: there are no words to look for", parameter="query")
-        revision = self._opened.resolve(place.ref, uri)
+        revision = self._opened.resolve(location.ref, uri)
         lines = [
             f"{display(where)}:{number}: {text[:MAX_LINE]}\n"
-            for where, number, text in self._contents(words, revision.id, path_of(place), MAX_LINES)
+            for where, number, text in self._contents(words, revision.id, path_of(location), MAX_LINES)
         ]
         more = f"(the first {MAX_LINES:,} lines; ?path= narrows the search)\n" if len(lines) == MAX_LINES else ""
         return TextResourceContents(uri, "".join(lines) + more, mime_type="text/plain")

@@ -22,13 +22,13 @@ from carrel.sources.cursor import page_of
 from carrel.sources.documents.documents import QUERIES, Documents, Original
 from carrel.sources.git.entries import display
 from carrel.sources.git.isolation import Isolation
+from carrel.sources.git.location import RepositoryUris
 from carrel.sources.git.options import GitOptions
-from carrel.sources.git.place import Names
 from carrel.sources.git.reader import GitReader
 from carrel.sources.git.refs import RefsAt
 from carrel.sources.git.repository import Repository, find_repository
 from carrel.sources.git.revisions import OpenRepository
-from carrel.sources.git.store import Store
+from carrel.sources.git.store import ObjectStore
 from carrel.sources.polling import changes_between
 from carrel.sources.workers import Workers
 from carrel.uri.parse import UriError, file_path
@@ -37,7 +37,7 @@ from carrel.wire.completion import Completion, PromptReference, ResourceTemplate
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 
 if TYPE_CHECKING:
-    from carrel.sources.folder.watch import Watch
+    from carrel.sources.folder.watch import FolderWatch
 
 __all__ = ["GitSource"]
 
@@ -66,16 +66,16 @@ class GitSource(Provider):
             name = "repository"
         self.title = display(name)
         self._settings = options
-        self._names = Names(name)
+        self._names = RepositoryUris(name)
         self.name = self.uri = self._names.root
         self.prefixes = (self.uri,)
         self._workers = Workers(self, "carrel-git", options.threads, options.threads_per_client, options.max_waiting)
-        self._watches: set[Watch] = set()
+        self._watches: set[FolderWatch] = set()
         self._reader: GitReader | None = None
         self._documents = Documents(
             self, offered=options.documents, limit=options.max_size, locations=options.image_locations
         )
-        self._store: Store | None = None
+        self._store: ObjectStore | None = None
 
     def __repr__(self) -> str:
         return f"GitSource({self.path!r})"
@@ -95,11 +95,11 @@ class GitSource(Provider):
         opened = OpenRepository(self._store.repository, self._store, self._names, self._settings)
         self._reader = GitReader(opened, self.title, self._documents)
 
-    def _open(self) -> Store:
+    def _open(self) -> ObjectStore:
         options = self._settings
         repository: Repository = find_repository(self.path, alternates=options.alternates)
         isolation = Isolation(repository, options.max_memory, alternates=options.alternates)
-        return Store(repository, isolation, options.max_seconds)
+        return ObjectStore(repository, isolation, options.max_seconds)
 
     async def stop(self) -> None:
         """End all watches and processes, and wait for running reads."""
@@ -205,7 +205,9 @@ class GitSource(Provider):
                     if refs is not None:
                         # Refs may have moved since: a new subscription is compared with the earlier refs.
                         fresh = set(interest.uris) - known.keys()
-                        known |= await self._look(partial(GitReader.stamps, refs=refs, uris=fresh, listed=False), {})
+                        known |= await self._look(
+                            partial(GitReader.fingerprints, refs=refs, uris=fresh, listed=False), {}
+                        )
                 if moved not in done:
                     continue
                 try:
@@ -215,7 +217,7 @@ class GitSource(Provider):
                 moved = asyncio.ensure_future(watch.__anext__())
                 is_first, refs = refs is None, await self._run(Request(), lambda reader: RefsAt(reader.opened.refs))
                 uris = tuple(interest.uris)
-                found = await self._look(partial(GitReader.stamps, refs=refs, uris=uris), known)
+                found = await self._look(partial(GitReader.fingerprints, refs=refs, uris=uris), known)
                 changes = () if is_first else changes_between(known, found)
                 known = found
                 if is_first or changes:
@@ -227,7 +229,7 @@ class GitSource(Provider):
             self._watches.discard(watch)
             await watch.stop()
 
-    def _listen(self) -> Watch:
+    def _listen(self) -> FolderWatch:
         """Return a watch on HEAD and the refs, which are files.
 
         Raises:
@@ -235,13 +237,13 @@ class GitSource(Provider):
         """
         from carrel.sources.folder.options import FolderOptions  # deferred imports
         from carrel.sources.folder.shared import SharedFolder
-        from carrel.sources.folder.watch import Watch
+        from carrel.sources.folder.watch import FolderWatch
 
         self._workers.check()
         assert self._store is not None
         options = FolderOptions(exclude=UNWATCHED, hidden=True, gitignore=False)
         folder = SharedFolder(self._store.repository.common_dir, options)
-        watch = Watch(folder.tree, folder.path, "/".join, is_file=False)
+        watch = FolderWatch(folder.tree, folder.path, "/".join, is_file=False)
         self._watches.add(watch)
         return watch
 
@@ -262,16 +264,16 @@ def path_of(target: str) -> str:
     Raises:
         ConfigError: the URL names another machine, which is not supported, or has no path.
     """
-    scheme, colon, rest = target.partition(":")
+    scheme, colon, remaining = target.partition(":")
     if not colon or scheme.lower() not in ("git", "git+file"):
         if colon and scheme.lower().startswith("git+"):
             raise ConfigError(f"{scheme}: repositories are not fetched; clone it, and share the copy as git:PATH")
         return target
-    if not rest.startswith("//"):
-        return rest
+    if not remaining.startswith("//"):
+        return remaining
     if scheme.lower() == "git":
         raise ConfigError("git://: repositories are not fetched; clone it, and share the copy as git:PATH")
     try:
-        return file_path(f"file:{rest}")
+        return file_path(f"file:{remaining}")
     except UriError as error:
         raise ConfigError(f"{target} cannot be shared: {error}") from None

@@ -14,11 +14,11 @@ from time import monotonic
 from typing import IO, Generic, NamedTuple, TypeVar
 
 from carrel.sources.git.isolation import Isolation
-from carrel.sources.git.objects import Commit, Entry, Tag, parse_commit, parse_tag, parse_tree
-from carrel.sources.git.process import Broken, ObjectPipe
+from carrel.sources.git.objects import Commit, Tag, TreeObjectEntry, parse_commit, parse_tag, parse_tree
+from carrel.sources.git.process import GitFailed, ObjectPipe
 from carrel.sources.git.repository import Repository
 
-__all__ = ["Ambiguous", "Missing", "Object", "OverLimit", "Store"]
+__all__ = ["Ambiguous", "BlobTooLarge", "MissingObject", "Object", "ObjectStore"]
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ HEAD = 8192
 ABBREVIATED = re.compile(r"[0-9a-f]{4,64}\Z")
 
 
-class Missing(Exception):
+class MissingObject(Exception):
     """The repository does not have the object."""
 
     def __init__(self, id: str) -> None:
@@ -44,7 +44,7 @@ class Ambiguous(Exception):
     """Several objects begin with these digits."""
 
 
-class OverLimit(Exception):
+class BlobTooLarge(Exception):
     """The object has ``size`` bytes, which exceeds the limit. ``head`` contains its first bytes."""
 
     def __init__(self, size: int, head: bytes) -> None:
@@ -61,7 +61,7 @@ class Object(NamedTuple):
     size: int
 
 
-class Cache(Generic[T]):
+class ObjectCache(Generic[T]):
     """Values by object id, of at most ``CACHED`` bytes; the least recently used value is evicted."""
 
     def __init__(self) -> None:
@@ -91,11 +91,11 @@ class Cache(Generic[T]):
             self._size = 0
 
 
-class Store:
+class ObjectStore:
     """Objects of a repository. All methods block, and are thread-safe. A request may take ``seconds``.
 
-    Methods that take an id raise ``Missing`` if the object does not exist, ``Damaged`` if it cannot be parsed,
-    ``Broken`` if git fails, and ``TookTooLong``.
+    Methods that take an id raise ``MissingObject`` if the object does not exist, ``DamagedObject`` if it cannot be
+    parsed, ``GitFailed`` if git fails, and ``GitTimeout``.
     """
 
     def __init__(self, repository: Repository, isolation: Isolation, seconds: float) -> None:
@@ -105,8 +105,8 @@ class Store:
         self._lock = Lock()
         self._idle: dict[str, list[ObjectPipe]] = {"--batch": [], "--batch-check": []}
         self._closed = False
-        self._trees: Cache[list[Entry]] = Cache()
-        self._commits: Cache[Commit] = Cache()
+        self._trees: ObjectCache[list[TreeObjectEntry]] = ObjectCache()
+        self._commits: ObjectCache[Commit] = ObjectCache()
 
     def _borrow(self, mode: str, ids: Sequence[str]) -> ObjectPipe:
         """Return a process from the pool. It is returned to the pool, or closed if an exchange does not complete."""
@@ -136,7 +136,7 @@ class Store:
             pipe.ask(*ids)
             found = [pipe.header(deadline) for _ in ids]
             if not pipe.is_sound(ids):
-                raise Broken
+                raise GitFailed
         except BaseException:
             pipe.close()
             raise
@@ -181,7 +181,7 @@ class Store:
         """Return the type and the contents of an object.
 
         Raises:
-            OverLimit: it has more than ``limit`` bytes.
+            BlobTooLarge: it has more than ``limit`` bytes.
         """
         return self._read(id, limit, None)
 
@@ -189,7 +189,7 @@ class Store:
         """Return a temporary file, which the caller closes, with the contents of an object.
 
         Raises:
-            OverLimit: it has more than ``limit`` bytes.
+            BlobTooLarge: it has more than ``limit`` bytes.
         """
         file = tempfile.TemporaryFile(prefix="carrel-git-")  # noqa: SIM115
         try:
@@ -208,9 +208,9 @@ class Store:
             if found is None:
                 data = None
             elif found.id != id:  # a response to another request: the previous object was damaged
-                raise Broken
+                raise GitFailed
             elif found.size > limit:
-                raise OverLimit(found.size, next(pipe.take(found.size, deadline), b"")[:HEAD])  # the rest can wait
+                raise BlobTooLarge(found.size, next(pipe.take(found.size, deadline), b"")[:HEAD])  # the rest can wait
             elif write is None:
                 data = pipe.take_whole(found.size, deadline)
             else:
@@ -218,13 +218,13 @@ class Store:
                 for part in pipe.take(found.size, deadline):
                     write(part)
             if not pipe.is_sound([id]):
-                raise Broken
+                raise GitFailed
         except BaseException:
             pipe.close()
             raise
         self._give_back("--batch", pipe)
         if found is None or data is None:
-            raise Missing(id)
+            raise MissingObject(id)
         return found.kind, data
 
     # Parsed objects
@@ -233,13 +233,13 @@ class Store:
         """Return a commit.
 
         Raises:
-            Missing: there is no such commit.
+            MissingObject: there is no such commit.
         """
         found = self._commits.get(id)
         if found is None:
             kind, data = self.read(id, MAX_TREE)
             if kind != "commit":
-                raise Missing(id)
+                raise MissingObject(id)
             found = parse_commit(data, self.repository.digits)
             self._commits.put(id, found, len(data))
         return found
@@ -249,17 +249,17 @@ class Store:
         kind, data = self.read(id, MAX_TREE)
         return parse_tag(data, self.repository.digits) if kind == "tag" else None
 
-    def tree(self, id: str) -> list[Entry]:
+    def tree(self, id: str) -> list[TreeObjectEntry]:
         """Return the entries of a tree, in git's order.
 
         Raises:
-            Missing: there is no such tree.
+            MissingObject: there is no such tree.
         """
         found = self._trees.get(id)
         if found is None:
             kind, data = self.read(id, MAX_TREE)
             if kind != "tree":
-                raise Missing(id)
+                raise MissingObject(id)
             found = parse_tree(data, self.repository.digits)
             self._trees.put(id, found, len(data))
         return found
@@ -271,18 +271,18 @@ class Store:
                 return Object(id, "commit", 0)
             found = self.look_up(id)
             if found is None:
-                raise Missing(id)
+                raise MissingObject(id)
             if found.kind != "tag":
                 return found
             tag = self.tag(id)
             if tag is None:
-                raise Missing(id)
+                raise MissingObject(id)
             id = tag.object
-        raise Missing(id)
+        raise MissingObject(id)
 
-    def entry(self, tree: str, parts: Sequence[str]) -> Entry | None:
+    def entry(self, tree: str, parts: Sequence[str]) -> TreeObjectEntry | None:
         """Return the entry at a path below a tree, or None if it does not exist."""
-        found = Entry("", 0o040000, tree)
+        found = TreeObjectEntry("", 0o040000, tree)
         for name in parts:
             if not found.is_directory:
                 return None

@@ -6,10 +6,10 @@ from time import monotonic
 
 from carrel.threads import stop_if_cancelled
 
-__all__ = ["Budget"]
+__all__ = ["ReadBudget"]
 
 
-class Budget:
+class ReadBudget:
     """Limits on the bytes and seconds of one response. ``read`` counts the bytes read from disk or from a process."""
 
     def __init__(self, most: int, seconds: float) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from carrel.sources.logs.formats import CriFormat, Format, Head, joins_next
-from carrel.sources.logs.times import Stamps
+from carrel.sources.logs.times import TimestampParser
 
-__all__ = ["MAX_LINE", "Entry", "Group", "Redact", "group", "shown"]
+__all__ = ["MAX_LINE", "Group", "LogEntry", "Redact", "group", "shown"]
 
 MAX_LINE = 16_384  # characters of a line that are kept
 MAX_LINES = 500  # lines of an entry that are kept
@@ -26,7 +26,7 @@ HARMFUL = re.compile(
 )
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """Entry of a log: its time in seconds since 1970, its level, and its lines, without their ends."""
 
     time: float
@@ -52,15 +52,15 @@ class Group(NamedTuple):
     """Lines of one block as entries. ``before`` are the lines of an entry that begins earlier."""
 
     before: list[str]
-    entries: list[Entry]
+    entries: list[LogEntry]
 
 
 def group(
-    lines: Iterable[str], format: Format, stamps: Stamps, otherwise: float, redact: Redact | None = None
+    lines: Iterable[str], format: Format, timestamps: TimestampParser, otherwise: float, redact: Redact | None = None
 ) -> Group:
     """Group consecutive lines into entries. An entry without a time has the previous entry's time or ``otherwise``."""
     before: list[str] = []
-    entries: list[Entry] = []
+    entries: list[LogEntry] = []
     current: list[str] = before
     time, joins = otherwise, False
     for line in lines:
@@ -68,13 +68,13 @@ def group(
             line = f"{line[:MAX_LINE]} … ({len(line) - MAX_LINE:,} more characters)"
         if redact is not None:
             line = redact(line)
-        head: Head | None = None if joins else format.head(line, stamps)
+        head: Head | None = None if joins else format.head(line, timestamps)
         if head is None:
             add(current, line, format, joins)
         else:
             time = time if head.time is None else head.time
             current = [line]
-            entries.append(Entry(time, head.level, current, format))
+            entries.append(LogEntry(time, head.level, current, format))
         joins = joins_next(format, line)
     return Group(before, entries)
 

@@ -13,12 +13,12 @@ from carrel.catalog.provider import Change
 from carrel.errors import MCPError
 from carrel.log import Log
 from carrel.sources.folder.position import Parts
-from carrel.sources.logs.journal import KERNEL, UNIT, JournalPlace, environment
-from carrel.sources.logs.place import FolderPlace, Place
+from carrel.sources.logs.journal import KERNEL, UNIT, Journal, environment
+from carrel.sources.logs.location import LogFolder, LogLocation
 from carrel.sources.logs.rotation import rotated
 
 if TYPE_CHECKING:
-    from carrel.sources.folder.watch import Watch
+    from carrel.sources.folder.watch import FolderWatch
 
 __all__ = ["Coalesced", "Looks", "follow", "pump"]
 
@@ -29,23 +29,23 @@ Batches: TypeAlias = AsyncGenerator[Mapping[str, str], None]
 reported.
 """
 
-Looks: TypeAlias = Callable[[Place], Awaitable[Collection[str]]]
+Looks: TypeAlias = Callable[[LogLocation], Awaitable[Collection[str]]]
 """Returns the paths of the logs of a place."""
 
 MAX_LINE = 65_536
 PAUSE = 5.0  # seconds before journalctl is started again
 
 
-def follow(place: Place, look: Looks) -> Batches:
+def follow(location: LogLocation, look: Looks) -> Batches:
     """Return the changes of a place."""
-    return follow_journal(place) if isinstance(place, JournalPlace) else follow_folder(place, look)
+    return follow_journal(location) if isinstance(location, Journal) else follow_folder(location, look)
 
 
-async def follow_folder(place: Place, look: Looks) -> Batches:
+async def follow_folder(location: LogLocation, look: Looks) -> Batches:
     """Yield changes of the logs in a folder. A rotation is a change of the log."""
-    from carrel.sources.folder.watch import Watch  # deferred import
+    from carrel.sources.folder.watch import FolderWatch  # deferred import
 
-    assert isinstance(place, FolderPlace)
+    assert isinstance(location, LogFolder)
     names: dict[str, Parts] = {}
 
     def name(parts: Parts) -> str:
@@ -53,7 +53,7 @@ async def follow_folder(place: Place, look: Looks) -> Batches:
         names[text] = parts
         return text
 
-    watch: Watch = Watch(place.folder.tree, place.folder.path, name, is_file=False)
+    watch: FolderWatch = FolderWatch(location.folder.tree, location.folder.path, name, is_file=False)
     known: set[str] | None = None
     try:
         async for batch in watch:
@@ -63,7 +63,7 @@ async def follow_folder(place: Place, look: Looks) -> Batches:
                 if parts:
                     changes["/".join((*parts[:-1], rotated(parts[-1]).log))] = "changed"
             if known is None or any(change.kind != "changed" for change in batch):
-                now = set(await look(place))
+                now = set(await look(location))
                 if known is not None:
                     changes = {path: kind for path, kind in changes.items() if path in now & known}
                     changes |= dict.fromkeys(now - known, "created") | dict.fromkeys(known - now, "removed")
@@ -73,12 +73,12 @@ async def follow_folder(place: Place, look: Looks) -> Batches:
         await watch.stop()
 
 
-async def follow_journal(place: JournalPlace) -> Batches:
+async def follow_journal(location: Journal) -> Batches:
     """Yield changes of the units of the journal."""
     yield {}
     while True:
         process = await asyncio.create_subprocess_exec(
-            *place.follow(),
+            *location.follow(),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

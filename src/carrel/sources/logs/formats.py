@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from carrel.sources.logs.levels import find_level, level_of
-from carrel.sources.logs.times import Stamps
+from carrel.sources.logs.times import TimestampParser
 
 __all__ = ["FORMATS", "Format", "Head", "detect", "joins_next"]
 
@@ -36,7 +36,7 @@ class Format(Protocol):
 
     name: str
 
-    def head(self, line: str, stamps: Stamps) -> Head | None:
+    def head(self, line: str, timestamps: TimestampParser) -> Head | None:
         """Return the time and level of the entry that a line begins; None if it begins none."""
 
     def fields(self, line: str) -> Mapping[str, Any]:
@@ -46,24 +46,24 @@ class Format(Protocol):
 class LineFormat:
     """Format given by a regular expression with groups ``time``, ``level``, ``message`` and others.
 
-    ``stamp`` is the format of the time; ``level`` finds the level where the group does not name it.
+    ``timestamp`` is the format of the time; ``level`` finds the level where the group does not name it.
     """
 
     def __init__(
-        self, name: str, pattern: str, stamp: str | None, level: Callable[[re.Match[str]], str | None] | None = None
+        self, name: str, pattern: str, timestamp: str | None, level: Callable[[re.Match[str]], str | None] | None = None
     ) -> None:
         self.name = name
         self._pattern = re.compile(pattern, re.ASCII)
-        self._stamp = stamp
+        self._timestamp = timestamp
         self._level = level or (lambda found: level_of(found["level"]))
 
-    def head(self, line: str, stamps: Stamps) -> Head | None:
+    def head(self, line: str, timestamps: TimestampParser) -> Head | None:
         found = self._pattern.match(line, 0, MAX_HEAD)
         if found is None:
             return None
-        if self._stamp is None:
+        if self._timestamp is None:
             return Head(None, self._level(found))
-        time = stamps.read(found["time"], self._stamp)
+        time = timestamps.read(found["time"], self._timestamp)
         return None if time is None else Head(time, self._level(found))
 
     def fields(self, line: str) -> Mapping[str, Any]:
@@ -86,11 +86,11 @@ class JsonFormat:
 
     name = "json"
 
-    def head(self, line: str, stamps: Stamps) -> Head | None:
+    def head(self, line: str, timestamps: TimestampParser) -> Head | None:
         if not line.startswith("{"):
             return None
         fields = self.fields(line)
-        time = next((time for name in TIMES if (time := stamps.value(fields.get(name))) is not None), None)
+        time = next((time for name in TIMES if (time := timestamps.value(fields.get(name))) is not None), None)
         level = next((level for name in LEVELS if (level := level_of(fields.get(name))) is not None), None)
         if level is None and isinstance(message := fields.get("log"), str):  # of a container
             level = find_level(message)
@@ -113,11 +113,11 @@ class LogfmtFormat:
     name = "logfmt"
     _pair = re.compile(r'([A-Za-z_@][\w.@/-]{0,99})=(?:"((?:[^"\\]|\\.){0,4096})"|([^\s"]*))(?: +|$)', re.ASCII)
 
-    def head(self, line: str, stamps: Stamps) -> Head | None:
+    def head(self, line: str, timestamps: TimestampParser) -> Head | None:
         if self._pair.match(line) is None:
             return None
         fields = self.fields(line[:MAX_HEAD])
-        time = next((time for name in TIMES if (time := stamps.value(fields.get(name))) is not None), None)
+        time = next((time for name in TIMES if (time := timestamps.value(fields.get(name))) is not None), None)
         level = next((level for name in LEVELS if (level := level_of(fields.get(name))) is not None), None)
         return None if time is None and level is None else Head(time, level)
 
@@ -138,7 +138,7 @@ class CriFormat:
     name = "cri"
     _pattern = re.compile(rf"(?P<time>{ISO}) (?P<stream>stdout|stderr) (?P<tag>[FP])(?: (?P<message>.*))?", re.ASCII)
 
-    def head(self, line: str, stamps: Stamps) -> Head | None:
+    def head(self, line: str, timestamps: TimestampParser) -> Head | None:
         found = self._pattern.match(line, 0, MAX_HEAD)
         if found is None:
             return None
@@ -146,13 +146,13 @@ class CriFormat:
         # Each line of a traceback has a time: an indented line continues the previous entry.
         if message[:1] in (" ", "\t") or message.startswith(("Caused by:", "Traceback (most")):
             return None
-        time = stamps.read(found["time"], "iso")
+        time = timestamps.read(found["time"], "iso")
         if time is None:
             return None
         level = find_level(message)
         if level is None:
             for inner in (FORMATS["json"], FORMATS["logfmt"], FORMATS["klog"]):
-                head = inner.head(message, stamps)
+                head = inner.head(message, timestamps)
                 if head is not None and head.level is not None:
                     level = head.level
                     break
@@ -172,7 +172,7 @@ class PlainFormat:
 
     name = "plain"
 
-    def head(self, line: str, stamps: Stamps) -> Head | None:
+    def head(self, line: str, timestamps: TimestampParser) -> Head | None:
         return None if not line or line[0] in " \t" else Head(None, find_level(line))
 
     def fields(self, line: str) -> Mapping[str, Any]:
@@ -261,7 +261,7 @@ FORMATS: dict[str, Format] = {
 GROUPS = {"syslog": ("syslog5424", "syslog", "syslog-iso")}
 
 
-def detect(lines: Iterable[str], stamps: Stamps, wanted: str = "auto") -> Format:
+def detect(lines: Iterable[str], timestamps: TimestampParser, wanted: str = "auto") -> Format:
     """Detect the format in which most lines begin an entry, among the formats that the option allows.
 
     A more specific format takes precedence over a format that recognises a few more lines.
@@ -273,15 +273,15 @@ def detect(lines: Iterable[str], stamps: Stamps, wanted: str = "auto") -> Format
     for name in names:
         if name == "plain" and wanted == "auto":
             continue
-        count = sum(recognises(FORMATS[name], line, stamps) for line in sample)
+        count = sum(recognises(FORMATS[name], line, timestamps) for line in sample)
         if count > most * 1.1 or (count and count >= most and best.name == "plain"):
             best, most = FORMATS[name], count
     return best
 
 
-def recognises(format: Format, line: str, stamps: Stamps) -> bool:
+def recognises(format: Format, line: str, timestamps: TimestampParser) -> bool:
     """Return whether a line has a format. For JSON, the line must be a complete object."""
-    return bool(format.fields(line)) if format.name == "json" else format.head(line, stamps) is not None
+    return bool(format.fields(line)) if format.name == "json" else format.head(line, timestamps) is not None
 
 
 def joins_next(format: Format, line: str) -> bool:

@@ -17,15 +17,15 @@ from typing import Any
 import msgspec
 
 from carrel.errors import ConfigError
-from carrel.sources.logs.entries import Entry, Redact
+from carrel.sources.logs.entries import LogEntry, Redact
 from carrel.sources.logs.formats import Format
 from carrel.sources.logs.levels import level_of
+from carrel.sources.logs.location import LogInfo
 from carrel.sources.logs.options import LogsOptions
-from carrel.sources.logs.part import Reading
-from carrel.sources.logs.place import LogInfo
-from carrel.sources.logs.times import Stamps, iso
+from carrel.sources.logs.part import ReadOptions
+from carrel.sources.logs.times import TimestampParser, iso
 
-__all__ = ["JournalPlace"]
+__all__ = ["Journal"]
 
 FIELDS = "MESSAGE,PRIORITY,SYSLOG_IDENTIFIER,_SYSTEMD_UNIT,_PID,_HOSTNAME,_TRANSPORT"
 UNIT = "_SYSTEMD_UNIT"
@@ -40,21 +40,21 @@ class RecordFormat:
 
     name = "journal"
 
-    def head(self, line: str, stamps: Stamps) -> None:
+    def head(self, line: str, timestamps: TimestampParser) -> None:
         """Return None: records are made by ``entry_of``."""
 
     def fields(self, line: str) -> Mapping[str, Any]:
         """Return time, host, program and message."""
-        time, _, rest = line.partition(" ")
-        host, _, rest = rest.partition(" ")
-        app, _, message = rest.partition(": ")
+        time, _, remaining = line.partition(" ")
+        host, _, remaining = remaining.partition(" ")
+        app, _, message = remaining.partition(": ")
         return {"time": time, "host": host, "app": app, "message": message}
 
 
 RECORD: Format = RecordFormat()
 
 
-class JournalPlace:
+class Journal:
     """The journal of this machine, or that in a folder.
 
     Raises:
@@ -62,7 +62,7 @@ class JournalPlace:
     """
 
     def __init__(self, options: LogsOptions) -> None:
-        self.name = options.place or "journal"
+        self.name = options.log_name or "journal"
         self._options = options
         found = shutil.which("journalctl")
         if found is None:
@@ -101,7 +101,7 @@ class JournalPlace:
         units = sorted(filter(None, done.stdout.decode("utf-8", "backslashreplace").split("\n")))[:MAX_UNITS]
         return dict.fromkeys([*units, KERNEL], LogInfo())
 
-    def entries(self, log: str, reading: Reading, note: Callable[[str], None]) -> Iterator[Entry]:
+    def entries(self, log: str, reading: ReadOptions, note: Callable[[str], None]) -> Iterator[LogEntry]:
         """Yield the accepted entries of a unit, the newest first."""
         matched = "_TRANSPORT=kernel" if log == KERNEL else f"{UNIT}={log}"
         command = [*self._command, "--reverse", "--all", "--output=json", f"--output-fields={FIELDS}"]
@@ -150,7 +150,7 @@ def environment() -> dict[str, str]:
     }
 
 
-def entry_of(line: bytes, redact: Redact | None = None) -> Entry | None:
+def entry_of(line: bytes, redact: Redact | None = None) -> LogEntry | None:
     """Return the entry of a record; None if it is not whole."""
     try:
         record = msgspec.json.decode(line)
@@ -166,7 +166,7 @@ def entry_of(line: bytes, redact: Redact | None = None) -> Entry | None:
         return None
     if redact is not None:
         whole = [redact(each) for each in whole]
-    return Entry(time, level_of(text_of(record.get("PRIORITY")) or None), whole, RECORD)
+    return LogEntry(time, level_of(text_of(record.get("PRIORITY")) or None), whole, RECORD)
 
 
 def text_of(value: object) -> str:

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from math import inf
 from typing import NamedTuple
 
-from carrel.sources.logs.entries import Entry
+from carrel.sources.logs.entries import LogEntry
 
-__all__ = ["Found", "Newest"]
+__all__ = ["LocatedEntry", "Newest"]
 
 
-class Found(NamedTuple):
+class LocatedEntry(NamedTuple):
     """An entry, and the log that it is in."""
 
     log: str
-    entry: Entry
+    entry: LogEntry
 
 
 class Newest:
@@ -30,13 +30,13 @@ class Newest:
         self._least = skip + 1
         self._size = size
         self._margin = margin
-        self._kept: list[tuple[float, int, Found, int]] = []  # heap, the oldest first
+        self._kept: list[tuple[float, int, LocatedEntry, int]] = []  # heap, the oldest first
         self._held = 0  # characters
         self._added = 0
         self.dropped = False
         """Whether entries were dropped."""
 
-    def take(self, log: str, entries: Iterable[Entry]) -> bool:
+    def take(self, log: str, entries: Iterable[LogEntry]) -> bool:
         """Add entries of a log until they are too old; return whether all were added."""
         for entry in entries:
             if self.dropped and entry.time < self._kept[0][0] - self._margin:
@@ -44,11 +44,11 @@ class Newest:
             self.add(log, entry)
         return True
 
-    def add(self, log: str, entry: Entry) -> None:
+    def add(self, log: str, entry: LogEntry) -> None:
         """Add an entry, and drop the oldest if there are too many."""
         size = sum(map(len, entry.lines)) + 1
         self._added += 1
-        heapq.heappush(self._kept, (entry.time, -self._added, Found(log, entry), size))
+        heapq.heappush(self._kept, (entry.time, -self._added, LocatedEntry(log, entry), size))
         self._held += size
         while len(self._kept) > self._most or (self._held > self._size and len(self._kept) > self._least):
             self._held -= heapq.heappop(self._kept)[3]
@@ -59,6 +59,6 @@ class Newest:
         """Time before which entries are not kept."""
         return self._kept[0][0] if self.dropped and self._kept else -inf
 
-    def sorted(self) -> list[Found]:
+    def sorted(self) -> list[LocatedEntry]:
         """Return the entries, the oldest first."""
         return [found for _, _, found, _ in sorted(self._kept, key=lambda kept: kept[:2])]

@@ -30,7 +30,7 @@ FormatName: TypeAlias = Literal[
 class LogsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of logs: which logs are shared, how their lines are parsed, and the limits of one request."""
 
-    place: Annotated[
+    log_name: Annotated[
         str | None, Meta(description="the name of the logs in URIs (default: that of their folder, or journal)")
     ] = None
     exclude: Annotated[Globs, Meta(description="leave out files and folders that match")] = ()

@@ -12,15 +12,15 @@ from typing import IO, Any, NamedTuple
 from carrel.sources.content.text import UTF8, recognise
 from carrel.sources.folder.position import Parts
 from carrel.sources.folder.tree import Tree, TreeEntry
-from carrel.sources.logs.budget import Budget
+from carrel.sources.logs.budget import ReadBudget
 from carrel.sources.logs.compression import damages, opened
-from carrel.sources.logs.entries import MAX_LINE, Entry, Redact, group
+from carrel.sources.logs.entries import MAX_LINE, LogEntry, Redact, group
 from carrel.sources.logs.formats import Format, detect
 from carrel.sources.logs.rotation import rotated
 from carrel.sources.logs.seek import extents, next_data, seek
-from carrel.sources.logs.times import Stamps
+from carrel.sources.logs.times import TimestampParser
 
-__all__ = ["NotText", "Reading", "entries_of"]
+__all__ = ["NotText", "ReadOptions", "entries_of"]
 
 BLOCK = 131_072  # bytes read at a time
 SAMPLE = 32_768  # bytes by which the format is detected
@@ -32,7 +32,7 @@ class NotText(ValueError):
     """The file is not a log. The message gives the reason."""
 
 
-class Reading(NamedTuple):
+class ReadOptions(NamedTuple):
     """Parameters for reading logs: options, the time range, and the filter for entries.
 
     ``limit`` is the number of wanted entries. ``shows`` returns whether the caller may see the file at a path.
@@ -40,17 +40,17 @@ class Reading(NamedTuple):
 
     since: float
     until: float
-    accept: Callable[[Entry], bool]
+    accept: Callable[[LogEntry], bool]
     limit: int
     margin: float
     format: str
     zone: tzinfo | None
     redact: Redact | None
     shows: Callable[[Parts], bool]
-    budget: Budget
+    budget: ReadBudget
 
 
-def entries_of(tree: Tree, file: TreeEntry, reading: Reading, note: Callable[[str], None]) -> Iterator[Entry]:
+def entries_of(tree: Tree, file: TreeEntry, reading: ReadOptions, note: Callable[[str], None]) -> Iterator[LogEntry]:
     """Yield the accepted entries of a file, the newest first, as they are in the file.
 
     Raises:
@@ -59,29 +59,29 @@ def entries_of(tree: Tree, file: TreeEntry, reading: Reading, note: Callable[[st
         ConfigError: the package that unpacks it is missing.
     """
     with tree.open(file.parts) as node:
-        if node.place is not None:
+        if node.handle is not None:
             raise NotText("it is a folder")
         if not reading.shows(node.parts):  # a link leads to a log that is hidden from the caller
             raise NotText("it is not shared")
         compression = rotated(file.parts[-1]).compression
-        part = Part(node.descriptor, node.info.st_mtime, reading)
+        part = LogFile(node.descriptor, node.info.st_mtime, reading)
         yield from part.unpacked(compression, note) if compression else part.backwards()
 
 
-class Part:
+class LogFile:
     """An open file of a log."""
 
-    def __init__(self, descriptor: int, modified: float, reading: Reading) -> None:
+    def __init__(self, descriptor: int, modified: float, reading: ReadOptions) -> None:
         self._descriptor = descriptor
         self._modified = modified
         self._reading = reading
-        self._stamps = Stamps(reading.zone, modified)
+        self._timestamps = TimestampParser(reading.zone, modified)
         self._encoding: str | None = UTF8  # None until bytes that are not ASCII are read
         self._format: Format | None = None
 
     # Plain files
 
-    def backwards(self) -> Iterator[Entry]:
+    def backwards(self) -> Iterator[LogEntry]:
         """Yield the entries of a file that is not compressed, the newest first."""
         reading, size = self._reading, os.fstat(self._descriptor).st_size
         self._examine(self._sample(size), cut=size > SAMPLE)
@@ -97,7 +97,7 @@ class Part:
                 held = before if sum(map(len, before)) < MAX_HELD else before[:100]
                 yield from filter(self._wanted, reversed(entries))
         if held and (text := [line for line in held if line]):
-            yield from filter(self._wanted, [Entry(self._modified, None, text, self._format)])
+            yield from filter(self._wanted, [LogEntry(self._modified, None, text, self._format)])
 
     def _sample(self, size: int) -> bytes:
         """Return the end of the file. For a large file, add its start: the end may be a single traceback."""
@@ -112,7 +112,7 @@ class Part:
         known = self._known
 
         def time_of(line: bytes) -> float | None:
-            head = known.head(self._decode(line[: MAX_LINE * 2]).strip("\0\r"), self._stamps)
+            head = known.head(self._decode(line[: MAX_LINE * 2]).strip("\0\r"), self._timestamps)
             return None if head is None else head.time
 
         if known.name in ("plain", "python"):
@@ -129,12 +129,12 @@ class Part:
             start = max(end - BLOCK, begin)
             data = self.read_at(start, end - start)
             end = start
-            first, feed, rest = (data + tail).partition(b"\n")
+            first, feed, remaining = (data + tail).partition(b"\n")
             if start > begin and not feed:  # an endless line: its beginning is kept
                 tail, cut = first[: MAX_LINE * 4], cut + max(len(first) - MAX_LINE * 4, 0)
                 continue
             if start > begin:
-                tail, lines = first, rest
+                tail, lines = first, remaining
             else:
                 tail, lines = b"", data + tail
             if lines:
@@ -154,20 +154,20 @@ class Part:
 
     # Compressed files
 
-    def unpacked(self, compression: str, note: Callable[[str], None]) -> Iterator[Entry]:
+    def unpacked(self, compression: str, note: Callable[[str], None]) -> Iterator[LogEntry]:
         """Yield the entries of a compressed file, the newest first. The file is decompressed from the start, and not
         cached.
         """
-        kept: deque[Entry] = deque(maxlen=self._reading.limit)
+        kept: deque[LogEntry] = deque(maxlen=self._reading.limit)
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         with os.fdopen(os.dup(self._descriptor), "rb") as raw, opened(raw, compression) as file:
             for lines in self._forwards(file, note):
                 kept.extend(filter(self._wanted, lines))
         yield from reversed(kept)
 
-    def _forwards(self, file: IO[bytes], note: Callable[[str], None]) -> Iterator[list[Entry]]:
+    def _forwards(self, file: IO[bytes], note: Callable[[str], None]) -> Iterator[list[LogEntry]]:
         budget = self._reading.budget
-        rest, held = b"", list[str]()
+        remaining, held = b"", list[str]()
         while True:
             if budget.is_over():
                 note("only its beginning was looked through; raise max_search, or unpack it")
@@ -181,11 +181,11 @@ class Part:
             budget.spend(len(data))
             if self._format is None:
                 self._examine(data[:SAMPLE], cut=len(data) > SAMPLE)
-            whole, feed, end = (rest + data).rpartition(b"\n")
-            rest = end[: MAX_LINE * 4]
+            whole, feed, end = (remaining + data).rpartition(b"\n")
+            remaining = end[: MAX_LINE * 4]
             lines = [*held, *(self._lines(whole) if feed else ())]
             if not data:
-                yield self._entries([*lines, *(self._lines(rest) if rest else ())])
+                yield self._entries([*lines, *(self._lines(remaining) if remaining else ())])
                 return
             index = self._last_head(lines)
             held = lines[index:]
@@ -193,13 +193,13 @@ class Part:
 
     def _last_head(self, lines: list[str]) -> int:
         for index in range(len(lines) - 1, max(len(lines) - 5000, 0), -1):
-            if self._known.head(lines[index], self._stamps) is not None:
+            if self._known.head(lines[index], self._timestamps) is not None:
                 return index
         return len(lines) if len(lines) > 5000 else 0
 
-    def _entries(self, lines: list[str]) -> list[Entry]:
+    def _entries(self, lines: list[str]) -> list[LogEntry]:
         before, entries = self._group(lines)
-        return [Entry(self._modified, None, before, self._format), *entries] if any(before) else entries
+        return [LogEntry(self._modified, None, before, self._format), *entries] if any(before) else entries
 
     # Both
 
@@ -210,16 +210,16 @@ class Part:
             NotText: it is binary, or in UTF-16.
         """
         sample = sample.replace(b"\0", b"") if sample.count(0) != len(sample) // 2 else sample
-        encoding = recognise(sample, cut=cut)
+        encoding = recognise(sample, truncated=cut)
         if encoding is None and cut and sample:
-            encoding = recognise(sample.partition(b"\n")[2], cut=True)  # it began within a character
+            encoding = recognise(sample.partition(b"\n")[2], truncated=True)  # it began within a character
         if encoding is None:
             raise NotText("it is not text")
         if encoding.startswith(("utf-16", "utf-32")):
             raise NotText(f"it is in {encoding.upper()}, which is not read as a log")
         self._encoding = None if sample.isascii() and encoding == UTF8 else encoding
         lines = self._lines(sample)
-        self._format = detect(lines, self._stamps, self._reading.format)
+        self._format = detect(lines, self._timestamps, self._reading.format)
 
     @property
     def _known(self) -> Format:
@@ -228,7 +228,7 @@ class Part:
 
     def _decode(self, data: bytes) -> str:
         if self._encoding is None and not data.isascii():
-            self._encoding = recognise(data, cut=True) or UTF8
+            self._encoding = recognise(data, truncated=True) or UTF8
         return data.decode(self._encoding or UTF8, "backslashreplace")
 
     def _lines(self, data: bytes) -> list[str]:
@@ -240,9 +240,9 @@ class Part:
         return lines
 
     def _group(self, lines: list[str]) -> Any:
-        return group(lines, self._known, self._stamps, self._modified, self._reading.redact)
+        return group(lines, self._known, self._timestamps, self._modified, self._reading.redact)
 
-    def _wanted(self, entry: Entry) -> bool:
+    def _wanted(self, entry: LogEntry) -> bool:
         reading = self._reading
         reading.budget.reached = entry.time
         return reading.since <= entry.time <= reading.until and reading.accept(entry)

@@ -18,14 +18,14 @@ from carrel.sources.content.words import words_of
 from carrel.sources.cursor import decode, encode
 from carrel.sources.folder.describe import annotate, display
 from carrel.sources.folder.position import Parts
-from carrel.sources.logs.answer import Answer
-from carrel.sources.logs.budget import Budget
+from carrel.sources.logs.budget import ReadBudget
+from carrel.sources.logs.location import LogInfo, LogLocation
 from carrel.sources.logs.match import redactor
 from carrel.sources.logs.newest import Newest
 from carrel.sources.logs.options import LogsOptions
-from carrel.sources.logs.part import Reading
-from carrel.sources.logs.place import LogInfo, Place
-from carrel.sources.logs.query import Query, parameters_of, read_query
+from carrel.sources.logs.page import LogPage
+from carrel.sources.logs.part import ReadOptions
+from carrel.sources.logs.query import LogQuery, parameters_of, read_query
 from carrel.sources.logs.rotation import rotated
 from carrel.sources.logs.statistics import Statistics
 from carrel.sources.logs.times import zone_of
@@ -49,7 +49,7 @@ PLENTY = 100_000  # entries of a compressed file that statistics look at
 class Named(NamedTuple):
     """A log by its place and its path there."""
 
-    place: Place
+    location: LogLocation
     path: str
     info: LogInfo
 
@@ -62,19 +62,21 @@ class LogsReader:
     """
 
     def __init__(self, options: LogsOptions) -> None:
-        self.places: dict[str, Place] = {}
+        self.locations: dict[str, LogLocation] = {}
         self.options = options
         self.zone: tzinfo | None = zone_of(options.timezone)
         self.redact = redactor(options.redact, secrets=options.redact_secrets)
         self._settings: dict[str, tuple[LogsOptions, LogsReader]] = {}
 
-    def add(self, place: Place, reader: LogsReader) -> None:
+    def add(self, location: LogLocation, reader: LogsReader) -> None:
         """Add a place, which is read with the options of ``reader``. If its name is taken, it gets another name."""
-        name = base = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in place.name.lower())
+        name = base = "".join(
+            letter if letter.isascii() and letter.isalnum() else "-" for letter in location.name.lower()
+        )
         number = 2
-        while not name.strip("-") or name in self.places or name in RESERVED:
+        while not name.strip("-") or name in self.locations or name in RESERVED:
             name, number = f"{base.strip('-') or 'logs'}-{number}", number + 1
-        self.places[name] = place
+        self.locations[name] = location
         self._settings[name] = reader.options, reader
 
     def inspect(self) -> None:
@@ -83,21 +85,21 @@ class LogsReader:
         Raises:
             ConfigError: a place does not exist.
         """
-        for place in self.places.values():
-            place.inspect()
+        for location in self.locations.values():
+            location.inspect()
 
     def forget(self) -> None:
         """Clear the caches."""
-        for place in self.places.values():
-            place.forget()
+        for location in self.locations.values():
+            location.forget()
 
     # URIs
 
-    def logs(self, visible: Visible | None = None, place: str | None = None) -> dict[str, Named]:
+    def logs(self, visible: Visible | None = None, location: str | None = None) -> dict[str, Named]:
         """Return the logs, of one place or of all, by their URIs."""
         found: dict[str, Named] = {}
-        for name, one in self.places.items():
-            if place not in (None, name):
+        for name, one in self.locations.items():
+            if location not in (None, name):
                 continue
             for path, info in one.logs().items():
                 uri = uri_of(name, path)
@@ -130,7 +132,7 @@ class LogsReader:
                 mime_type=JSON,
             ),
         }
-        for name in self.places:
+        for name in self.locations:
             items[SCHEME + name] = Resource(SCHEME + name, name, mime_type=DIRECTORY)
         items |= {uri: describe(uri, log) for uri, log in self.logs().items()}
         return page_of(items, "logs", cursor, limit)
@@ -143,9 +145,9 @@ class LogsReader:
             InvalidCursor: the cursor was not given out for it.
         """
         name = uri.removeprefix(SCHEME)
-        if not uri.startswith(SCHEME) or name not in self.places:
+        if not uri.startswith(SCHEME) or name not in self.locations:
             raise ResourceNotFound(uri)
-        items = {uri: describe(uri, log) for uri, log in self.logs(place=name).items()}
+        items = {uri: describe(uri, log) for uri, log in self.logs(location=name).items()}
         return page_of(items, f"logs of {name}", cursor, limit)
 
     # Reading
@@ -160,15 +162,15 @@ class LogsReader:
         base, _, query = uri.partition("?")
         if "#" in uri:
             raise InvalidParams("Invalid params: uri: a log has no fragment", parameter="uri")
-        place = base.removeprefix(SCHEME)
+        location = base.removeprefix(SCHEME)
         if base in (RECENT, STATISTICS):
             logs = self.logs(visible)
-        elif place in self.places and base.startswith(SCHEME):
-            logs = self.logs(visible, place)
+        elif location in self.locations and base.startswith(SCHEME):
+            logs = self.logs(visible, location)
             if not query:
                 return listing(uri, logs)
         else:
-            whole = self.logs(visible, place.partition("/")[0])
+            whole = self.logs(visible, location.partition("/")[0])
             if base not in whole or not base.startswith(SCHEME):
                 raise ResourceNotFound(uri)
             logs = {base: whole[base]}
@@ -190,7 +192,7 @@ class LogsReader:
         uri: str,
         base: str,
         logs: Mapping[str, Named],
-        asked: Query,
+        asked: LogQuery,
         given: Mapping[str, str],
         visible: Visible | None,
     ) -> TextResourceContents:
@@ -198,7 +200,7 @@ class LogsReader:
         plain = not {"timeframe", "since", "until", "tail"} & given.keys()
         most = asked.tail or (min(LAST, options.max_entries) if plain else options.max_entries)
         newest = Newest(most, options.max_answer, options.margin, asked.skip)
-        budget = Budget(options.max_search, options.max_seconds)
+        budget = ReadBudget(options.max_search, options.max_seconds)
         stopped: str | None = None  # the log in which the budget ended
         left: list[str] = []
         for name, entries in self._entries(logs, asked, most + asked.skip, visible, budget, notes.append):
@@ -207,7 +209,7 @@ class LogsReader:
                 continue
             newest.take(name, entries)
             stopped = name if budget.is_over() else None
-        answer = Answer(uri, base, newest.sorted(), asked, given, notes, several=base not in logs)
+        answer = LogPage(uri, base, newest.sorted(), asked, given, notes, several=base not in logs)
         if stopped is not None:
             answer.stopped_at(stopped, left, budget)
         elif newest.dropped and not asked.tail:
@@ -215,10 +217,10 @@ class LogsReader:
         return answer.render()
 
     def _count(
-        self, uri: str, logs: Mapping[str, Named], asked: Query, visible: Visible | None
+        self, uri: str, logs: Mapping[str, Named], asked: LogQuery, visible: Visible | None
     ) -> TextResourceContents:
         notes = list[str]()
-        budget = Budget(self.options.max_search, self.options.max_seconds)
+        budget = ReadBudget(self.options.max_search, self.options.max_seconds)
         counts = Statistics()
         for name, entries in self._entries(logs, asked, PLENTY, visible, budget, notes.append):
             counts.add(name.removeprefix(SCHEME), entries)
@@ -233,20 +235,20 @@ class LogsReader:
     def _entries(
         self,
         logs: Mapping[str, Named],
-        asked: Query,
+        asked: LogQuery,
         limit: int,
         visible: Visible | None,
-        budget: Budget,
+        budget: ReadBudget,
         note: Callable[[str], None],
     ) -> Iterator[tuple[str, Iterator[Any]]]:
         """Yield the URI of each log with its entries, those last written to first."""
         order = sorted(logs.items(), key=lambda item: -(item[1].info.modified or inf))
-        names = {id(place): name for name, place in self.places.items()}
+        names = {id(location): name for name, location in self.locations.items()}
         for uri, log in order:
             if log.info.modified is not None and log.info.modified < asked.since:
                 continue
-            options, reader = self._settings[names[id(log.place)]]
-            reading = Reading(
+            options, reader = self._settings[names[id(log.location)]]
+            reading = ReadOptions(
                 asked.since,
                 asked.until,
                 asked.accepts,
@@ -255,10 +257,10 @@ class LogsReader:
                 options.line_format,
                 reader.zone,
                 reader.redact,
-                partial(shows, visible, names[id(log.place)]),
+                partial(shows, visible, names[id(log.location)]),
                 budget,
             )
-            yield uri, log.place.entries(log.path, reading, note)
+            yield uri, log.location.entries(log.path, reading, note)
 
     # Search
 
@@ -274,18 +276,18 @@ class LogsReader:
         return sorted(hits, key=lambda hit: (-hit.score, hit.resource.uri))[:limit]
 
 
-def shows(visible: Visible | None, place: str, parts: Parts) -> bool:
+def shows(visible: Visible | None, location: str, parts: Parts) -> bool:
     """Return whether a caller may see the log that a file belongs to."""
     if visible is None:
         return True
-    uri = uri_of(place, "/".join((*parts[:-1], rotated(parts[-1]).log)))
+    uri = uri_of(location, "/".join((*parts[:-1], rotated(parts[-1]).log)))
     return uri is not None and visible(uri)
 
 
-def uri_of(place: str, path: str) -> str | None:
+def uri_of(location: str, path: str) -> str | None:
     """Return the URI of a log; None if its name has none."""
     try:
-        return f"{SCHEME}{place}/{encode_path(path.split('/'))}"
+        return f"{SCHEME}{location}/{encode_path(path.split('/'))}"
     except UriError:
         return None
 
@@ -319,11 +321,11 @@ def page_of(items: Mapping[str, Resource], name: str, cursor: str | None, limit:
     def key(uri: str) -> tuple[bool, str]:
         return uri not in (RECENT, STATISTICS), uri
 
-    rest = sorted(items, key=key)
+    remaining = sorted(items, key=key)
     if cursor is not None:
         after = decode(cursor, name)
         if not after.startswith(SCHEME):
             raise InvalidCursor
-        rest = [uri for uri in rest if key(uri) > key(after)]
-    page = rest[: max(limit, 1)]
-    return Page([items[uri] for uri in page], encode(page[-1], name) if len(rest) > len(page) else None)
+        remaining = [uri for uri in remaining if key(uri) > key(after)]
+    page = remaining[: max(limit, 1)]
+    return Page([items[uri] for uri in page], encode(page[-1], name) if len(remaining) > len(page) else None)

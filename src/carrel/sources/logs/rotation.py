@@ -13,7 +13,7 @@ from typing import NamedTuple
 from carrel.sources.folder.position import Parts
 from carrel.sources.folder.tree import TreeEntry
 
-__all__ = ["COMPRESSIONS", "Log", "Rotated", "logs_of", "rotated"]
+__all__ = ["COMPRESSIONS", "Rotated", "RotatedLog", "logs_of", "rotated"]
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
@@ -57,7 +57,7 @@ def digits(date: str) -> str:
     return "".join(filter(str.isdigit, date))
 
 
-class Log(NamedTuple):
+class RotatedLog(NamedTuple):
     """A log and its files, the newest first."""
 
     parts: Parts
@@ -79,13 +79,13 @@ class Log(NamedTuple):
         return sum(file.info.st_size for file in self.files)
 
 
-def logs_of(files: Iterable[TreeEntry]) -> dict[str, Log]:
+def logs_of(files: Iterable[TreeEntry]) -> dict[str, RotatedLog]:
     """Return files as logs, by their paths. A compressed file is left out that is there uncompressed as well."""
     found: dict[Parts, list[tuple[Rotated, TreeEntry]]] = {}
     for file in files:
         name = rotated(file.parts[-1])
         found.setdefault((*file.parts[:-1], name.log), []).append((name, file))
-    logs: dict[str, Log] = {}
+    logs: dict[str, RotatedLog] = {}
     for parts, members in sorted(found.items()):
         members.sort(key=lambda member: (member[0].age, member[0].compression))
         kept: list[TreeEntry] = []
@@ -94,6 +94,6 @@ def logs_of(files: Iterable[TreeEntry]) -> dict[str, Log]:
             if last is None or name.age != last.age or not name.compression:
                 kept.append(file)
             last = name
-        log = Log(parts, tuple(kept))
+        log = RotatedLog(parts, tuple(kept))
         logs[log.path] = log
     return logs

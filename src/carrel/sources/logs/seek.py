@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TypeAlias
 
-from carrel.sources.logs.budget import Budget
+from carrel.sources.logs.budget import ReadBudget
 
 __all__ = ["NEAR", "PROBE", "ReadAt", "extents", "next_data", "seek"]
 
@@ -29,7 +29,7 @@ Skip: TypeAlias = Callable[[int], int]
 """Returns the offset of the next data at or after an offset, skipping a hole."""
 
 
-def seek(read_at: ReadAt, size: int, instant: float, time_of: TimeOf, skip: Skip, budget: Budget) -> int:
+def seek(read_at: ReadAt, size: int, instant: float, time_of: TimeOf, skip: Skip, budget: ReadBudget) -> int:
     """Return the offset of the first entry at or after ``instant``, or ``size`` if no entry is that late."""
     low, high, found_at = 0, size, size
     while high - low > NEAR and not budget.is_over():
@@ -59,17 +59,17 @@ def first_timed(
 
     The line at ``begin`` counts if it is ``whole``. Lines that begin with zero bytes, after a hole, count as well.
     """
-    offset, rest = begin, b""  # the rest is a line that has not ended yet
-    while offset - len(rest) < end:
+    offset, remaining = begin, b""  # the rest is a line that has not ended yet
+    while offset - len(remaining) < end:
         block = read_at(offset, PROBE)
         if block and block.count(0) == len(block):
             offset = max(skip(offset), offset + len(block))
-            rest, whole = b"", True
+            remaining, whole = b"", True
             continue
-        start = offset - len(rest)
-        lines = (rest + block).split(b"\n")
+        start = offset - len(remaining)
+        lines = (remaining + block).split(b"\n")
         offset += len(block)
-        rest = lines.pop() if block else b""
+        remaining = lines.pop() if block else b""
         for line in lines:
             if start >= end:
                 return None
@@ -79,8 +79,8 @@ def first_timed(
             whole = True
         if not block:
             return None
-        if len(rest) >= PROBE:  # an endless line: only its end is of interest
-            rest, whole = b"", False
+        if len(remaining) >= PROBE:  # an endless line: only its end is of interest
+            remaining, whole = b"", False
     return None
 
 

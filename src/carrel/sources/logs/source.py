@@ -19,8 +19,8 @@ from carrel.errors import ConfigError, InvalidCursor, InvalidParams
 from carrel.sources.cursor import page_of
 from carrel.sources.folder.reader import translate
 from carrel.sources.logs.follow import Coalesced, follow, pump
+from carrel.sources.logs.location import LogFolder, LogLocation
 from carrel.sources.logs.options import LogsOptions
-from carrel.sources.logs.place import FolderPlace, Place
 from carrel.sources.logs.reader import RECENT, SCHEME, STATISTICS, LogsReader, uri_of
 from carrel.sources.logs.templates import suggestions, templates
 from carrel.sources.logs.tool import SEARCH_LOGS, search_logs
@@ -64,19 +64,19 @@ class LogsSource(Provider):
         self._describe()
 
     def _describe(self) -> None:
-        places = list(self._reader.places)
-        self.prefixes = (RECENT, STATISTICS, *(SCHEME + place for place in places))
+        locations = list(self._reader.locations)
+        self.prefixes = (RECENT, STATISTICS, *(SCHEME + location for location in locations))
         self.tool_names = frozenset([SEARCH_LOGS.name] if self._search_tool else [])
 
     def __repr__(self) -> str:
-        return f"LogsSource({', '.join(self._reader.places)})"
+        return f"LogsSource({', '.join(self._reader.locations)})"
 
     def join(self, other: Provider) -> bool:
         """Share the logs of another such source too, with its options for how they are read."""
         if not isinstance(other, LogsSource):
             return False
-        for place in other._reader.places.values():
-            self._reader.add(place, other._reader)
+        for location in other._reader.locations.values():
+            self._reader.add(location, other._reader)
         self._search_tool |= other._search_tool
         self._describe()
         return True
@@ -133,7 +133,7 @@ class LogsSource(Provider):
 
     def list_templates(self, request: Request) -> Page[ResourceTemplate]:
         """Return a page of the templates."""
-        return page_of(templates(self._reader.places), request, lambda template: template.uri_template)
+        return page_of(templates(self._reader.locations), request, lambda template: template.uri_template)
 
     async def complete(
         self,
@@ -144,7 +144,7 @@ class LogsSource(Provider):
         request: Request,
     ) -> Completion:
         """Return suggestions for a variable: levels, durations, names of logs."""
-        known = {template.uri_template: template.name for template in templates(self._reader.places)}
+        known = {template.uri_template: template.name for template in templates(self._reader.locations)}
         if not isinstance(reference, ResourceTemplateReference) or reference.uri not in known:
             raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
         if argument not in UriTemplate(reference.uri).names:
@@ -153,9 +153,9 @@ class LogsSource(Provider):
             )
         logs: Collection[str] = ()
         if argument == "log":
-            place = known[reference.uri]
+            location = known[reference.uri]
             found = await self._run(
-                request, self._reader.logs, request.visible, place if place != "statistics" else None
+                request, self._reader.logs, request.visible, location if location != "statistics" else None
             )
             logs = {log.path for log in found.values() if log.path.isprintable()}
         values = suggestions(argument, value, logs)
@@ -180,18 +180,18 @@ class LogsSource(Provider):
         self._workers.check()
         reader = self._reader
 
-        async def look(place: Place) -> Collection[str]:
-            return await self._workers.run("", place.logs)
+        async def look(location: LogLocation) -> Collection[str]:
+            return await self._workers.run("", location.logs)
 
         coalesced = Coalesced(reader.options.notify_every)
 
         def add(name: str, changes: Mapping[str, str]) -> None:
             coalesced.add(changes_of(name, changes, interest.uris))
 
-        ready = {name: asyncio.Event() for name in reader.places}
+        ready = {name: asyncio.Event() for name in reader.locations}
         tasks = [
-            asyncio.ensure_future(pump(follow(place, look), partial(add, name), ready[name], f"logs://{name}"))
-            for name, place in reader.places.items()
+            asyncio.ensure_future(pump(follow(location, look), partial(add, name), ready[name], f"logs://{name}"))
+            for name, location in reader.locations.items()
         ]
         self._watches[coalesced] = tasks
         try:
@@ -213,26 +213,26 @@ async def ended(tasks: Collection[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def changes_of(place: str, changes: Mapping[str, str], interest: Collection[str]) -> dict[str, str]:
+def changes_of(location: str, changes: Mapping[str, str], interest: Collection[str]) -> dict[str, str]:
     """Return changes of logs by their URIs, and the changes of the resources that contain their entries."""
-    found = {uri: kind for path, kind in changes.items() if (uri := uri_of(place, path)) is not None}
+    found = {uri: kind for path, kind in changes.items() if (uri := uri_of(location, path)) is not None}
     if not found:
         return {}
     touched = {RECENT, STATISTICS, *found}
     if set(changes.values()) - {"changed"}:
-        touched.add(SCHEME + place)
+        touched.add(SCHEME + location)
     found |= dict.fromkeys((RECENT, STATISTICS), "changed")
     for uri in interest:
         base, query, _ = uri.partition("?")
-        if base in touched or (query and base == SCHEME + place):
+        if base in touched or (query and base == SCHEME + location):
             found.setdefault(uri, "changed")
     return found
 
 
-def place_of(path: str, options: LogsOptions) -> Place:
+def place_of(path: str, options: LogsOptions) -> LogLocation:
     """Return the place that the rest of a URL names."""
     if path == "journal":
-        from carrel.sources.logs.journal import JournalPlace
+        from carrel.sources.logs.journal import Journal
 
-        return JournalPlace(options)
-    return FolderPlace(path, options)
+        return Journal(options)
+    return LogFolder(path, options)

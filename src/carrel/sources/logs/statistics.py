@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from math import floor, inf
 from typing import Any
 
-from carrel.sources.logs.entries import Entry, shown
+from carrel.sources.logs.entries import LogEntry, shown
 from carrel.sources.logs.times import iso
 
 __all__ = ["Statistics"]
@@ -36,7 +36,7 @@ class Statistics:
         self._templates: Counter[tuple[str, str]] = Counter()
         self._first, self._last = inf, -inf
 
-    def add(self, log: str, entries: Iterable[Entry]) -> None:
+    def add(self, log: str, entries: Iterable[LogEntry]) -> None:
         """Count the entries of a log."""
         for entry in entries:
             level = entry.level or "none"
@@ -68,7 +68,7 @@ class Statistics:
         return result
 
 
-def template_of(entry: Entry) -> str:
+def template_of(entry: LogEntry) -> str:
     """Return a message with ``*`` in place of numbers and identifiers."""
     line = entry.lines[0]
     message = entry.fields().get("message") if entry.format is not None and entry.format.name != "access" else None

@@ -23,7 +23,7 @@ SUGGESTED: dict[str, Sequence[str]] = {
 }
 
 
-def templates(places: Iterable[str]) -> list[ResourceTemplate]:
+def templates(locations: Iterable[str]) -> list[ResourceTemplate]:
     """Return the templates for places of these names."""
     found = [
         ResourceTemplate(
@@ -50,13 +50,13 @@ def templates(places: Iterable[str]) -> list[ResourceTemplate]:
     ]
     found += [
         ResourceTemplate(
-            f"logs://{place}/{{+log}}{QUERY}",
-            place,
-            title=f"Entries of one log of {place}",
+            f"logs://{location}/{{+log}}{QUERY}",
+            location,
+            title=f"Entries of one log of {location}",
             description="Entries of one log, with the files that rotation has made of it",
             mime_type="text/plain",
         )
-        for place in places
+        for location in locations
     ]
     return found
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from carrel.errors import ConfigError, InvalidParams
 
-__all__ = ["DURATION", "Stamps", "duration_of", "instant_of", "iso", "zone_of"]
+__all__ = ["DURATION", "TimestampParser", "duration_of", "instant_of", "iso", "zone_of"]
 
 DURATION = re.compile(r"(?:(\d{1,6})w)?(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,10})s?)?", re.ASCII)
 ISO_DURATION = re.compile(
@@ -65,7 +65,7 @@ def instant_of(text: str, name: str, now: float, zone: tzinfo | None) -> float:
     """
     try:
         if ISO.match(text):
-            return Stamps(zone, now).iso(text)
+            return TimestampParser(zone, now).iso(text)
         if len(text) >= 9 and NUMBER.match(text):
             return float(text)
         return now - duration_of(text, name)
@@ -108,7 +108,7 @@ class Moment(NamedTuple):
     second: int = 0
 
 
-class Stamps:
+class TimestampParser:
     """Reader of timestamps of one file, modified at ``modified`` (seconds since 1970).
 
     The methods raise ``ValueError`` if the text is not a time in their format.

@@ -18,7 +18,7 @@ from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
 __all__ = ["SEARCH_LOGS", "search_logs"]
 
 
-class Arguments(msgspec.Struct, forbid_unknown_fields=True):
+class LogsArguments(msgspec.Struct, forbid_unknown_fields=True):
     """Arguments of search_logs."""
 
     match: str | None = None
@@ -63,7 +63,7 @@ async def search_logs(arguments: Raw, read: Callable[..., Awaitable[Any]], reque
         ToolError: there is no such log, level or time.
     """
     try:
-        given = msgspec.json.decode(arguments, type=Arguments)
+        given = msgspec.json.decode(arguments, type=LogsArguments)
         query = "&".join(
             f"{name}={percent_encode(str(value))}"
             for name, value in msgspec.structs.asdict(given).items()

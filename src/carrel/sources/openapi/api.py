@@ -22,14 +22,14 @@ from carrel.errors import (
     ResourceTooLarge,
 )
 from carrel.log import Log
-from carrel.sources.openapi.credentials import Credentials
-from carrel.sources.openapi.document import Documents
+from carrel.sources.openapi.credentials import ApiCredentials
+from carrel.sources.openapi.document import ApiDocuments
 from carrel.sources.openapi.multipart import MULTIPART, encode_multipart, files_of, types_of
-from carrel.sources.openapi.operations import Operation, read_operations
-from carrel.sources.openapi.parameters import Parameter, query_pairs, text_of
-from carrel.sources.openapi.routes import Routes, build_url
+from carrel.sources.openapi.operations import ApiOperation, read_operations
+from carrel.sources.openapi.parameters import ApiParameter, query_pairs, text_of
+from carrel.sources.openapi.routes import PathRoutes, build_url
 from carrel.sources.openapi.schemas import Body
-from carrel.sources.openapi.transport import Response, Transport
+from carrel.sources.openapi.transport import ApiResponse, ApiTransport
 from carrel.transports.client.fetch import REDIRECTS
 
 __all__ = ["API", "Values", "next_link"]
@@ -48,15 +48,17 @@ _HEADER = re.compile(r"[\x20-\x7e\xa0-\xff]*")
 class API:
     """API that a description describes, at a base URL."""
 
-    def __init__(self, documents: Documents, base: str, transport: Transport, credentials: Credentials) -> None:
+    def __init__(
+        self, documents: ApiDocuments, base: str, transport: ApiTransport, credentials: ApiCredentials
+    ) -> None:
         self.documents = documents
         self.base = base
         self.credentials = credentials
         self._transport = transport
         self.operations = {operation.id: operation for operation in read_operations(documents)}
         self.tools = {operation.tool: operation for operation in self.operations.values()}
-        self.readable: dict[str, Operation] = {}
-        self.routes = Routes()
+        self.readable: dict[str, ApiOperation] = {}
+        self.routes = PathRoutes()
         for operation in self.operations.values():
             # A header or cookie that is required has no place in a URI: such operations can be tools.
             needs = any(one.required and one.place in ("header", "cookie") for one in operation.parameters)
@@ -75,8 +77,8 @@ class API:
         return response.status, response.body
 
     async def request(
-        self, operation: Operation, values: Values, body: bytes | None = None, kind: str | None = None
-    ) -> tuple[str, Response]:
+        self, operation: ApiOperation, values: Values, body: bytes | None = None, kind: str | None = None
+    ) -> tuple[str, ApiResponse]:
         """Send the request of an operation. Return its URL without credentials, and the response.
 
         Errors do not contain the URL of the API: they name the operation, and details are logged.
@@ -95,8 +97,8 @@ class API:
             raise RequestTimeout(f"{operation.id}: the API did not answer in time (request_timeout)") from None
 
     async def _request(
-        self, operation: Operation, values: Values, body: bytes | None, kind: str | None
-    ) -> tuple[str, Response]:
+        self, operation: ApiOperation, values: Values, body: bytes | None, kind: str | None
+    ) -> tuple[str, ApiResponse]:
         public = build_url(self.base, operation, values)
         headers = headers_of(operation, values)
         if body is not None:
@@ -120,7 +122,7 @@ class API:
             url = target
         raise ResourceError(public, f"The API redirects more than {MAX_REDIRECTS} times")
 
-    async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+    async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> ApiResponse:
         """Send a request. If no response arrives, the reason is logged, and not sent to clients."""
         try:
             return await self._transport.send(method, url, headers, body)
@@ -136,7 +138,7 @@ class API:
         odd = any(word in lower for word in ("/../", "/./", "\\", "%2e", "%2f", "%5c")) or lower.endswith(("/..", "/."))
         return not odd and url.isprintable() and " " not in url and url.startswith((f"{self.base}/", f"{self.base}?"))
 
-    def check(self, uri: str, response: Response) -> None:
+    def check(self, uri: str, response: ApiResponse) -> None:
         """Check that a response is a success.
 
         Raises:
@@ -158,7 +160,7 @@ class API:
             )
         raise ResourceError(uri, f"The API answers {status}")
 
-    def excerpt(self, response: Response) -> str:
+    def excerpt(self, response: ApiResponse) -> str:
         """Return the beginning of an error response for messages, without credentials; empty if it is not text."""
         kind = response.headers.get("content-type", "")
         if not ("json" in kind or kind.startswith("text/plain")):
@@ -167,7 +169,7 @@ class API:
         return f": {self.credentials.hide(text)[:MAX_EXCERPT]}" if text else ""
 
 
-def headers_of(operation: Operation, values: Values) -> dict[str, str]:
+def headers_of(operation: ApiOperation, values: Values) -> dict[str, str]:
     """Return the header and cookie parameters of a request as headers.
 
     Raises:
@@ -193,7 +195,7 @@ def headers_of(operation: Operation, values: Values) -> dict[str, str]:
     return found
 
 
-def header_text(parameter: Parameter, value: Any) -> str:
+def header_text(parameter: ApiParameter, value: Any) -> str:
     if isinstance(value, dict):
         pairs = [(str(key), text_of(one)) for key, one in value.items()]
         return ",".join(f"{key}={one}" if parameter.explode else f"{key},{one}" for key, one in pairs)
@@ -216,11 +218,11 @@ def form_body(body: Any) -> bytes:
     pairs: list[tuple[str, str]] = []
     for name, value in body.items():
         style = "deepObject" if isinstance(value, dict) else "form"
-        pairs += query_pairs(Parameter(str(name), "query", False, {}, style=style), value)
+        pairs += query_pairs(ApiParameter(str(name), "query", False, {}, style=style), value)
     return "&".join(f"{name}={value}" for name, value in pairs).encode()
 
 
-def encode_body(documents: Documents, described: Body, body: Any) -> tuple[bytes, str]:
+def encode_body(documents: ApiDocuments, described: Body, body: Any) -> tuple[bytes, str]:
     """Return a request body, and its media type.
 
     Raises:
@@ -240,7 +242,7 @@ def encode_body(documents: Documents, described: Body, body: Any) -> tuple[bytes
     return msgspec.json.encode(body), kind
 
 
-def next_link(response: Response, url: str) -> str | None:
+def next_link(response: ApiResponse, url: str) -> str | None:
     """Return the URL of the next page that a response names in its Link header (RFC 8288)."""
     for target, parameters in _LINK.findall(response.headers.get("link", "")[:8192]):
         words = parameters.replace('"', "").replace("'", "").lower().split(";")
@@ -252,7 +254,7 @@ def next_link(response: Response, url: str) -> str | None:
     return None
 
 
-def check_credentials(documents: Documents, base: str, given: bool, *, named: bool) -> None:
+def check_credentials(documents: ApiDocuments, base: str, given: bool, *, named: bool) -> None:
     """Check that credentials are sent only to the host of the description, or to the server that the user has
     configured.
 

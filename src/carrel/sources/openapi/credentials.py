@@ -17,11 +17,11 @@ from urllib.parse import quote, quote_plus
 import msgspec
 
 from carrel.errors import ConfigError, ResourceError
-from carrel.sources.openapi.document import Documents
-from carrel.sources.openapi.operations import Operation
+from carrel.sources.openapi.document import ApiDocuments
+from carrel.sources.openapi.operations import ApiOperation
 from carrel.sources.openapi.options import OpenAPIOptions
 
-__all__ = ["Credentials", "Poster"]
+__all__ = ["ApiCredentials", "Poster"]
 
 #: Seconds before expiry when a token is no longer used, and the default lifetime of a token.
 MARGIN, USUAL = 10.0, 300.0
@@ -34,10 +34,10 @@ class Poster(Protocol):
     async def post_form(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]: ...
 
 
-class Credentials:
+class ApiCredentials:
     """Credentials from the options, applied according to the security requirements of an operation."""
 
-    def __init__(self, options: OpenAPIOptions, documents: Documents) -> None:
+    def __init__(self, options: OpenAPIOptions, documents: ApiDocuments) -> None:
         self._options = options
         components = documents.root.get("components")
         schemes = components.get("securitySchemes") if isinstance(components, dict) else None
@@ -55,7 +55,7 @@ class Credentials:
         options = self._options
         return any((options.token, options.api_key, options.user, options.client_id))
 
-    def suffice(self, operation: Operation) -> bool:
+    def suffice(self, operation: ApiOperation) -> bool:
         """Return whether the credentials that an operation requires are configured."""
         return not operation.security or any(
             all(self._has(self._schemes.get(name, {})) for name in requirement) for requirement in operation.security
@@ -73,7 +73,7 @@ class Credentials:
                 text = text.replace(form, HIDDEN)
         return text
 
-    async def apply(self, operation: Operation, poster: Poster) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    async def apply(self, operation: ApiOperation, poster: Poster) -> tuple[dict[str, str], list[tuple[str, str]]]:
         """Return the headers, and the query parameters (percent-encoded), that an operation requires.
 
         Use the first alternative for which all credentials are configured. If no alternative qualifies, send no

@@ -16,7 +16,7 @@ import msgspec
 
 from carrel.errors import ConfigError
 
-__all__ = ["Documents", "Location", "decode_document", "external_references"]
+__all__ = ["ApiDocuments", "Location", "decode_document", "external_references"]
 
 MAX_DOCUMENTS = 50
 #: References to references.
@@ -115,7 +115,7 @@ def decode_yaml(data: bytes) -> Any:
     return plain(found, 0)
 
 
-class Documents:
+class ApiDocuments:
     """Documents by their locations; ``root`` is the first one."""
 
     def __init__(self, root: Any, location: Location) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from carrel.sources.openapi.document import Documents
-from carrel.sources.openapi.operations import Operation
-from carrel.sources.openapi.parameters import Parameter, text_of
+from carrel.sources.openapi.document import ApiDocuments
+from carrel.sources.openapi.operations import ApiOperation
+from carrel.sources.openapi.parameters import ApiParameter, text_of
 from carrel.sources.openapi.schemas import body_of
 
 __all__ = ["describe_operation", "overview"]
@@ -16,14 +16,14 @@ __all__ = ["describe_operation", "overview"]
 MAX_EXAMPLE = 4000
 
 
-def overview(document: dict[str, Any], operations: list[Operation]) -> str:
+def overview(document: dict[str, Any], operations: list[ApiOperation]) -> str:
     """Return an overview of an API: its title and description, and its operations by tag."""
     info = document.get("info")
     info = info if isinstance(info, dict) else {}
     lines = [f"# {info.get('title', 'API')}", "", f"Version {info.get('version', '')}", ""]
     if isinstance(info.get("description"), str):
         lines += [info["description"].strip(), ""]
-    groups: dict[str, list[Operation]] = {}
+    groups: dict[str, list[ApiOperation]] = {}
     for operation in operations:
         groups.setdefault(operation.tags[0] if operation.tags else "", []).append(operation)
     for tag, some in groups.items():
@@ -33,7 +33,7 @@ def overview(document: dict[str, Any], operations: list[Operation]) -> str:
     return "\n".join(lines)
 
 
-def describe_operation(documents: Documents, operation: Operation, uri: str | None) -> str:
+def describe_operation(documents: ApiDocuments, operation: ApiOperation, uri: str | None) -> str:
     """Return the documentation of an operation. ``uri`` is the template of its resources, if it has any."""
     lines = [f"# {operation.title}", "", f"`{operation.method.upper()} {operation.path}` ({operation.id})", ""]
     if operation.deprecated:
@@ -67,7 +67,7 @@ def describe_operation(documents: Documents, operation: Operation, uri: str | No
     return "\n".join(lines).rstrip() + "\n"
 
 
-def parameter_row(parameter: Parameter) -> str:
+def parameter_row(parameter: ApiParameter) -> str:
     kind = f"array of {parameter.items}" if parameter.kind == "array" else parameter.kind
     choices = ", ".join(f"`{text_of(choice)}`" for choice in parameter.choices[:30])
     words = " ".join(parameter.description.split()).replace("|", "\\|")
@@ -75,7 +75,7 @@ def parameter_row(parameter: Parameter) -> str:
     return f"| `{parameter.name}` | {parameter.place} | {kind} | {'yes' if parameter.required else ''} | {shown} |"
 
 
-def shown_schema(documents: Documents, schema: Any, base: str) -> str:
+def shown_schema(documents: ApiDocuments, schema: Any, base: str) -> str:
     """Return the name of a schema, or its type."""
     if not isinstance(schema, dict):
         return ""
@@ -86,7 +86,7 @@ def shown_schema(documents: Documents, schema: Any, base: str) -> str:
     return str(schema.get("type", ""))
 
 
-def schema_lines(documents: Documents, schema: Any, base: str) -> list[str]:
+def schema_lines(documents: ApiDocuments, schema: Any, base: str) -> list[str]:
     found, where = documents.resolve(schema, base)
     properties = found.get("properties") if isinstance(found, dict) else None
     if not isinstance(properties, dict):

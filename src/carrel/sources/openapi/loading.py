@@ -15,7 +15,7 @@ from carrel.errors import ConfigError, MCPError
 from carrel.log import Log
 from carrel.sources.openapi.document import (
     MAX_DOCUMENTS,
-    Documents,
+    ApiDocuments,
     Location,
     decode_document,
     external_references,
@@ -37,21 +37,21 @@ def location_of(target: str) -> Location:
     Raises:
         ConfigError: it names none.
     """
-    scheme, _, rest = target.partition(":")
+    scheme, _, remaining = target.partition(":")
     kind = scheme.lower().partition("+")[2]
     if kind in ("https", "http"):
         try:
-            parts = urlsplit(f"{kind}:{rest}")
+            parts = urlsplit(f"{kind}:{remaining}")
             bare = bool(parts.hostname) and "@" not in parts.netloc and not parts.fragment
         except ValueError:
             bare = False
         if not bare:
             raise ConfigError(f"openapi+{kind}: names the URL of a description, without a user and a fragment")
-        return f"{kind}:{rest}"
+        return f"{kind}:{remaining}"
     if kind not in ("", "file"):
         raise ConfigError("a description is named by openapi+https://…, openapi+http://… or openapi+file:PATH")
     try:
-        path = file_path(f"file:{rest}") if rest.startswith("//") else os.path.expanduser(rest)
+        path = file_path(f"file:{remaining}") if remaining.startswith("//") else os.path.expanduser(remaining)
         return file_uri(os.path.realpath(path))
     except ValueError as error:  # no URI, or a NUL in it
         raise ConfigError(f"openapi: names no path of a description: {error}") from None
@@ -85,7 +85,7 @@ def load_file(location: Location, root: Location, most: int) -> bytes:
     return data
 
 
-async def load_description(location: Location, load: Loader, decode: Callable[..., Awaitable[Any]]) -> Documents:
+async def load_description(location: Location, load: Loader, decode: Callable[..., Awaitable[Any]]) -> ApiDocuments:
     """Load a description, and the documents that it refers to. Documents outside are skipped, with a warning.
 
     ``decode`` calls a function in a thread.
@@ -96,7 +96,7 @@ async def load_description(location: Location, load: Loader, decode: Callable[..
     data = await load(location)
     root = await decode(decode_document, data, location)
     check_version(root, location)
-    documents = Documents(root, location)
+    documents = ApiDocuments(root, location)
     waiting = external_references(data, location)
     seen = {location}
     while waiting:

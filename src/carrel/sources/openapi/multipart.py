@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from carrel.errors import InvalidParams
-from carrel.sources.openapi.document import Documents, Location
+from carrel.sources.openapi.document import ApiDocuments, Location
 from carrel.sources.openapi.parameters import text_of
 
 __all__ = ["FILE", "MULTIPART", "encode_multipart", "files_of", "types_of"]
@@ -43,7 +43,7 @@ FILE: dict[str, Any] = {
 _TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,100}/[A-Za-z0-9!#$&^_.+-]{1,100}(; ?charset=[A-Za-z0-9-]{1,40})?")
 
 
-def files_of(documents: Documents, properties: Mapping[str, Any], base: Location) -> dict[str, bool]:
+def files_of(documents: ApiDocuments, properties: Mapping[str, Any], base: Location) -> dict[str, bool]:
     """Return the properties of a body that are files, and whether each is a list of them."""
     found: dict[str, bool] = {}
     for name, given in properties.items():

@@ -11,10 +11,10 @@ import msgspec
 
 from carrel.errors import ConfigError
 from carrel.log import Log
-from carrel.sources.openapi.document import Documents, Location
-from carrel.sources.openapi.parameters import Parameter, default_style
+from carrel.sources.openapi.document import ApiDocuments, Location
+from carrel.sources.openapi.parameters import ApiParameter, default_style
 
-__all__ = ["METHODS", "Operation", "check_version", "read_operations"]
+__all__ = ["METHODS", "ApiOperation", "check_version", "read_operations"]
 
 log = Log("carrel.sources")
 
@@ -27,7 +27,7 @@ MAX_OPERATIONS = 20_000
 _NOT_ID = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-class Operation(msgspec.Struct, frozen=True):
+class ApiOperation(msgspec.Struct, frozen=True):
     """Operation of an API. ``raw`` is its object in the description, which is in the document at ``location``."""
 
     id: str
@@ -38,7 +38,7 @@ class Operation(msgspec.Struct, frozen=True):
     description: str
     deprecated: bool
     tags: tuple[str, ...]
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[ApiParameter, ...]
     security: list[dict[str, Any]]
     raw: dict[str, Any]
     location: Location
@@ -48,7 +48,7 @@ class Operation(msgspec.Struct, frozen=True):
         """Whether its method is safe (read-only)."""
         return self.method in READING
 
-    def placed(self, place: str) -> list[Parameter]:
+    def located(self, place: str) -> list[ApiParameter]:
         """Return the parameters of a place: path, query, header or cookie."""
         return [parameter for parameter in self.parameters if parameter.place == place]
 
@@ -78,9 +78,9 @@ def check_version(document: Any, where: str) -> str:
     return version
 
 
-def read_operations(documents: Documents) -> list[Operation]:
+def read_operations(documents: ApiDocuments) -> list[ApiOperation]:
     """Return the operations of a description, in its order. Invalid operations are skipped, with a warning."""
-    found: list[Operation] = []
+    found: list[ApiOperation] = []
     ids: dict[str, int] = {}
     tools: dict[str, int] = {}
     for path, method, item, raw, base in walk(documents):
@@ -97,13 +97,13 @@ def read_operations(documents: Documents) -> list[Operation]:
         names = re.findall(r"\{([^{}]*)\}", path)
         known = {parameter.name for parameter in parameters if parameter.place == "path"}
         parameters += [
-            Parameter(name, "path", True, {"type": "string"}, style="simple", explode=False)
+            ApiParameter(name, "path", True, {"type": "string"}, style="simple", explode=False)
             for name in dict.fromkeys(names)
             if name not in known
         ]
         security = raw.get("security", documents.root.get("security", []))
         found.append(
-            Operation(
+            ApiOperation(
                 id,
                 tool,
                 method,
@@ -121,7 +121,7 @@ def read_operations(documents: Documents) -> list[Operation]:
     return found
 
 
-def walk(documents: Documents) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any], Location]]:
+def walk(documents: ApiDocuments) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any], Location]]:
     for path, given in documents.root.get("paths", {}).items():
         item, base = documents.resolve(given, documents.location)
         if not isinstance(item, dict) or not path.startswith("/") or is_devious(path) or "{}" in path:
@@ -139,9 +139,9 @@ def is_devious(path: str) -> bool:
     )
 
 
-def read_parameters(documents: Documents, lists: list[tuple[Any, Location]]) -> list[Parameter]:
+def read_parameters(documents: ApiDocuments, lists: list[tuple[Any, Location]]) -> list[ApiParameter]:
     """Return the parameters of a path and of an operation. Operation parameters take precedence."""
-    found: dict[tuple[str, str], Parameter] = {}
+    found: dict[tuple[str, str], ApiParameter] = {}
     for items, base in lists:
         for given in as_list(items):
             raw, where = documents.resolve(given, base)
@@ -154,7 +154,9 @@ def read_parameters(documents: Documents, lists: list[tuple[Any, Location]]) -> 
     return list(found.values())
 
 
-def read_parameter(documents: Documents, raw: Mapping[str, Any], name: str, place: Any, base: Location) -> Parameter:
+def read_parameter(
+    documents: ApiDocuments, raw: Mapping[str, Any], name: str, place: Any, base: Location
+) -> ApiParameter:
     content = raw.get("content")
     media: Any = next(iter(content.values()), {}) if isinstance(content, dict) and content else None
     given = raw.get("schema") if media is None else (media.get("schema") if isinstance(media, dict) else None)
@@ -165,7 +167,7 @@ def read_parameter(documents: Documents, raw: Mapping[str, Any], name: str, plac
     items, _ = settle(documents, schema.get("items"), where)
     choices = (items if kind == "array" else schema).get("enum")
     explode = raw.get("explode")
-    return Parameter(
+    return ApiParameter(
         name,
         place,
         raw.get("required") is True or place == "path",
@@ -181,7 +183,7 @@ def read_parameter(documents: Documents, raw: Mapping[str, Any], name: str, plac
     )
 
 
-def settle(documents: Documents, schema: Any, base: Location, depth: int = 0) -> tuple[dict[str, Any], Location]:
+def settle(documents: ApiDocuments, schema: Any, base: Location, depth: int = 0) -> tuple[dict[str, Any], Location]:
     """Return the schema that defines the type of a value: resolve references, and a single alternative besides null.
 
     If alternatives have several types, return an empty schema: any text.

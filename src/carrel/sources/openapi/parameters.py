@@ -13,20 +13,20 @@ import msgspec
 from carrel.errors import InvalidParams
 from carrel.uri.parse import UNRESERVED, UriError, percent_decode, percent_encode
 
-__all__ = ["Parameter", "encode_path_value", "query_pairs", "read_value", "variable_of"]
+__all__ = ["ApiParameter", "encode_path_value", "query_pairs", "read_value", "variable_of"]
 
-Place = Literal["path", "query", "header", "cookie"]
+ParameterLocation = Literal["path", "query", "header", "cookie"]
 
 _STYLES = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
 _SEPARATORS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "|"}
 TRUTH = {"true": True, "false": False}
 
 
-class Parameter(msgspec.Struct, frozen=True):
+class ApiParameter(msgspec.Struct, frozen=True):
     """Parameter of an operation. ``kind`` is the first type of its schema, ``items`` the type of an array's items."""
 
     name: str
-    place: Place
+    place: ParameterLocation
     required: bool
     schema: dict[str, Any]
     description: str = ""
@@ -56,18 +56,18 @@ def variable_of(name: str) -> str:
     return percent_encode(name, safe)
 
 
-def refuse(parameter: Parameter, reason: str) -> InvalidParams:
+def invalid_parameter(parameter: ApiParameter, reason: str) -> InvalidParams:
     return InvalidParams(f"Invalid params: {parameter.name}: {reason}", parameter=parameter.name)
 
 
-def decoded(parameter: Parameter, text: str) -> str:
+def decoded(parameter: ApiParameter, text: str) -> str:
     try:
         return percent_decode(text)
     except UriError:
-        raise refuse(parameter, "malformed percent escape, or not UTF-8") from None
+        raise invalid_parameter(parameter, "malformed percent escape, or not UTF-8") from None
 
 
-def read_value(parameter: Parameter, texts: Iterable[str]) -> Any:
+def read_value(parameter: ApiParameter, texts: Iterable[str]) -> Any:
     """Return the value of a parameter from percent-encoded texts, one for each occurrence in the URI.
 
     Lists are separated by commas, or repeated; objects are ``name,value,…``, or JSON.
@@ -83,40 +83,40 @@ def read_value(parameter: Parameter, texts: Iterable[str]) -> Any:
         try:
             return msgspec.json.decode(decoded(parameter, given[0]))
         except (msgspec.DecodeError, RecursionError):
-            raise refuse(parameter, "it is not valid JSON") from None
+            raise invalid_parameter(parameter, "it is not valid JSON") from None
     if parameter.kind == "array":
         parts = [part for text in given for part in text.split(",")] if given != [""] else []
         return [read_scalar(parameter, decoded(parameter, part), parameter.items) for part in parts]
     if len(given) > 1:
-        raise refuse(parameter, "it is given more than once")
+        raise invalid_parameter(parameter, "it is given more than once")
     if kind == "object":
         parts = [decoded(parameter, part) for part in given[0].split(",")]
         if len(parts) % 2:
-            raise refuse(parameter, "an object is written name,value,name,value, or as JSON")
+            raise invalid_parameter(parameter, "an object is written name,value,name,value, or as JSON")
         return dict(zip(parts[::2], parts[1::2], strict=True))
     return read_scalar(parameter, decoded(parameter, given[0]), parameter.kind)
 
 
-def read_scalar(parameter: Parameter, text: str, kind: str) -> Any:
+def read_scalar(parameter: ApiParameter, text: str, kind: str) -> Any:
     value: Any = text
     if kind == "integer":
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) < 40):
-            raise refuse(parameter, f"{text[:50]!r} is not a whole number")
+            raise invalid_parameter(parameter, f"{text[:50]!r} is not a whole number")
         value = int(text)
     elif kind == "number":
         try:
             value = msgspec.json.decode(text, type=float)
         except msgspec.MsgspecError:
-            raise refuse(parameter, f"{text[:50]!r} is not a number") from None
+            raise invalid_parameter(parameter, f"{text[:50]!r} is not a number") from None
         value = int(text) if text.removeprefix("-").isdigit() else value
     elif kind == "boolean":
         if text not in TRUTH:
-            raise refuse(parameter, f"{text[:50]!r} is neither true nor false")
+            raise invalid_parameter(parameter, f"{text[:50]!r} is neither true nor false")
         value = TRUTH[text]
     if parameter.choices and value not in parameter.choices and text not in map(text_of, parameter.choices):
         shown = ", ".join(text_of(choice)[:50] for choice in parameter.choices[:20])
-        raise refuse(parameter, f"{text[:50]!r} is not one of {shown}")
+        raise invalid_parameter(parameter, f"{text[:50]!r} is not one of {shown}")
     return value
 
 
@@ -133,7 +133,7 @@ def encoded(value: Any) -> str:
     return percent_encode(text_of(value), UNRESERVED)
 
 
-def encode_path_value(parameter: Parameter, value: Any) -> str:
+def encode_path_value(parameter: ApiParameter, value: Any) -> str:
     """Return a path parameter as part of a path, by its style.
 
     Raises:
@@ -143,9 +143,9 @@ def encode_path_value(parameter: Parameter, value: Any) -> str:
     joined = ",".join(scalars)
     segments = joined.replace("\\", "/").split("/")
     if not joined or any(segment.split(";")[0] in (".", "..") for segment in segments):
-        raise refuse(parameter, "it is empty, or has a segment that is . or .., which could lead elsewhere")
+        raise invalid_parameter(parameter, "it is empty, or has a segment that is . or .., which could lead elsewhere")
     if any(character < " " or character == "\x7f" for character in joined):
-        raise refuse(parameter, "it has a control character")
+        raise invalid_parameter(parameter, "it has a control character")
     name, explode = percent_encode(parameter.name, UNRESERVED), parameter.explode
     if isinstance(value, dict):
         pairs = [(encoded(key), encoded(one)) for key, one in value.items()]
@@ -167,7 +167,7 @@ def flat(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def query_pairs(parameter: Parameter, value: Any) -> list[tuple[str, str]]:
+def query_pairs(parameter: ApiParameter, value: Any) -> list[tuple[str, str]]:
     """Return a query or form parameter as pairs of names and values, percent-encoded, by its style."""
     name = percent_encode(parameter.name, UNRESERVED + "[]")
     if parameter.json:

@@ -14,11 +14,11 @@ from carrel.sources.content.text import describe_encoding
 from carrel.sources.documents.query import QUERIES
 from carrel.sources.openapi.api import API, next_link
 from carrel.sources.openapi.documentation import describe_operation, overview
-from carrel.sources.openapi.operations import Operation
+from carrel.sources.openapi.operations import ApiOperation
 from carrel.sources.openapi.parameters import read_value, text_of, variable_of
 from carrel.sources.openapi.routes import read_query, template_of
 from carrel.sources.openapi.schemas import Bundler
-from carrel.sources.openapi.transport import Response
+from carrel.sources.openapi.transport import ApiResponse
 from carrel.transports.client.response_text import decode, is_textual, read_type
 from carrel.uri.parse import UriError, percent_decode, percent_encode
 from carrel.wire.base import Annotations
@@ -30,7 +30,7 @@ from carrel.wire.resources import (
     TextResourceContents,
 )
 
-__all__ = ["Resources", "contents_of"]
+__all__ = ["ApiResources", "contents_of"]
 
 MARKDOWN, SCHEMA = "text/markdown", "application/schema+json"
 NEXT = "carrel/next"
@@ -38,7 +38,7 @@ NEXT = "carrel/next"
 MAX_DESCRIPTION = 4 * 1024 * 1024
 
 
-class Resources:
+class ApiResources:
     """Resources of an API below a URI, ``openapi://NAME``. They are listed in the order of their URIs."""
 
     def __init__(self, api: API, uri: str) -> None:
@@ -146,7 +146,7 @@ class Resources:
             found = self._api.routes.find(path)
         except InvalidParams:
             return False
-        return found is not None and not any(one.name in QUERIES for one in found[0].placed("query"))
+        return found is not None and not any(one.name in QUERIES for one in found[0].located("query"))
 
     async def read(self, uri: str) -> ResourceContents:
         """Return the contents of a resource.
@@ -200,7 +200,7 @@ class Resources:
         operation, texts = found
         values = {
             ("path", parameter.name): read_value(parameter, [texts[parameter.name]])
-            for parameter in operation.placed("path")
+            for parameter in operation.located("path")
             if parameter.name in texts
         }
         try:
@@ -216,7 +216,7 @@ class Resources:
         return contents_of(uri, response, meta)
 
 
-def contents_of(uri: str, response: Response, meta: dict[str, Any] | None = None) -> ResourceContents:
+def contents_of(uri: str, response: ApiResponse, meta: dict[str, Any] | None = None) -> ResourceContents:
     """Return the body of a response as text or as bytes, by its media type."""
     kind, charset = read_type(response.headers.get("content-type", ""))
     text = decode(response.body, charset) if is_textual(kind) else None
@@ -227,8 +227,8 @@ def contents_of(uri: str, response: Response, meta: dict[str, Any] | None = None
     return TextResourceContents(uri, text, mime_type=kind or None, meta=meta or None)
 
 
-def describe_template(template: str, operation: Operation) -> ResourceTemplate:
-    required = [one.name for one in operation.placed("query") if one.required]
+def describe_template(template: str, operation: ApiOperation) -> ResourceTemplate:
+    required = [one.name for one in operation.located("query") if one.required]
     needs = f" Required: {', '.join(required)}." if required else ""
     words = " ".join(operation.description.split())[:500]
     return ResourceTemplate(

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from carrel.sources.openapi.document import Documents
-from carrel.sources.openapi.operations import Operation, kind_of, settle
+from carrel.sources.openapi.document import ApiDocuments
+from carrel.sources.openapi.operations import ApiOperation, kind_of, settle
 from carrel.sources.openapi.schemas import Bundler
 
 __all__ = ["result_schema"]
@@ -23,7 +23,7 @@ WORDS = ("title", "description", "$ref")
 TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 
 
-def result_schema(documents: Documents, operation: Operation) -> dict[str, Any] | None:
+def result_schema(documents: ApiDocuments, operation: ApiOperation) -> dict[str, Any] | None:
     """Return the schema of the response of a GET operation; None if the response is not always the same kind of JSON
     object.
     """

@@ -8,11 +8,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from carrel.errors import InvalidParams
-from carrel.sources.openapi.operations import Operation
+from carrel.sources.openapi.operations import ApiOperation
 from carrel.sources.openapi.parameters import encode_path_value, query_pairs, read_value, variable_of
 from carrel.uri.parse import percent_encode
 
-__all__ = ["Routes", "build_url", "read_query", "template_of"]
+__all__ = ["PathRoutes", "build_url", "read_query", "template_of"]
 
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
 #: Characters of a path that stay as they are in a URI, besides unreserved ones.
@@ -27,16 +27,16 @@ class _Node:
     def __init__(self) -> None:
         self.literal: dict[str, _Node] = {}
         self.patterns: list[tuple[int, re.Pattern[str], tuple[str, ...], _Node]] = []
-        self.operation: Operation | None = None
+        self.operation: ApiOperation | None = None
 
 
-class Routes:
+class PathRoutes:
     """Tree of the paths of operations. Literal segments take precedence over segments with variables."""
 
     def __init__(self) -> None:
         self._root = _Node()
 
-    def add(self, operation: Operation) -> None:
+    def add(self, operation: ApiOperation) -> None:
         """Add an operation by its path."""
         node = self._root
         for segment in operation.path[1:].split("/"):
@@ -57,11 +57,11 @@ class Routes:
         if node.operation is None:
             node.operation = operation
 
-    def find(self, path: str) -> tuple[Operation, dict[str, str]] | None:
+    def find(self, path: str) -> tuple[ApiOperation, dict[str, str]] | None:
         """Return the operation of a percent-encoded path, and its variables, percent-encoded, or None."""
         return self._find(self._root, path[1:].split("/"), 0)
 
-    def _find(self, node: _Node, segments: list[str], at: int) -> tuple[Operation, dict[str, str]] | None:
+    def _find(self, node: _Node, segments: list[str], at: int) -> tuple[ApiOperation, dict[str, str]] | None:
         if at == len(segments):
             return None if node.operation is None else (node.operation, {})
         inner = node.literal.get(unquote(segments[at]))
@@ -77,18 +77,18 @@ class Routes:
         return None
 
 
-def template_of(prefix: str, operation: Operation) -> str:
+def template_of(prefix: str, operation: ApiOperation) -> str:
     """Return the URI template of a GET operation, whose resources begin with ``prefix``."""
     parts = _VARIABLE.split(operation.path)
     path = "".join(
         f"{{{variable_of(part)}}}" if number % 2 else percent_encode(part, _LITERAL)
         for number, part in enumerate(parts)
     )
-    query = ",".join(parameter.variable for parameter in operation.placed("query"))
+    query = ",".join(parameter.variable for parameter in operation.located("query"))
     return f"{prefix}{path}" + (f"{{?{query}}}" if query else "")
 
 
-def read_query(operation: Operation, query: str) -> dict[tuple[str, str], Any]:
+def read_query(operation: ApiOperation, query: str) -> dict[tuple[str, str], Any]:
     """Return the query parameters of a URI by place and name.
 
     Raises:
@@ -98,7 +98,7 @@ def read_query(operation: Operation, query: str) -> dict[tuple[str, str], Any]:
     for pair in query.split("&") if query else ():
         name, _, value = pair.partition("=")
         texts.setdefault(unquote(name), []).append(value.replace("+", "%20"))
-    known = {parameter.name: parameter for parameter in operation.placed("query")}
+    known = {parameter.name: parameter for parameter in operation.located("query")}
     for name in texts:
         if name not in known:
             shown = ", ".join(known) or "none"
@@ -111,17 +111,17 @@ def read_query(operation: Operation, query: str) -> dict[tuple[str, str], Any]:
     return {("query", name): read_value(known[name], some) for name, some in texts.items()}
 
 
-def build_url(base: str, operation: Operation, values: Mapping[tuple[str, str], Any]) -> str:
+def build_url(base: str, operation: ApiOperation, values: Mapping[tuple[str, str], Any]) -> str:
     """Return the URL of a request below the base URL, with path and query parameters by place and name.
 
     Raises:
         InvalidParams: a path parameter is missing, or could lead out of its place.
     """
     path = operation.path
-    for parameter in operation.placed("path"):
+    for parameter in operation.located("path"):
         if ("path", parameter.name) not in values:
             raise InvalidParams(f"Invalid params: {parameter.name} is required", parameter=parameter.name)
-    known = {parameter.name: parameter for parameter in operation.placed("path")}
+    known = {parameter.name: parameter for parameter in operation.located("path")}
     parts = _VARIABLE.split(path)
     path = "".join(
         encode_path_value(known[part], values["path", part]) if number % 2 else percent_encode(part, _LITERAL)
@@ -130,7 +130,7 @@ def build_url(base: str, operation: Operation, values: Mapping[tuple[str, str], 
     if any(unquote(segment) in (".", "..") for segment in path.split("/")):
         raise InvalidParams("Invalid params: the path parameters make a segment that is . or ..", parameter="uri")
     pairs: list[tuple[str, str]] = []
-    for parameter in operation.placed("query"):
+    for parameter in operation.located("query"):
         value = values.get(("query", parameter.name))
         if value is not None:
             pairs += query_pairs(parameter, value)

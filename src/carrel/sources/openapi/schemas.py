@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from carrel.sources.openapi.document import Documents, Location
+from carrel.sources.openapi.document import ApiDocuments, Location
 from carrel.sources.openapi.multipart import FILE, MULTIPART, files_of
-from carrel.sources.openapi.operations import Operation
+from carrel.sources.openapi.operations import ApiOperation
 
 __all__ = ["BODY", "Body", "Bundler", "arguments_schema", "body_of", "property_of"]
 
@@ -43,7 +43,7 @@ _DROPPED = (
 class Bundler:
     """Copies schemas. The schemas that they refer to are copied to ``definitions``."""
 
-    def __init__(self, documents: Documents, *, request: bool = True, most: int = MAX_VALUES) -> None:
+    def __init__(self, documents: ApiDocuments, *, request: bool = True, most: int = MAX_VALUES) -> None:
         self.definitions: dict[str, Any] = {}
         self._documents = documents
         self._names: dict[tuple[Location, str], str] = {}
@@ -121,7 +121,7 @@ class Bundler:
         return found
 
 
-def body_of(documents: Documents, operation: Operation) -> Body | None:
+def body_of(documents: ApiDocuments, operation: ApiOperation) -> Body | None:
     """Return the media type of the request body that is sent, its media type object, and whether it is required.
 
     None if there is no body, or none of a type that can be sent.
@@ -138,7 +138,7 @@ def body_of(documents: Documents, operation: Operation) -> Body | None:
     return None
 
 
-def body_schema(bundler: Bundler, documents: Documents, kind: str, schema: Any, base: Location) -> Any:
+def body_schema(bundler: Bundler, documents: ApiDocuments, kind: str, schema: Any, base: Location) -> Any:
     """Return the schema of a body; files of a form are arguments with a special schema."""
     found, where = documents.resolve(schema, base)
     properties = found.get("properties") if isinstance(found, dict) else None
@@ -150,7 +150,7 @@ def body_schema(bundler: Bundler, documents: Documents, kind: str, schema: Any, 
     return copied
 
 
-def property_of(operation: Operation) -> dict[str, Any]:
+def property_of(operation: ApiOperation) -> dict[str, Any]:
     """Return the parameters of an operation by the names of the arguments of its tool, each name once."""
     found: dict[str, Any] = {}
     for parameter in operation.parameters:
@@ -159,7 +159,7 @@ def property_of(operation: Operation) -> dict[str, Any]:
     return found
 
 
-def arguments_schema(documents: Documents, operation: Operation) -> dict[str, Any]:
+def arguments_schema(documents: ApiDocuments, operation: ApiOperation) -> dict[str, Any]:
     """Return the JSON Schema of the arguments of an operation: its parameters, and its body as ``body``."""
     bundler = Bundler(documents)
     properties: dict[str, Any] = {}

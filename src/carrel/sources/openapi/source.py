@@ -16,13 +16,13 @@ from carrel.sources.content.words import words_of
 from carrel.sources.cursor import page_after, page_of
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.openapi.api import API, check_credentials
-from carrel.sources.openapi.credentials import Credentials, check_options
-from carrel.sources.openapi.document import Documents as Description
+from carrel.sources.openapi.credentials import ApiCredentials, check_options
+from carrel.sources.openapi.document import ApiDocuments
 from carrel.sources.openapi.loading import base_url, load_description, load_file, location_of
 from carrel.sources.openapi.options import OpenAPIOptions
-from carrel.sources.openapi.resources import Resources
-from carrel.sources.openapi.tools import Tools
-from carrel.sources.openapi.transport import ASGITransport, HTTPTransport, Transport
+from carrel.sources.openapi.resources import ApiResources
+from carrel.sources.openapi.tools import ApiTools
+from carrel.sources.openapi.transport import ApiOverASGI, ApiOverHTTP, ApiTransport
 from carrel.sources.polling import poll
 from carrel.sources.workers import Workers
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -62,10 +62,10 @@ class OpenAPISource(Provider):
         self._app = app
         self._description = description
         self._workers = Workers(self, "carrel-openapi")
-        self._transport: Transport | None = None
+        self._transport: ApiTransport | None = None
         self._api: API | None = None
-        self._resources: Resources | None = None
-        self._tools: Tools | None = None
+        self._resources: ApiResources | None = None
+        self._tools: ApiTools | None = None
         self._documents = Documents(self, offered=options.documents, locations=options.image_locations)
         self._watches: set[asyncio.Task[object]] = set()
         self._versions: dict[str, tuple[bytes, int]] = {}
@@ -92,24 +92,24 @@ class OpenAPISource(Provider):
         documents = await self._load()
         base = base_url(documents.root, self._location, options.server)
         self._transport = self._open_transport(base)
-        credentials = Credentials(options, documents)
+        credentials = ApiCredentials(options, documents)
         check_credentials(documents, base, credentials.given, named=options.server is not None)
         name = (options.api_name or urlsplit(base).netloc).lower()
         if not name or not all(one.isascii() and (one.isalnum() or one in "-._:[]") for one in name):
             raise ConfigError(f"the name of an API has letters, digits, dots and dashes only: {name[:100]!r}")
         self._api = await self._workers.run("", API, documents, base, self._transport, credentials)
-        self._resources = Resources(self._api, f"openapi://{name}")
-        self._tools = Tools(self._api, options, f"openapi://{name}")
+        self._resources = ApiResources(self._api, f"openapi://{name}")
+        self._tools = ApiTools(self._api, options, f"openapi://{name}")
         self.name = self.uri = f"openapi://{name}"
         self.prefixes = (self.uri,)
 
-    async def _load(self) -> Description:
+    async def _load(self) -> ApiDocuments:
         options, location = self._options, self._location
         if self._description is not None:
             from carrel.sources.openapi.operations import check_version
 
             check_version(self._description, "the description of the application")
-            return Description(self._description, location)
+            return ApiDocuments(self._description, location)
         if location.startswith("file:"):
 
             async def load(other: str) -> bytes:
@@ -117,7 +117,7 @@ class OpenAPISource(Provider):
 
             return await load_description(location, load, self._decode)
         host = urlsplit(location).hostname or ""
-        transport = HTTPTransport(options.request_timeout, options.max_description_size, (host,))
+        transport = ApiOverHTTP(options.request_timeout, options.max_description_size, (host,))
 
         async def get(other: str) -> bytes:
             try:
@@ -137,17 +137,17 @@ class OpenAPISource(Provider):
     async def _decode(self, function: Any, *arguments: Any) -> Any:
         return await self._workers.run("", function, *arguments)
 
-    def _open_transport(self, base: str) -> Transport:
+    def _open_transport(self, base: str) -> ApiTransport:
         options = self._options
         if self._app is not None:
-            return ASGITransport(self._app, options.request_timeout, options.max_response_size)
+            return ApiOverASGI(self._app, options.request_timeout, options.max_response_size)
         # A server that the user has named may be anywhere; one that a remote description names, only on the Internet.
         named = [urlsplit(options.token_url or "").hostname or ""]
         if options.server is not None or self._location.startswith("file:"):
             named.append(urlsplit(base).hostname or "")
         else:
             named.append(urlsplit(self._location).hostname or "")
-        return HTTPTransport(options.request_timeout, options.max_response_size, [host for host in named if host])
+        return ApiOverHTTP(options.request_timeout, options.max_response_size, [host for host in named if host])
 
     async def stop(self) -> None:
         """Stop: end watches and close connections."""
@@ -160,7 +160,7 @@ class OpenAPISource(Provider):
         if transport is not None:
             await transport.close()
 
-    def _ready(self) -> tuple[Resources, Tools]:
+    def _ready(self) -> tuple[ApiResources, ApiTools]:
         self._workers.check()
         assert self._resources is not None
         assert self._tools is not None
@@ -300,5 +300,5 @@ class OpenAPISource(Provider):
         return {**known, **{uri: number for uri, (_, number) in self._versions.items() if uri in interest.uris}}
 
     @staticmethod
-    def _known(resources: Resources) -> Sequence[str]:
+    def _known(resources: ApiResources) -> Sequence[str]:
         return [resource.uri for resource in resources.listed]

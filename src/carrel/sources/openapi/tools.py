@@ -11,7 +11,7 @@ from carrel.log import Log
 from carrel.protocol.json_schema import Validator
 from carrel.protocol.json_values import InvalidArguments
 from carrel.sources.openapi.api import API, encode_body
-from carrel.sources.openapi.operations import Operation
+from carrel.sources.openapi.operations import ApiOperation
 from carrel.sources.openapi.options import OpenAPIOptions
 from carrel.sources.openapi.resources import contents_of
 from carrel.sources.openapi.results import result_schema
@@ -20,14 +20,14 @@ from carrel.wire.content import EmbeddedResource, TextContent
 from carrel.wire.resources import TextResourceContents
 from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
 
-__all__ = ["Tools", "hints"]
+__all__ = ["ApiTools", "hints"]
 
 log = Log("carrel.sources")
 
 MAX_DESCRIPTION = 2000
 
 
-class Tools:
+class ApiTools:
     """Tools of an API: none, unless options name them."""
 
     def __init__(self, api: API, options: OpenAPIOptions, uri: str) -> None:
@@ -41,7 +41,7 @@ class Tools:
             if not any(one.matches(pattern) for one in self.offered):
                 raise ConfigError(f"the API has no operation {pattern!r}, which the option operations names")
 
-    def describe(self, operation: Operation) -> Tool:
+    def describe(self, operation: ApiOperation) -> Tool:
         """Return the tool of an operation."""
         text = "\n\n".join(part for part in (operation.title, operation.description) if part)
         return Tool(
@@ -87,7 +87,7 @@ class Tools:
             raise ToolError(f"The API answers {response.status}{self._api.excerpt(response)}")
         return self._result(operation, response)
 
-    def _validate(self, operation: Operation, given: dict[str, Any], text: msgspec.Raw) -> None:
+    def _validate(self, operation: ApiOperation, given: dict[str, Any], text: msgspec.Raw) -> None:
         if operation.tool not in self._validators:
             try:
                 self._validators[operation.tool] = Validator(
@@ -105,7 +105,7 @@ class Tools:
         except InvalidArguments as error:
             raise ToolError(str(error)) from None
 
-    def _result(self, operation: Operation, response: Any) -> CallToolResult:
+    def _result(self, operation: ApiOperation, response: Any) -> CallToolResult:
         if not response.body:
             return CallToolResult(content=[TextContent(f"{response.status}: done, there is no content")])
         contents = contents_of(f"{self._uri}/operations/{operation.tool}/result", response)
@@ -133,7 +133,7 @@ class Tools:
                 )
         return result
 
-    def _result_validator(self, operation: Operation) -> Validator | None:
+    def _result_validator(self, operation: ApiOperation) -> Validator | None:
         """Return the validator of an operation's results, with their schema, or None if it has no output schema."""
         if operation.tool not in self._results:
             schema = result_schema(self._api.documents, operation)
@@ -146,7 +146,7 @@ class Tools:
         return self._results[operation.tool]
 
 
-def is_offered(operation: Operation, options: OpenAPIOptions) -> bool:
+def is_offered(operation: ApiOperation, options: OpenAPIOptions) -> bool:
     """Return whether an operation is a tool."""
     if any(operation.matches(pattern) for pattern in options.operations):
         return True
@@ -155,7 +155,7 @@ def is_offered(operation: Operation, options: OpenAPIOptions) -> bool:
     return options.write and not operation.reads
 
 
-def hints(operation: Operation) -> ToolAnnotations:
+def hints(operation: ApiOperation) -> ToolAnnotations:
     """Return the tool annotations implied by the HTTP method of an operation (RFC 9110, section 9.2)."""
     method = operation.method
     return ToolAnnotations(

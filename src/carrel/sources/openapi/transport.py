@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, Protocol
 from carrel.errors import ConfigError, RequestTimeout, ResourceError, ResourceForbidden, ResourceTooLarge
 from carrel.transports.client.fetch import Fetch
 
-__all__ = ["ASGITransport", "HTTPTransport", "Response", "Transport"]
+__all__ = ["ApiOverASGI", "ApiOverHTTP", "ApiResponse", "ApiTransport"]
 
 ACCEPT = "application/json, application/*;q=0.9, text/*;q=0.8, */*;q=0.5"
 
 
-class Response(NamedTuple):
+class ApiResponse(NamedTuple):
     """Response of an API. Names of headers are in lower case."""
 
     status: int
@@ -22,10 +22,10 @@ class Response(NamedTuple):
     body: bytes
 
 
-class Transport(Protocol):
+class ApiTransport(Protocol):
     """Way to send requests to one API."""
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> ApiResponse:
         """Send a request and return the response; redirects are responses like others.
 
         Raises:
@@ -44,7 +44,7 @@ def shown(url: str) -> str:
     return url.partition("?")[0]
 
 
-class HTTPTransport:
+class ApiOverHTTP:
     """Requests over HTTP. ``hosts`` may have any address; all others have to be on the public Internet."""
 
     def __init__(self, timeout: float, max_bytes: int, hosts: Collection[str]) -> None:
@@ -56,13 +56,13 @@ class HTTPTransport:
         self._timeout = timeout
         self._fetch = Fetch(timeout=timeout, max_bytes=max_bytes, hosts=hosts, accept=ACCEPT)
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> ApiResponse:
         """Send a request and return the response."""
         place = shown(url)
         try:
             async with self._fetch.request(method, url, data=body, headers=headers) as response:
                 data = await response.read()
-                return Response(response.status, {key.lower(): one for key, one in response.headers.items()}, data)
+                return ApiResponse(response.status, {key.lower(): one for key, one in response.headers.items()}, data)
         except ResourceTooLarge:
             raise too_large(place, self._max_bytes) from None
         except ResourceForbidden:
@@ -77,7 +77,7 @@ class HTTPTransport:
         await self._fetch.close()
 
 
-class ASGITransport:
+class ApiOverASGI:
     """Requests to an ASGI application in this process."""
 
     def __init__(self, app: Any, timeout: float, max_bytes: int) -> None:
@@ -94,7 +94,7 @@ class ASGITransport:
             trust_env=False,
         )
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> ApiResponse:
         """Send a request and return the response."""
         try:
             async with asyncio.timeout(self._timeout):
@@ -106,7 +106,7 @@ class ASGITransport:
         self._client.cookies.clear()
         if len(response.content) > self._max_bytes:
             raise too_large(shown(url), self._max_bytes)
-        return Response(response.status_code, {k.lower(): v for k, v in response.headers.items()}, response.content)
+        return ApiResponse(response.status_code, {k.lower(): v for k, v in response.headers.items()}, response.content)
 
     async def close(self) -> None:
         """Close the client."""

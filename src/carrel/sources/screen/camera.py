@@ -12,9 +12,9 @@ from carrel.errors import ConfigError, ProviderUnavailable
 from carrel.log import Log
 from carrel.sources.screen.desktop import Area, Desktop, DesktopUnavailable, Pixels
 from carrel.sources.screen.options import ScreenOptions
-from carrel.sources.screen.picture import Form, Picture, encode
+from carrel.sources.screen.picture import Picture, PictureFormat, encode
 from carrel.sources.screen.platforms import open_desktop
-from carrel.sources.screen.scope import Scope
+from carrel.sources.screen.scope import ScreenScope
 from carrel.sources.workers import Workers
 
 __all__ = ["Camera", "Shot"]
@@ -39,9 +39,9 @@ class Shot:
         self.time = datetime.now(UTC)
         self.expires = expires
         self.end = end  # of uvloop, it does not know its time if that is now
-        self._pictures: dict[Form, Picture] = {}
+        self._pictures: dict[PictureFormat, Picture] = {}
 
-    def picture(self, form: Form) -> Picture:
+    def picture(self, form: PictureFormat) -> Picture:
         """Return the picture in a form. It blocks."""
         found = self._pictures.get(form)
         if found is None:
@@ -54,7 +54,7 @@ class Shot:
 class Camera:
     """Take pictures on request, cache each until the next may be taken, and log each picture."""
 
-    def __init__(self, scope: Scope, options: ScreenOptions) -> None:
+    def __init__(self, scope: ScreenScope, options: ScreenOptions) -> None:
         self._scope = scope
         self._interval = options.min_interval
         self._workers = Workers(self, "carrel-screen")

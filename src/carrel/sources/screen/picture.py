@@ -8,7 +8,7 @@ from carrel.errors import InvalidParams
 from carrel.sources.screen.desktop import Pixels
 from carrel.sources.screen.options import ImageFormat
 
-__all__ = ["FORMATS", "Form", "Picture", "encode", "fitting", "read_form"]
+__all__ = ["FORMATS", "Picture", "PictureFormat", "encode", "fitting", "read_form"]
 
 FORMATS: tuple[ImageFormat, ...] = get_args(ImageFormat)
 MAX_WIDTH = 65_535
@@ -17,7 +17,7 @@ PNG_LEVEL = 3
 WEBP_QUALITY = 80
 
 
-class Form(NamedTuple):
+class PictureFormat(NamedTuple):
     """Form of a picture: its format, and the most pixels across; None for as many as there are."""
 
     format: ImageFormat
@@ -33,7 +33,7 @@ class Picture(NamedTuple):
     height: int
 
 
-def read_form(query: str, default: Form) -> Form:
+def read_form(query: str, default: PictureFormat) -> PictureFormat:
     """Parse the query of a URI, ``width=800&format=webp``.
 
     Raises:
@@ -64,7 +64,7 @@ def read_form(query: str, default: Form) -> Form:
     return form
 
 
-def encode(pixels: Pixels, form: Form) -> Picture:
+def encode(pixels: Pixels, form: PictureFormat) -> Picture:
     """Return pixels as a picture, never larger than they are."""
     from io import BytesIO
 
@@ -82,7 +82,7 @@ def encode(pixels: Pixels, form: Form) -> Picture:
     return Picture(file.getvalue(), f"image/{form.format}", *image.size)
 
 
-def fitting(pixels: Pixels, form: Form, limit: int) -> int | None:
+def fitting(pixels: Pixels, form: PictureFormat, limit: int) -> int | None:
     """Return a width at which the picture has at most ``limit`` bytes; None if even a one-pixel picture has more."""
     width = min(form.width or pixels.width, pixels.width)
     while width > 1:

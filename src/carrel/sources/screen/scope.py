@@ -9,7 +9,7 @@ from carrel.errors import ConfigError
 from carrel.sources.alias import base_of
 from carrel.sources.screen.desktop import Area, Desktop
 
-__all__ = ["Scope", "read_target"]
+__all__ = ["ScreenScope", "read_target"]
 
 TARGET = re.compile(
     r"screen:(?:"
@@ -20,7 +20,7 @@ TARGET = re.compile(
 )
 
 
-class Scope(NamedTuple):
+class ScreenScope(NamedTuple):
     """Places that are shared: a display with its monitors, one monitor, or the windows of a display.
 
     ``number`` is the number of the X display, or None for the user's display.
@@ -52,7 +52,7 @@ class Scope(NamedTuple):
         return f"{self.uri}{inside}{{?width,format}}"
 
 
-def read_target(target: str, alias: str | None = None) -> Scope:
+def read_target(target: str, alias: str | None = None) -> ScreenScope:
     """Parse a URL into a scope. If there is an alias, the URIs begin with it.
 
     ``screen:`` and ``screen://localhost/display`` are the display of the user, ``screen::1`` and
@@ -77,4 +77,4 @@ def read_target(target: str, alias: str | None = None) -> Scope:
         monitor = int(kind.removeprefix("display")) - 1
     end = f"/{monitor}" if digits else ""
     uri = f"screen://localhost{'' if number is None else f':{number}'}/{kind}{end}"
-    return Scope(base_of("screen", alias) if alias else uri, number, kind == "windows", monitor)
+    return ScreenScope(base_of("screen", alias) if alias else uri, number, kind == "windows", monitor)

@@ -22,7 +22,7 @@ from carrel.sources.polling import poll
 from carrel.sources.screen.camera import Camera, Shot
 from carrel.sources.screen.desktop import Area
 from carrel.sources.screen.options import ScreenOptions
-from carrel.sources.screen.picture import FORMATS, Form, fitting, read_form
+from carrel.sources.screen.picture import FORMATS, PictureFormat, fitting, read_form
 from carrel.sources.screen.scope import read_target
 from carrel.uri.template import UriTemplate
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -58,7 +58,7 @@ class ScreenSource(Provider):
         self.name = self.uri = self._scope.uri
         self.prefixes = (self.uri,)
         self._options = options
-        self._form = Form(options.image_format, options.max_width)
+        self._form = PictureFormat(options.image_format, options.max_width)
         self._camera = Camera(self._scope, options)
         self._watches: set[asyncio.Task[None]] = set()
 
@@ -139,7 +139,7 @@ class ScreenSource(Provider):
         fresh = max(0.0, shot.expires - asyncio.get_running_loop().time())
         return ReadResourceResult(contents=[contents], ttl_ms=int(fresh * 1000))
 
-    async def _too_large(self, uri: str, shot: Shot, form: Form, client: str) -> ResourceTooLarge:
+    async def _too_large(self, uri: str, shot: Shot, form: PictureFormat, client: str) -> ResourceTooLarge:
         limit = self._options.max_size
         width = await self._camera.run(client, fitting, shot.pixels, form, limit)
         chosen = "" if form.format == self._form.format else f"&format={form.format}"

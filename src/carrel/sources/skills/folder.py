@@ -25,10 +25,10 @@ from carrel.errors import ConfigError
 from carrel.protocol.extensions.frontmatter import MAX_FRONTMATTER, FrontmatterError, check_skill, read_frontmatter
 from carrel.protocol.extensions.skills import MAX_BYTES, MAX_FILES, SKILL_FILE
 from carrel.sources.folder.describe import display
-from carrel.sources.folder.position import START, Parts, Position
-from carrel.sources.folder.sandbox import Node
+from carrel.sources.folder.position import START, Parts, TreePosition
+from carrel.sources.folder.sandbox import OpenNode
 from carrel.sources.folder.shared import SharedFolder
-from carrel.sources.folder.tree import TreeEntry, Visit
+from carrel.sources.folder.tree import TreeEntry, VisitedDirectory
 from carrel.sources.folder.work import WHOLE, Work
 from carrel.sources.skills.options import SkillsOptions
 from carrel.threads import stop_if_cancelled
@@ -49,7 +49,7 @@ Key: TypeAlias = tuple[int, int, int, int, int]
 class Stop(NamedTuple):
     """A skill directory visited by a walk; ``frontmatter`` is set if it is the root of a skill."""
 
-    visit: Visit
+    visit: VisitedDirectory
     frontmatter: dict[str, Any] | None
 
 
@@ -86,7 +86,7 @@ class SkillFolder(SharedFolder):
             raise ConfigError(f"{display(self.path)} is not a folder of skills, nor one skill in a folder")
         try:
             with self.tree.open(()) as node:
-                visit = Visit((), node, self.tree.directory(node, ()))
+                visit = VisitedDirectory((), node, self.tree.directory(node, ()))
                 if SKILL_FILE in visit.directory.files and self._has(visit, SKILL_FILE, is_directory=False):
                     self.name = os.path.basename(self.path)
         except OSError as error:
@@ -108,14 +108,14 @@ class SkillFolder(SharedFolder):
             with self.tree.open_on_way(()) as node:
                 if self.name:
                     return [self.name]
-                visit = Visit((), node, self.tree.directory(node, ()))
+                visit = VisitedDirectory((), node, self.tree.directory(node, ()))
                 names, links = visit.directory.directories, visit.directory.links
                 return [name for name in names if name not in links or self._has(visit, name)] if links else names
         except OSError as error:
             self.tree.notices.pass_over((), error)
             return []
 
-    def _has(self, visit: Visit, name: str, *, is_directory: bool = True) -> bool:
+    def _has(self, visit: VisitedDirectory, name: str, *, is_directory: bool = True) -> bool:
         return self.tree.has(visit, name, is_directory=is_directory, work=Work())
 
     # Detection of skills
@@ -145,8 +145,8 @@ class SkillFolder(SharedFolder):
             return None
         return found
 
-    def _head(self, node: Node, work: Work | None) -> dict[str, Any] | str:
-        if node.place is not None:
+    def _head(self, node: OpenNode, work: Work | None) -> dict[str, Any] | str:
+        if node.handle is not None:
             return f"{SKILL_FILE} is a directory"
         key = key_of(node.info)
         kept = self._heads.get(key)
@@ -174,7 +174,7 @@ class SkillFolder(SharedFolder):
             OSError: it is not there, or not shared.
         """
         with self.tree.open(parts) as node:
-            return node.place is not None and node.parts == parts
+            return node.handle is not None and node.parts == parts
 
     def _complain(self, parts: Parts, problem: str) -> None:
         self.tree.notices.warn(parts, f"is not served as a skill: {problem}")
@@ -182,7 +182,7 @@ class SkillFolder(SharedFolder):
     # Files of skills
 
     def walk(
-        self, after: Position = START, work: Work | None = None, within: Parts = ()
+        self, after: TreePosition = START, work: Work | None = None, within: Parts = ()
     ) -> Generator[Stop, None, None]:
         """Visit the directories of skills after a position, in order, limited to the directories in ``within``.
 
@@ -213,7 +213,7 @@ class SkillFolder(SharedFolder):
         """
         own = Work(WHOLE)
         entries: list[TreeEntry] = []
-        with closing(self.tree.walk(Position("directory", parts), own, parts)) as visits:
+        with closing(self.tree.walk(TreePosition("directory", parts), own, parts)) as visits:
             for visit in visits:
                 entries += islice(self.tree.files(visit, own), MAX_FILES + 1)
                 if len(entries) > MAX_FILES:
@@ -240,7 +240,7 @@ class SkillFolder(SharedFolder):
         total, digest = 0, sha256()
         try:
             with self.tree.open(entry.parts, work) as node:
-                if node.place is not None:
+                if node.handle is not None:
                     return None
                 for chunk in read_chunks(node.descriptor, MAX_BYTES + 1):
                     digest.update(chunk)

@@ -22,8 +22,8 @@ from carrel.protocol.extensions.skills import SKILL_FILE
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import read_cursor, write_cursor
 from carrel.sources.folder.describe import describe
-from carrel.sources.folder.position import START, Parts, Position
-from carrel.sources.folder.reader import Reader, translate
+from carrel.sources.folder.position import START, Parts, TreePosition
+from carrel.sources.folder.reader import FolderReader, translate
 from carrel.sources.folder.tree import TreeEntry
 from carrel.sources.folder.tree_view import TreeView
 from carrel.sources.folder.work import PAGE, WHOLE, Work
@@ -44,7 +44,7 @@ MAX_SUGGESTIONS = 100
 LOOKUP = 50.0  # microseconds of work to open a directory
 
 
-class SkillsReader(Reader[SkillFolder]):
+class SkillsReader(FolderReader[SkillFolder]):
     """Reader of folders of skills. If several have the same top-level name, the first folder takes precedence."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class SkillsReader(Reader[SkillFolder]):
                     if stop.frontmatter is None:
                         continue
                     if len(found) == limit or (work.is_over and described):
-                        return Page(found, self._cursor(folder, Position("directory", stop.visit.parts), "skills"))
+                        return Page(found, self._cursor(folder, TreePosition("directory", stop.visit.parts), "skills"))
                     skill = self._describe_skill(folder, stop.visit.parts, stop.frontmatter, work)
                     described = True
                     if skill is not None:
@@ -195,13 +195,13 @@ class SkillsReader(Reader[SkillFolder]):
                         if len(found) == limit:
                             return Page(found, self._cursor(folder, last, "files"))
                         found.append(self._resource(folder, entry, frontmatter_for(entry, stop)))
-                        last = Position("file", entry.parts)
+                        last = TreePosition("file", entry.parts)
             if work.position is not None:
                 return Page(found, self._cursor(folder, work.position, "files"))
             position = last = START
         return Page(found)
 
-    def _walk(self, folder: SkillFolder, after: Position, work: Work) -> Generator[Stop, None, None]:
+    def _walk(self, folder: SkillFolder, after: TreePosition, work: Work) -> Generator[Stop, None, None]:
         """Visit the skill directories of a folder, except those shadowed by another folder's top-level name."""
         homes = self._find_homes()
         with closing(folder.walk(after, work)) as stops:
@@ -232,7 +232,7 @@ class SkillsReader(Reader[SkillFolder]):
             for number, entry in enumerate(entries):
                 if work.is_over and number:
                     before = entries[number - 1]
-                    then = Position("directory" if before.is_directory else "file", before.parts[-1:])
+                    then = TreePosition("directory" if before.is_directory else "file", before.parts[-1:])
                     break
                 if self._belongs(folder, entry, inside, work):
                     found.append(entry)
@@ -259,17 +259,17 @@ class SkillsReader(Reader[SkillFolder]):
     @staticmethod
     def _leads_to_skill(folder: SkillFolder, parts: Parts, work: Work) -> bool:
         own = Work(WHOLE)
-        with closing(folder.walk(Position("directory", parts), own, parts)) as stops:
+        with closing(folder.walk(TreePosition("directory", parts), own, parts)) as stops:
             leads = next(stops, None) is not None
         work.spent += own.spent
         if own.position is not None:
             folder.tree.notices.warn(parts, "is left out: it takes too long to find a skill in it")
         return leads
 
-    def _cursor(self, folder: SkillFolder, position: Position, listing: str) -> str:
+    def _cursor(self, folder: SkillFolder, position: TreePosition, listing: str) -> str:
         return write_cursor(position, f"{listing} {folder.path}")
 
-    def _read_cursor(self, cursor: str | None, listing: str) -> tuple[int, Position]:
+    def _read_cursor(self, cursor: str | None, listing: str) -> tuple[int, TreePosition]:
         """Return the index of the folder in which a list continues, and the position in it."""
         if cursor is None:
             return 0, START
@@ -296,7 +296,7 @@ class SkillsReader(Reader[SkillFolder]):
         folder, parts = self.locate(uri)
         try:
             with folder.tree.open(parts) as node:
-                if node.place is None:
+                if node.handle is None:
                     if uri.endswith("/") or not (folder.is_directory(parts[:-1]) and folder.in_skill(parts[:-1])):
                         raise ResourceNotFound(uri)
                     return read_exactly(node, uri, parts[-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from carrel.errors import ResourceTooLarge
 from carrel.media_types import type_of_bytes, type_of_text
 from carrel.protocol.extensions.skills import MAX_BYTES
-from carrel.sources.folder.sandbox import Node
+from carrel.sources.folder.sandbox import OpenNode
 from carrel.sources.skills.folder import read_chunks
 from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents
 
@@ -14,7 +14,7 @@ __all__ = ["rate", "read_exactly"]
 HEAD = 8192  # bytes used to detect a MIME type
 
 
-def read_exactly(node: Node, uri: str, name: str) -> TextResourceContents | BlobResourceContents:
+def read_exactly(node: OpenNode, uri: str, name: str) -> TextResourceContents | BlobResourceContents:
     """Read an open file so that its exact bytes can be recovered from the contents: text if UTF-8, else a blob.
 
     Raises:

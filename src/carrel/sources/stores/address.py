@@ -17,7 +17,7 @@ from carrel.sources.alias import base_of
 from carrel.sources.stores.store import is_shareable
 from carrel.uri.parse import UriError, encode_path, normalize, parse, percent_decode
 
-__all__ = ["Address", "read_address"]
+__all__ = ["StoreAddress", "read_address"]
 
 FORMS = {
     "memory": "memory://NAME",
@@ -31,7 +31,7 @@ FORMS = {
 WITH_USER = ("sftp", "webdav", "webdavs")
 
 
-class Address(NamedTuple):
+class StoreAddress(NamedTuple):
     """Location of a store. Shared keys begin with ``prefix``; URIs that clients see begin with ``base``."""
 
     scheme: str
@@ -75,7 +75,7 @@ class Address(NamedTuple):
         return self.prefix + "/".join(names)
 
 
-def read_address(target: str, alias: str | None = None) -> Address:
+def read_address(target: str, alias: str | None = None) -> StoreAddress:
     """Parse the URL of a store.
 
     Raises:
@@ -105,7 +105,7 @@ def read_address(target: str, alias: str | None = None) -> Address:
     name = percent_decode(host.strip("[]"))
     if alias:
         base = f"{base_of(scheme, alias)}/"
-    return Address(scheme, base, name, prefix, percent_decode(user) or None, port)
+    return StoreAddress(scheme, base, name, prefix, percent_decode(user) or None, port)
 
 
 def split_port(text: str, form: str) -> tuple[str, int | None]:

@@ -11,20 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from carrel.errors import ConfigError
-from carrel.sources.stores.address import Address, read_address
-from carrel.sources.stores.index import Index
+from carrel.sources.stores.address import StoreAddress, read_address
+from carrel.sources.stores.index import ListingIndex
 from carrel.sources.stores.options import CloudOptions
 from carrel.sources.stores.source import StoreSource
 from carrel.sources.stores.store import (
-    Changed,
-    Denied,
-    Entry,
-    Listing,
-    Missing,
-    Part,
+    AccessDenied,
+    EntryPage,
+    GetOptions,
+    GetResult,
+    NotFound,
     Store,
+    StoreEntry,
     StoreError,
-    Wanted,
+    VersionChanged,
     page_of_keys,
 )
 from carrel.sources.workers import Workers
@@ -43,7 +43,7 @@ CHUNK = 262_144  # bytes that are taken at a time
 class CloudStore(Store):
     """Azure container or Google bucket. A page of a level requires a list of the whole level."""
 
-    def __init__(self, address: Address, options: CloudOptions) -> None:
+    def __init__(self, address: StoreAddress, options: CloudOptions) -> None:
         self._address = address
         self._options = options
         self._workers = Workers(self, "carrel-cloud", THREADS, THREADS)
@@ -85,13 +85,13 @@ class CloudStore(Store):
         try:
             return await self._workers.run("", function, *arguments)
         except (FileNotFoundError, failure.NotFoundError) as error:
-            raise Missing(first_line(error)) from None
+            raise NotFound(first_line(error)) from None
         except (failure.PermissionDeniedError, failure.UnauthenticatedError) as error:
-            raise Denied(first_line(error)) from None
+            raise AccessDenied(first_line(error)) from None
         except failure.PreconditionError as error:
-            raise Changed(first_line(error)) from None
+            raise VersionChanged(first_line(error)) from None
         except failure.NotModifiedError as error:
-            raise NotModified(first_line(error)) from None
+            raise ObjectNotModified(first_line(error)) from None
         except failure.InvalidPathError:
             raise StoreError("a key has an empty, '.' or '..' segment, so that obstore cannot list it") from None
         except (failure.BaseError, ValueError, OSError) as error:
@@ -99,22 +99,22 @@ class CloudStore(Store):
 
     # Lists
 
-    async def list(self, prefix: str, after: str = "", limit: int = PAGE) -> Listing:
+    async def list(self, prefix: str, after: str = "", limit: int = PAGE) -> EntryPage:
         above = prefix.rpartition("/")[0]
         if not self._has_ends:
             few = await self._call(self._few, above)
             if few is not None:
-                return Index(few).level(prefix, after, limit)
+                return ListingIndex(few).level(prefix, after, limit)
         return page_of_keys(await self._call(self._level, above), prefix, after, limit)
 
-    def _few(self, above: str) -> Sequence[Entry] | None:
+    def _few(self, above: str) -> Sequence[StoreEntry] | None:
         """Return all objects below a directory if there are few; otherwise check that the server's pages differ.
 
         obstore requests pages until the server reports the last page, and does not check that the pages differ.
         """
         from obstore.exceptions import InvalidPathError
 
-        found: list[Entry] = []
+        found: list[StoreEntry] = []
         try:
             for item in self._stream(above, "", PAGE):
                 found.append(entry_of(item))
@@ -144,48 +144,48 @@ class CloudStore(Store):
                     anchor, renewal = item["path"], 2 * renewal
                 yield item
 
-    def _level(self, above: str) -> Sequence[Entry]:
+    def _level(self, above: str) -> Sequence[StoreEntry]:
         import obstore
 
         found = obstore.list_with_delimiter(self._store, above or None)
         entries = [entry_of(item) for item in found["objects"]]
-        entries += [Entry(f"{key}/") for key in found["common_prefixes"]]
+        entries += [StoreEntry(f"{key}/") for key in found["common_prefixes"]]
         return sorted(entries, key=lambda entry: entry.key)
 
-    async def walk(self, prefix: str, after: str = "", limit: int = PAGE) -> Listing:
+    async def walk(self, prefix: str, after: str = "", limit: int = PAGE) -> EntryPage:
         return await self._call(self._walk, prefix.rstrip("/"), after, limit)
 
-    def _walk(self, above: str, after: str, limit: int) -> Listing:
-        found: list[Entry] = []
+    def _walk(self, above: str, after: str, limit: int) -> EntryPage:
+        found: list[StoreEntry] = []
         for item in self._stream(above, after, min(limit + 1, PAGE)):
             if item["path"] > after:  # not every server knows offsets
                 found.append(entry_of(item))
                 if len(found) > limit:
-                    return Listing(found[:limit], found[limit - 1].key)
-        return Listing(found)
+                    return EntryPage(found[:limit], found[limit - 1].key)
+        return EntryPage(found)
 
     # Objects
 
-    async def head(self, key: str) -> Entry:
+    async def head(self, key: str) -> StoreEntry:
         import obstore
 
         return entry_of(await self._call(obstore.head, self._store, key))
 
-    async def get(self, key: str, wanted: Wanted) -> Part | None:
+    async def get(self, key: str, wanted: GetOptions) -> GetResult | None:
         given: dict[str, Any] = {"if_match": wanted.match, "if_none_match": wanted.unless}
         if wanted.first is not None:
             if wanted.match is None:  # else the size is known
                 entry = await self.head(key)
                 if (entry.size or 0) <= wanted.first:
-                    return Part(b"", entry)
+                    return GetResult(b"", entry)
             given["range"] = (wanted.first, wanted.first + wanted.limit)
         options = {name: value for name, value in given.items() if value is not None}
         try:
             return await self._call(self._get, key, wanted, options)
-        except NotModified:
+        except ObjectNotModified:
             return None
 
-    def _get(self, key: str, wanted: Wanted, options: Any) -> Part:
+    def _get(self, key: str, wanted: GetOptions, options: Any) -> GetResult:
         import obstore
 
         found = obstore.get(self._store, key, options=options)
@@ -204,15 +204,15 @@ class CloudStore(Store):
         return wanted.part(bytes(data), entry)
 
 
-class NotModified(StoreError):
+class ObjectNotModified(StoreError):
     """The object still has the version that is known."""
 
 
-def entry_of(meta: Any) -> Entry:
+def entry_of(meta: Any) -> StoreEntry:
     tag = meta["e_tag"]
     if tag and not tag.startswith('"'):
         tag = f'"{tag}"'  # Azure's lists have it without quotes
-    return Entry(meta["path"], meta["size"], meta["last_modified"].timestamp(), tag)
+    return StoreEntry(meta["path"], meta["size"], meta["last_modified"].timestamp(), tag)
 
 
 def first_line(error: BaseException) -> str:

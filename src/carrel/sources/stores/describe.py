@@ -8,17 +8,17 @@ import msgspec
 
 from carrel.errors import ResourceTooLarge
 from carrel.media_types import DIRECTORY, type_of_name
-from carrel.sources.content.window import Window, refuse
+from carrel.sources.content.window import Window, invalid_window
 from carrel.sources.files.read import windows_of
 from carrel.sources.folder.describe import annotate
-from carrel.sources.stores.address import Address
-from carrel.sources.stores.store import Entry
+from carrel.sources.stores.address import StoreAddress
+from carrel.sources.stores.store import StoreEntry
 from carrel.wire.resources import Resource, TextResourceContents
 
 __all__ = ["describe", "read_directory"]
 
 
-def describe(address: Address, entry: Entry, name: str | None = None) -> Resource:
+def describe(address: StoreAddress, entry: StoreEntry, name: str | None = None) -> Resource:
     """Return the resource of an object or a directory; ``name`` overrides its own name."""
     uri = address.uri(entry.key)
     if entry.is_directory or entry.key == address.prefix:
@@ -33,25 +33,25 @@ def describe(address: Address, entry: Entry, name: str | None = None) -> Resourc
 
 
 def read_directory(
-    entries: Sequence[Resource], uri: str, window: Window | None, limit: int, *, cut: bool
+    entries: Sequence[Resource], uri: str, window: Window | None, limit: int, *, excerpt: bool
 ) -> TextResourceContents:
-    """Return a JSON array with one resource per line, or some of its lines; with ``cut``, there are more entries.
+    """Return a JSON array with one resource per line, or some of its lines; with ``excerpt``, there are more entries.
 
     Raises:
         ResourceTooLarge: it is larger than ``limit`` bytes, or has more entries than are read.
         InvalidParams: the window is one of bytes.
     """
     if window is not None and window.unit == "bytes":
-        raise refuse("lines", "a directory has lines, one for each entry, not bytes")
+        raise invalid_window("lines", "a directory has lines, one for each entry, not bytes")
     lines = [msgspec.json.encode(entry) for entry in entries]
-    lines = [b"[", *(line + b"," for line in lines[:-1]), *lines[-1:], *([] if cut else [b"]"])]
+    lines = [b"[", *(line + b"," for line in lines[:-1]), *lines[-1:], *([] if excerpt else [b"]"])]
     first, last = 0, len(lines)
     if window is not None and window.unit == "tail":
         first = max(last - (window.last or 1), 0)
     elif window is not None:
-        first, last = window.first - 1, min(window.last or last + cut, last + cut)
+        first, last = window.first - 1, min(window.last or last + excerpt, last + excerpt)
     text = b"".join(line + b"\n" for line in lines[first:last])
-    beyond = cut and (window is None or window.unit == "tail" or last > len(lines))
+    beyond = excerpt and (window is None or window.unit == "tail" or last > len(lines))
     if beyond or len(text) > limit:
         what = f"more than {len(entries):,} entries" if beyond else f"{len(text):,} bytes, over the limit of {limit:,}"
         end = first + min(1000, max(len(entries) // 2, 1))

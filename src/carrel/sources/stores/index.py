@@ -5,19 +5,19 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 
-from carrel.sources.stores.store import Entry, Listing, Missing
+from carrel.sources.stores.store import EntryPage, NotFound, StoreEntry
 
-__all__ = ["Index"]
+__all__ = ["ListingIndex"]
 
 
-class Index:
+class ListingIndex:
     """Entries in the order of their keys."""
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[StoreEntry] = ()) -> None:
         self._entries = {entry.key: entry for entry in entries}
         self._keys = sorted(self._entries)
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: StoreEntry) -> None:
         """Add an entry. Replace an entry with the same key."""
         if entry.key not in self._entries:
             insort(self._keys, entry.key)
@@ -32,41 +32,41 @@ class Index:
         del self._entries[key]
         del self._keys[bisect_left(self._keys, key)]
 
-    def find(self, key: str) -> Entry:
+    def find(self, key: str) -> StoreEntry:
         """Return an entry.
 
         Raises:
-            Missing: the entry does not exist.
+            NotFound: the entry does not exist.
         """
         try:
             return self._entries[key]
         except KeyError:
-            raise Missing(key) from None
+            raise NotFound(key) from None
 
-    def level(self, prefix: str, after: str, limit: int) -> Listing:
+    def level(self, prefix: str, after: str, limit: int) -> EntryPage:
         """Return a page of one level, as ``Store.list`` does."""
         above = prefix[: prefix.rfind("/") + 1]
-        found: list[Entry] = []
+        found: list[StoreEntry] = []
         at = self._start(prefix, after)
         while at < len(self._keys) and self._keys[at].startswith(prefix):
             if len(found) == limit:
-                return Listing(found, found[-1].key)
+                return EntryPage(found, found[-1].key)
             key = self._keys[at]
             name, slash, _ = key[len(above) :].partition("/")
             if slash:
-                found.append(Entry(f"{above}{name}/"))
+                found.append(StoreEntry(f"{above}{name}/"))
                 at = bisect_left(self._keys, f"{above}{name}0")  # "0" follows the slash
             else:
                 found.append(self._entries[key])
                 at += 1
-        return Listing(found)
+        return EntryPage(found)
 
-    def objects(self, prefix: str, after: str, limit: int) -> Listing:
+    def objects(self, prefix: str, after: str, limit: int) -> EntryPage:
         """Return a page of all objects below a prefix, as ``Store.walk`` does."""
         at = self._start(prefix, after)
         keys = [key for key in self._keys[at : at + limit + 1] if key.startswith(prefix)]
         found = [self._entries[key] for key in keys[:limit]]
-        return Listing(found, found[-1].key if len(keys) > limit else None)
+        return EntryPage(found, found[-1].key if len(keys) > limit else None)
 
     def _start(self, prefix: str, after: str) -> int:
         # After a directory means after all that is in it.

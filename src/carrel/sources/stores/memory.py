@@ -7,25 +7,25 @@ from hashlib import sha256
 from typing import ClassVar
 
 from carrel.sources.stores.address import read_address
-from carrel.sources.stores.index import Index
+from carrel.sources.stores.index import ListingIndex
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.source import StoreSource
-from carrel.sources.stores.store import Entry, Listing, Part, Store, Wanted
+from carrel.sources.stores.store import EntryPage, GetOptions, GetResult, Store, StoreEntry
 
-__all__ = ["MemorySource", "MemoryStore"]
+__all__ = ["InMemoryStore", "MemorySource"]
 
 
-class MemoryStore(Store):
-    """Objects in memory, by key. ``MemoryStore.named`` is the one that ``memory://NAME`` shares."""
+class InMemoryStore(Store):
+    """Objects in memory, by key. ``InMemoryStore.named`` is the one that ``memory://NAME`` shares."""
 
-    _named: ClassVar[dict[str, MemoryStore]] = {}
+    _named: ClassVar[dict[str, InMemoryStore]] = {}
 
     def __init__(self) -> None:
-        self._index = Index()
+        self._index = ListingIndex()
         self._data: dict[str, bytes] = {}
 
     @classmethod
-    def named(cls, name: str) -> MemoryStore:
+    def named(cls, name: str) -> InMemoryStore:
         """Return this process's store with a name. Create it if it does not exist."""
         return cls._named.setdefault(name.lower(), cls())
 
@@ -33,7 +33,7 @@ class MemoryStore(Store):
         """Store an object. Replace an object with the same key."""
         data = data.encode() if isinstance(data, str) else data
         self._data[key] = data
-        self._index.put(Entry(key, len(data), time.time(), sha256(data).hexdigest()))
+        self._index.put(StoreEntry(key, len(data), time.time(), sha256(data).hexdigest()))
 
     def remove(self, key: str) -> None:
         """Remove an object.
@@ -50,21 +50,21 @@ class MemoryStore(Store):
     async def close(self) -> None:
         """Keep the objects: another source may share them."""
 
-    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> EntryPage:
         return self._index.level(prefix, after, limit)
 
-    async def walk(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+    async def walk(self, prefix: str, after: str = "", limit: int = 1000) -> EntryPage:
         return self._index.objects(prefix, after, limit)
 
-    async def head(self, key: str) -> Entry:
+    async def head(self, key: str) -> StoreEntry:
         return self._index.find(key)
 
-    async def get(self, key: str, wanted: Wanted) -> Part | None:
+    async def get(self, key: str, wanted: GetOptions) -> GetResult | None:
         entry = self._index.find(key)
         if not wanted.check(entry):
             return None
         first = wanted.first or 0
-        return Part(self._data[key][first : first + wanted.limit], entry)
+        return GetResult(self._data[key][first : first + wanted.limit], entry)
 
 
 class MemorySource(StoreSource):
@@ -76,4 +76,4 @@ class MemorySource(StoreSource):
 
     def __init__(self, target: str, options: StoreOptions = StoreOptions()) -> None:  # noqa: B008
         address = read_address(target, options.alias)
-        super().__init__(MemoryStore.named(address.host), address, options)
+        super().__init__(InMemoryStore.named(address.host), address, options)

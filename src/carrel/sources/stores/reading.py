@@ -15,7 +15,15 @@ from carrel.sources.documents.documents import Original
 from carrel.sources.documents.kinds import kind_of
 from carrel.sources.files.read import HEAD, Contents, contents_of, read_part, too_large_of
 from carrel.sources.stores.options import StoreOptions
-from carrel.sources.stores.store import Changed, Entry, Missing, OverLimit, Part, Store, Wanted
+from carrel.sources.stores.store import (
+    GetOptions,
+    GetResult,
+    NotFound,
+    ObjectTooLarge,
+    Store,
+    StoreEntry,
+    VersionChanged,
+)
 from carrel.sources.workers import Workers
 from carrel.threads import stop_if_cancelled
 
@@ -35,7 +43,7 @@ class ObjectReader:
         self._store = store
         self._options = options
         self._workers = workers
-        self._cache: OrderedDict[str, Part] = OrderedDict()
+        self._cache: OrderedDict[str, GetResult] = OrderedDict()
         self._cached = 0
 
     def forget(self) -> None:
@@ -57,7 +65,7 @@ class ObjectReader:
         for _ in range(ATTEMPTS):
             try:
                 return await self._window(key, uri, window, client)
-            except Changed:
+            except VersionChanged:
                 continue
         raise ResourceError(uri, "Resource changes while it is read; ask again")
 
@@ -69,32 +77,32 @@ class ObjectReader:
             ResourceTooLarge: it is over the limit.
         """
         entry = await self._store.head(key)
-        version = entry.stamp
+        version = entry.fingerprint
         kind = type_of_name(name_of(key))
         if kind_of(kind) is None:
-            head = await self._store.get(key, Wanted(HEAD, first=0))
+            head = await self._store.get(key, GetOptions(HEAD, first=0))
             kind = type_of_bytes(b"" if head is None else head.data, name_of(key))
         if kind_of(kind) is None or known(version):
             return Original(kind, version, None)
         try:
-            part = await self._store.get(key, Wanted(limit))
-        except OverLimit as error:
+            part = await self._store.get(key, GetOptions(limit))
+        except ObjectTooLarge as error:
             raise ResourceTooLarge(
                 uri,
                 f"The document has {error.size:,} bytes, which is over the limit of {limit:,} for turning it into text",
             ) from None
         assert part is not None
-        return Original(kind, part.entry.stamp, part.data)
+        return Original(kind, part.entry.fingerprint, part.data)
 
     async def _whole(self, key: str, uri: str) -> bytes:
         limit = self._options.max_size
         known = self._cache.get(key)
         try:
-            part = await self._store.get(key, Wanted(limit, unless=None if known is None else known.entry.version))
-        except OverLimit as error:
-            head = await self._store.get(key, Wanted(HEAD, first=0))
+            part = await self._store.get(key, GetOptions(limit, unless=None if known is None else known.entry.version))
+        except ObjectTooLarge as error:
+            head = await self._store.get(key, GetOptions(HEAD, first=0))
             raise too_large_of(uri, error.size, limit, b"" if head is None else head.data) from None
-        except Missing:
+        except NotFound:
             self._drop(key)
             raise
         if part is None:
@@ -103,7 +111,7 @@ class ObjectReader:
         self._keep(key, part)
         return part.data
 
-    def _keep(self, key: str, part: Part) -> None:
+    def _keep(self, key: str, part: GetResult) -> None:
         self._drop(key)
         if part.entry.version is None or len(part.data) > self._options.cache_size // 4:
             return
@@ -119,7 +127,7 @@ class ObjectReader:
 
     async def _window(self, key: str, uri: str, window: Window, client: str) -> Contents:
         options, known = self._options, self._cache.get(key)
-        head = await self._store.get(key, Wanted(SAMPLE, first=0))
+        head = await self._store.get(key, GetOptions(SAMPLE, first=0))
         assert head is not None
         if known is not None and known.entry.version == head.entry.version:
             head = known
@@ -133,10 +141,10 @@ class ObjectReader:
 class Ranges:
     """Random-access reader for threads. It fetches ranges of one version in the event loop, with read-ahead."""
 
-    def __init__(self, store: Store, key: str, head: Part) -> None:
+    def __init__(self, store: Store, key: str, head: GetResult) -> None:
         self._store = store
         self._key = key
-        self._entry: Entry = head.entry
+        self._entry: StoreEntry = head.entry
         self._head = head.data
         self._begin, self._block, self._ahead = 0, head.data, 0
         self._loop = asyncio.get_running_loop()
@@ -160,7 +168,7 @@ class Ranges:
         return self._block[begin : begin + count]
 
     async def _fetch(self, offset: int, count: int) -> bytes:
-        part = await self._store.get(self._key, Wanted(count, offset, self._entry.version))
+        part = await self._store.get(self._key, GetOptions(count, offset, self._entry.version))
         assert part is not None
         return part.data
 

@@ -10,20 +10,20 @@ from functools import cache
 from typing import Any, TypeVar
 
 from carrel.errors import ConfigError
-from carrel.sources.stores.address import Address, read_address
+from carrel.sources.stores.address import StoreAddress, read_address
 from carrel.sources.stores.options import S3Options
 from carrel.sources.stores.source import StoreSource
 from carrel.sources.stores.store import (
-    Changed,
-    Denied,
-    Entry,
-    Listing,
-    Missing,
-    Part,
+    AccessDenied,
+    EntryPage,
+    GetOptions,
+    GetResult,
+    InvalidStore,
+    NotFound,
     Store,
+    StoreEntry,
     StoreError,
-    Wanted,
-    Wrong,
+    VersionChanged,
 )
 from carrel.sources.workers import Workers
 from carrel.threads import stop_if_cancelled
@@ -42,7 +42,7 @@ CHUNK = 1024 * 1024  # bytes that are skipped at a time
 class S3Store(Store):
     """A bucket. botocore blocks, and is called in threads."""
 
-    def __init__(self, address: Address, options: S3Options) -> None:
+    def __init__(self, address: StoreAddress, options: S3Options) -> None:
         self._bucket = address.host
         self._options = options
         self._workers = Workers(self, "carrel-s3", THREADS, THREADS)
@@ -108,43 +108,43 @@ class S3Store(Store):
 
     # Lists
 
-    async def list(self, prefix: str, after: str = "", limit: int = PAGE) -> Listing:
+    async def list(self, prefix: str, after: str = "", limit: int = PAGE) -> EntryPage:
         return await self._call(self._list, prefix, f"{after}{LAST}" if after.endswith("/") else after, limit, "/")
 
-    async def walk(self, prefix: str, after: str = "", limit: int = PAGE) -> Listing:
+    async def walk(self, prefix: str, after: str = "", limit: int = PAGE) -> EntryPage:
         return await self._call(self._list, prefix, after, limit, "")
 
-    def _list(self, prefix: str, after: str, limit: int, delimiter: str) -> Listing:
+    def _list(self, prefix: str, after: str, limit: int, delimiter: str) -> EntryPage:
         where = {"Delimiter": delimiter} if delimiter else {}
         if after:
             where["StartAfter"] = after
         found = self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, MaxKeys=min(limit, PAGE), **where)
-        entries = [Entry(common["Prefix"]) for common in found.get("CommonPrefixes", ())]
+        entries = [StoreEntry(common["Prefix"]) for common in found.get("CommonPrefixes", ())]
         entries += [
-            Entry(item["Key"], item["Size"], item["LastModified"].timestamp(), item.get("ETag"))
+            StoreEntry(item["Key"], item["Size"], item["LastModified"].timestamp(), item.get("ETag"))
             for item in found.get("Contents", ())
         ]
         entries.sort(key=lambda entry: entry.key)
-        return Listing(entries, entries[-1].key if found.get("IsTruncated") and entries else None)
+        return EntryPage(entries, entries[-1].key if found.get("IsTruncated") and entries else None)
 
     # Objects
 
-    async def head(self, key: str) -> Entry:
+    async def head(self, key: str) -> StoreEntry:
         return await self._call(self._head, key)
 
-    def _head(self, key: str) -> Entry:
+    def _head(self, key: str) -> StoreEntry:
         return entry_of(key, self._client.head_object(Bucket=self._bucket, Key=key))
 
-    async def get(self, key: str, wanted: Wanted) -> Part | None:
+    async def get(self, key: str, wanted: GetOptions) -> GetResult | None:
         where = {"IfMatch": wanted.match, "IfNoneMatch": wanted.unless, "Range": wanted.range}
         try:
             return await self._call(self._get, key, wanted, where)
-        except NotModified:
+        except ObjectNotModified:
             return None
         except BeyondEnd:  # so is the first byte of an empty object
-            return Part(b"", await self.head(key))
+            return GetResult(b"", await self.head(key))
 
-    def _get(self, key: str, wanted: Wanted, where: Mapping[str, str | None]) -> Part:
+    def _get(self, key: str, wanted: GetOptions, where: Mapping[str, str | None]) -> GetResult:
         given = {name: value for name, value in where.items() if value is not None}
         found = self._client.get_object(Bucket=self._bucket, Key=key, **given)
         body = found["Body"]
@@ -169,14 +169,14 @@ def loader() -> Any:
     return create_loader()
 
 
-def entry_of(key: str, found: Mapping[str, Any]) -> Entry:
+def entry_of(key: str, found: Mapping[str, Any]) -> StoreEntry:
     """Parse the headers of a response into an entry."""
     total = found.get("ContentRange", "").rpartition("/")[2]
     size = int(total) if total.isdigit() else found["ContentLength"]
-    return Entry(key, size, found["LastModified"].timestamp(), found.get("ETag"))
+    return StoreEntry(key, size, found["LastModified"].timestamp(), found.get("ETag"))
 
 
-class NotModified(StoreError):
+class ObjectNotModified(StoreError):
     """The object still has the version that is known."""
 
 
@@ -189,8 +189,8 @@ def translate(response: Mapping[str, Any]) -> StoreError:
     code = str(response.get("Error", {}).get("Code", ""))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if code == "NoSuchBucket":
-        return Wrong("there is no such bucket")
-    kinds = {304: NotModified, 403: Denied, 404: Missing, 412: Changed, 416: BeyondEnd}
+        return InvalidStore("there is no such bucket")
+    kinds = {304: ObjectNotModified, 403: AccessDenied, 404: NotFound, 412: VersionChanged, 416: BeyondEnd}
     return kinds.get(status, StoreError)(f"the server answered {status} {code}")
 
 

@@ -16,22 +16,22 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from carrel.errors import ConfigError
-from carrel.sources.stores.address import Address, read_address
+from carrel.sources.stores.address import StoreAddress, read_address
 from carrel.sources.stores.options import SFTPOptions
 from carrel.sources.stores.source import StoreSource
 from carrel.sources.stores.spelling import Spelling
 from carrel.sources.stores.store import (
     MAX_KEY,
-    Denied,
-    Entry,
-    Listing,
-    Missing,
-    Part,
-    Refused,
+    AccessDenied,
+    EntryPage,
+    GetOptions,
+    GetResult,
+    InvalidStore,
+    NotFound,
     Store,
+    StoreEntry,
     StoreError,
-    Wanted,
-    Wrong,
+    Unreadable,
     page_of_keys,
 )
 
@@ -55,7 +55,7 @@ class SFTPStore(Store):
 
     real_directories = True
 
-    def __init__(self, address: Address, options: SFTPOptions) -> None:
+    def __init__(self, address: StoreAddress, options: SFTPOptions) -> None:
         self._address = address
         self._options = options
         self._connection: SSHClientConnection | None = None
@@ -117,16 +117,16 @@ class SFTPStore(Store):
                 **{name: value for name, value in given.items() if value is not None},
             )
         except asyncssh.HostKeyNotVerifiable:
-            raise Wrong(
+            raise InvalidStore(
                 f"the key of the host is not the one in {known_hosts}, or not in it; compare its fingerprint with "
                 "the one that the operator of the server names, and add it, for example by connecting once with ssh"
             ) from None
         except asyncssh.PermissionDenied:
-            raise Wrong(
+            raise InvalidStore(
                 "the server refuses the login: load the key into the SSH agent, or use the option identity or password"
             ) from None
         except FileNotFoundError as error:
-            raise Wrong(f"there is no file {error.filename}, which known_hosts or identity names") from None
+            raise InvalidStore(f"there is no file {error.filename}, which known_hosts or identity names") from None
 
     async def _find_root(self, client: SFTPClient) -> bytes:
         path = self._address.prefix.rstrip("/")
@@ -135,7 +135,7 @@ class SFTPStore(Store):
         root = await client.realpath(path.encode())
         found = await client.stat(root)
         if not stat.S_ISDIR(found.permissions or 0):
-            raise Missing("it is no folder")
+            raise NotFound("it is no folder")
         return bytes(root)
 
     @asynccontextmanager
@@ -146,9 +146,9 @@ class SFTPStore(Store):
         try:
             yield
         except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath, asyncssh.SFTPNotADirectory) as error:
-            raise Missing(str(error)) from None
+            raise NotFound(str(error)) from None
         except asyncssh.SFTPPermissionDenied as error:
-            raise Denied(str(error)) from None
+            raise AccessDenied(str(error)) from None
         except (asyncssh.Error, OSError, ValueError) as error:
             raise StoreError(str(error) or type(error).__name__) from None
 
@@ -156,13 +156,13 @@ class SFTPStore(Store):
         """Call a function with the client; once more if the connection turns out to be lost."""
         import asyncssh
 
-        lost = (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection, asyncssh.ConnectionLost)
+        disconnected = (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection, asyncssh.ConnectionLost)
         for attempt in range(2):
             client = await self._connected()
             try:
-                async with self._errors_but(lost):
+                async with self._errors_but(disconnected):
                     return await work(client)
-            except lost:
+            except disconnected:
                 if self._client is client:
                     await self.close()
                 if attempt:
@@ -171,14 +171,14 @@ class SFTPStore(Store):
 
     @asynccontextmanager
     async def _errors_but(self, passed: tuple[type[Exception], ...]) -> AsyncIterator[None]:
-        lost: Exception | None = None
+        disconnected: Exception | None = None
         async with self._errors():
             try:
                 yield
             except passed as error:
-                lost = error
-        if lost is not None:
-            raise lost
+                disconnected = error
+        if disconnected is not None:
+            raise disconnected
 
     # Paths
 
@@ -190,12 +190,12 @@ class SFTPStore(Store):
         """Check the path of a key, and return its attributes, without following links.
 
         Raises:
-            Denied: the path contains a link.
-            Missing: the spelling of the path differs from the server's list.
+            AccessDenied: the path contains a link.
+            NotFound: the spelling of the path differs from the server's list.
         """
         path = self._path(key)
         if path != self._root and await client.realpath(path) != path:
-            raise Denied("a symbolic link is part of the path")
+            raise AccessDenied("a symbolic link is part of the path")
         found = await client.lstat(path)
         await self._spelling.check(
             key, lambda other: client.lexists(self._path(other)), lambda level: self._entries(client, level)
@@ -204,10 +204,10 @@ class SFTPStore(Store):
 
     # Lists
 
-    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> EntryPage:
         level = prefix[: prefix.rfind("/") + 1]
 
-        async def read(client: SFTPClient) -> list[Entry]:
+        async def read(client: SFTPClient) -> list[StoreEntry]:
             async with asyncio.timeout(self._options.timeout):
                 await self._check(client, level)
                 return sorted(await self._entries(client, level), key=lambda entry: entry.key)
@@ -216,8 +216,8 @@ class SFTPStore(Store):
         self._spelling.learn(entry.key for entry in page.entries)
         return page
 
-    async def _entries(self, client: SFTPClient, level: str) -> Collection[Entry]:
-        found: list[Entry] = []
+    async def _entries(self, client: SFTPClient, level: str) -> Collection[StoreEntry]:
+        found: list[StoreEntry] = []
         size = 0
         async for item in client.scandir(self._path(level)):
             entry = entry_of(level, item.filename, item.attrs)
@@ -225,27 +225,27 @@ class SFTPStore(Store):
                 found.append(entry)
                 size += len(entry.key)
             if len(found) > MAX_LEVEL or size > MAX_NAMES:
-                raise Refused(f"it has more than {MAX_LEVEL:,} entries, or names of {MAX_NAMES:,} characters")
+                raise Unreadable(f"it has more than {MAX_LEVEL:,} entries, or names of {MAX_NAMES:,} characters")
         return found
 
     # Files
 
-    async def head(self, key: str) -> Entry:
+    async def head(self, key: str) -> StoreEntry:
         return await self._call(lambda client: self._find(client, key))
 
-    async def _find(self, client: SFTPClient, key: str) -> Entry:
+    async def _find(self, client: SFTPClient, key: str) -> StoreEntry:
         return (await self._look(client, key))[0]
 
-    async def _look(self, client: SFTPClient, key: str) -> tuple[Entry, SFTPAttrs]:
+    async def _look(self, client: SFTPClient, key: str) -> tuple[StoreEntry, SFTPAttrs]:
         async with asyncio.timeout(self._options.timeout):
             attributes = await self._check(client, key)
         entry = entry_of("", key.encode(), attributes)
         if entry is None or entry.is_directory:
-            raise Missing(key)
+            raise NotFound(key)
         return entry, attributes
 
-    async def get(self, key: str, wanted: Wanted) -> Part | None:
-        async def read(client: SFTPClient) -> Part | None:
+    async def get(self, key: str, wanted: GetOptions) -> GetResult | None:
+        async def read(client: SFTPClient) -> GetResult | None:
             entry, attributes = await self._look(client, key)
             if not wanted.check(entry):
                 return None
@@ -259,7 +259,7 @@ class SFTPStore(Store):
         """Read bytes of a file whose attributes are ``known``.
 
         Raises:
-            Denied: the opened file may be another file, such as the target of a link. The path is checked again
+            AccessDenied: the opened file may be another file, such as the target of a link. The path is checked again
                 after opening, and the open file must match the attributes from before and after.
         """
         timeout = self._options.timeout
@@ -270,7 +270,7 @@ class SFTPStore(Store):
                 opened = await file.stat()
                 _, again = await self._look(client, key)
             if not is_same(known, opened, again):
-                raise Denied("it has been replaced by another file")
+                raise AccessDenied("it has been replaced by another file")
             parts: list[bytes] = []
             while first < end:
                 async with asyncio.timeout(timeout):
@@ -294,7 +294,7 @@ def is_same(before: SFTPAttrs, opened: SFTPAttrs, after: SFTPAttrs) -> bool:
     )
 
 
-def entry_of(above: str, name: bytes | str, attributes: SFTPAttrs) -> Entry | None:
+def entry_of(above: str, name: bytes | str, attributes: SFTPAttrs) -> StoreEntry | None:
     """Return a file or a directory; None for links, devices and the like, and names that are not UTF-8."""
     try:
         text = name.decode() if isinstance(name, bytes) else name
@@ -302,10 +302,10 @@ def entry_of(above: str, name: bytes | str, attributes: SFTPAttrs) -> Entry | No
         return None
     mode = attributes.permissions or 0
     if stat.S_ISDIR(mode):
-        return None if text in (".", "..") else Entry(f"{above}{text}/")
+        return None if text in (".", "..") else StoreEntry(f"{above}{text}/")
     if not stat.S_ISREG(mode):
         return None
-    return Entry(above + text, attributes.size, attributes.mtime, f"{attributes.mtime}-{attributes.size}")
+    return StoreEntry(above + text, attributes.size, attributes.mtime, f"{attributes.mtime}-{attributes.size}")
 
 
 def expanded(path: str) -> str:

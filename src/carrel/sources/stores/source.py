@@ -26,24 +26,24 @@ from carrel.sources.content.words import words_of
 from carrel.sources.cursor import decode, encode, page_of
 from carrel.sources.documents.documents import QUERIES, Documents, Original
 from carrel.sources.files.search import rate
+from carrel.sources.limiter import ClientLimiter
 from carrel.sources.polling import Unlisted, poll
-from carrel.sources.stores.address import Address
+from carrel.sources.stores.address import StoreAddress
 from carrel.sources.stores.describe import describe, read_directory
 from carrel.sources.stores.lookup import complete, templates
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.reading import ObjectReader
 from carrel.sources.stores.store import (
-    Denied,
-    Entry,
-    Listing,
-    Missing,
-    Refused,
+    AccessDenied,
+    EntryPage,
+    InvalidStore,
+    NotFound,
     Store,
+    StoreEntry,
     StoreError,
-    Wrong,
+    Unreadable,
     is_shareable,
 )
-from carrel.sources.turns import Turns
 from carrel.sources.workers import Workers
 from carrel.uri.template import UriTemplate
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -64,7 +64,7 @@ class StoreSource(Provider):
     options: type[StoreOptions] = StoreOptions
     naming = "give each store a name of its own by the option alias, in carrel.toml or in Python"
 
-    def __init__(self, store: Store, address: Address, options: StoreOptions) -> None:
+    def __init__(self, store: Store, address: StoreAddress, options: StoreOptions) -> None:
         self._store = store
         self._address = address
         self._options = options
@@ -76,7 +76,7 @@ class StoreSource(Provider):
         self._documents = Documents(
             self, offered=options.documents, limit=options.max_size, locations=options.image_locations
         )
-        self._turns = Turns(options.requests_per_client, REQUESTS)
+        self._limiter = ClientLimiter(options.requests_per_client, REQUESTS)
         self._watches: set[asyncio.Task[object]] = set()
 
     def __repr__(self) -> str:
@@ -93,12 +93,12 @@ class StoreSource(Provider):
             await self._store.list(self._address.prefix, limit=1)
         except BaseException as error:
             await self._store.close()
-            if isinstance(error, Missing):
+            if isinstance(error, NotFound):
                 raise ConfigError(f"{self.uri} cannot be listed: it does not exist ({error})") from None
-            if isinstance(error, Denied):
+            if isinstance(error, AccessDenied):
                 raise ConfigError(f"{self.uri} cannot be listed: the account may not do that ({error})") from None
-            if type(error) in (StoreError, Wrong):
-                is_down = not isinstance(error, Wrong)
+            if type(error) in (StoreError, InvalidStore):
+                is_down = not isinstance(error, InvalidStore)
                 raise SourceUnavailable(f"{self.uri} cannot be listed: {error}", is_down=is_down) from None
             if isinstance(error, StoreError):
                 raise ConfigError(f"{self.uri} cannot be listed: {error}") from None
@@ -119,20 +119,20 @@ class StoreSource(Provider):
     async def _request(self, uri: str, client: str) -> AsyncIterator[None]:
         """Context manager for a request to the store: limit concurrency, and convert errors to provider errors."""
         self._workers.check()
-        async with self._turns.turn(client):
+        async with self._limiter.slot(client):
             try:
                 yield
-            except Missing:
+            except NotFound:
                 raise ResourceNotFound(uri) from None
-            except Denied:
+            except AccessDenied:
                 raise ResourceForbidden(uri) from None
-            except Refused as error:
+            except Unreadable as error:
                 raise ResourceError(uri, f"Resource cannot be read: {error}") from None
             except StoreError as error:
                 log.warning("%s: %s", self.uri, error)
                 raise ProviderUnavailable(self.uri) from None
 
-    def _resource(self, entry: Entry) -> Resource:
+    def _resource(self, entry: StoreEntry) -> Resource:
         return self._documents.describe(describe(self._address, entry))
 
     # Lists
@@ -144,7 +144,7 @@ class StoreSource(Provider):
         items: list[Resource] = []
         after = ""
         if request.cursor is None:
-            items = [describe(self._address, Entry(prefix), self.title)]
+            items = [describe(self._address, StoreEntry(prefix), self.title)]
         else:
             after = key_of_cursor(request.cursor, listing)
         async with self._request(self.uri, request.client):
@@ -164,27 +164,27 @@ class StoreSource(Provider):
         items = [self._resource(entry) for entry in found.entries]
         return Page(items, None if found.after is None else encode(found.after, listing))
 
-    async def _page(self, prefix: str, after: str, limit: int, *, deep: bool) -> Listing:
+    async def _page(self, prefix: str, after: str, limit: int, *, deep: bool) -> EntryPage:
         """Return a page without keys that have no URI and without markers of empty directories: they are not shared."""
         ask = self._store.walk if deep else self._store.list
-        found: list[Entry] = []
+        found: list[StoreEntry] = []
         position: str | None = after
         for _ in range(PAGES):
             assert position is not None
             listing = (await ask(prefix, position, limit - len(found))).check(position)
             if not (listing.entries or deep or after or listing.after or self._is_there(prefix)):
-                raise Missing(prefix)
+                raise NotFound(prefix)
             found += [entry for entry in listing.entries if self._shares(entry, prefix, deep=deep)]
             position = listing.after
             if position is None or len(found) >= limit:
                 break
-        return Listing(found, position)
+        return EntryPage(found, position)
 
     def _is_there(self, prefix: str) -> bool:
         """Return whether an empty directory may exist."""
         return self._store.real_directories or prefix == self._address.prefix
 
-    def _shares(self, entry: Entry, prefix: str, *, deep: bool) -> bool:
+    def _shares(self, entry: StoreEntry, prefix: str, *, deep: bool) -> bool:
         if entry.key == prefix or (deep and entry.is_directory):
             return False
         if is_shareable(entry.key[len(self._address.prefix) :]):
@@ -235,7 +235,7 @@ class StoreSource(Provider):
         async with self._request(uri, request.client):
             if key and not key.endswith("/"):
                 return ReadResourceResult(contents=[await self._reader.read(key, uri, window, request.client)])
-            entries: list[Entry] = []
+            entries: list[StoreEntry] = []
             position: str | None = ""
             while position is not None and len(entries) <= self._options.max_objects:
                 page = await self._page(key, position, LEVEL, deep=False)
@@ -244,8 +244,10 @@ class StoreSource(Provider):
         visible = request.visible
         shown = [self._resource(entry) for entry in entries[: self._options.max_objects]]
         shown = [item for item in shown if visible is None or visible(item.uri)]
-        cut = position is not None or len(entries) > self._options.max_objects
-        return ReadResourceResult(contents=[read_directory(shown, uri, window, self._options.max_size, cut=cut)])
+        excerpt = position is not None or len(entries) > self._options.max_objects
+        return ReadResourceResult(
+            contents=[read_directory(shown, uri, window, self._options.max_size, excerpt=excerpt)]
+        )
 
     # Templates, completion, search
 
@@ -278,7 +280,7 @@ class StoreSource(Provider):
         async with self._request(self.uri, request.client):
             try:
                 return await complete(self._store, self._address.prefix, argument, value)
-            except (Missing, Denied, Refused):
+            except (NotFound, AccessDenied, Unreadable):
                 return Completion([], total=0, has_more=False)
 
     async def search(self, query: str, request: Request) -> Page[Hit]:
@@ -288,7 +290,7 @@ class StoreSource(Provider):
         words = words_of(query)
         if not words or request.limit < 1:
             return Page([])
-        scored: list[tuple[float, Entry]] = []
+        scored: list[tuple[float, StoreEntry]] = []
         prefix = self._address.prefix
         async with self._request(self.uri, request.client):
             async for entry in self._objects():
@@ -299,7 +301,7 @@ class StoreSource(Provider):
         best = nlargest(request.limit, scored, key=lambda pair: pair[0])
         return Page([Hit(self._resource(entry), score) for score, entry in best])
 
-    async def _objects(self) -> AsyncIterator[Entry]:
+    async def _objects(self) -> AsyncIterator[StoreEntry]:
         """Yield the shared objects, up to ``max_objects``."""
         left = self._options.max_objects
         position: str | None = ""
@@ -339,40 +341,40 @@ class StoreSource(Provider):
 
     async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
         """Return a stamp for each object, each directory, and each subscribed resource beyond ``max_objects``."""
-        stamps: dict[str, Hashable] = {}
+        fingerprints: dict[str, Hashable] = {}
         entries = [entry async for entry in self._objects()]
         whole = len(entries) < self._options.max_objects
         directories = directories_of(self._address.prefix, entries) if whole else {}
-        stamps |= {self._address.uri(entry.key): entry.stamp for entry in entries}
-        stamps |= {self._address.uri(key): Unlisted(stamp) for key, stamp in directories.items()}
-        for uri in {uri.partition("?")[0] for uri in interest.uris} - stamps.keys():
+        fingerprints |= {self._address.uri(entry.key): entry.fingerprint for entry in entries}
+        fingerprints |= {self._address.uri(key): Unlisted(fingerprint) for key, fingerprint in directories.items()}
+        for uri in {uri.partition("?")[0] for uri in interest.uris} - fingerprints.keys():
             try:
                 key = self._address.key(uri)
-                stamps[uri] = Unlisted(await self._stamp(key))
-            except (Missing, Denied, Refused, ResourceNotFound, InvalidParams):
-                stamps[uri] = Unlisted(None)
-        return stamps
+                fingerprints[uri] = Unlisted(await self._fingerprint(key))
+            except (NotFound, AccessDenied, Unreadable, ResourceNotFound, InvalidParams):
+                fingerprints[uri] = Unlisted(None)
+        return fingerprints
 
-    async def _stamp(self, key: str) -> Hashable:
+    async def _fingerprint(self, key: str) -> Hashable:
         if key and not key.endswith("/"):
-            return (await self._store.head(key)).stamp
+            return (await self._store.head(key)).fingerprint
         page = await self._page(key, "", LEVEL, deep=False)
-        return tuple((entry.key, entry.stamp) for entry in page.entries)
+        return tuple((entry.key, entry.fingerprint) for entry in page.entries)
 
 
-def directories_of(prefix: str, entries: Iterable[Entry]) -> dict[str, int]:
+def directories_of(prefix: str, entries: Iterable[StoreEntry]) -> dict[str, int]:
     """Return the directories that objects are in, each with a hash of its objects and of the names in it."""
     found = {prefix: 0}
     for entry in entries:
-        name, stamp = entry.key, hash(entry)
+        name, fingerprint = entry.key, hash(entry)
         while len(name) > len(prefix):
             above = name.rstrip("/").rpartition("/")[0]
             above = f"{above}/" if above else ""
             known = above in found
-            found[above] = found.get(above, 0) + stamp
+            found[above] = found.get(above, 0) + fingerprint
             if known:
                 break
-            name, stamp = above, hash(above)
+            name, fingerprint = above, hash(above)
     return found
 
 

@@ -16,18 +16,18 @@ from carrel.errors import MCPError
 
 __all__ = [
     "MAX_KEY",
-    "Changed",
-    "Denied",
-    "Entry",
-    "Listing",
-    "Missing",
-    "OverLimit",
-    "Part",
-    "Refused",
+    "AccessDenied",
+    "EntryPage",
+    "GetOptions",
+    "GetResult",
+    "InvalidStore",
+    "NotFound",
+    "ObjectTooLarge",
     "Store",
+    "StoreEntry",
     "StoreError",
-    "Wanted",
-    "Wrong",
+    "Unreadable",
+    "VersionChanged",
     "is_shareable",
     "page_of_keys",
 ]
@@ -40,27 +40,27 @@ class StoreError(MCPError):
     """The store cannot be reached, or answered with an error. The message is for the log of the operator."""
 
 
-class Wrong(StoreError):
+class InvalidStore(StoreError):
     """The address, the options or the file of the store is wrong. The message gives the reason."""
 
 
-class Missing(StoreError):
+class NotFound(StoreError):
     """There is no such object or directory."""
 
 
-class Denied(StoreError):
+class AccessDenied(StoreError):
     """The object may not be read."""
 
 
-class Refused(StoreError):
+class Unreadable(StoreError):
     """The object or directory cannot be read. The message gives the reason, and is sent to clients."""
 
 
-class Changed(StoreError):
+class VersionChanged(StoreError):
     """The object no longer has the requested version."""
 
 
-class OverLimit(StoreError):
+class ObjectTooLarge(StoreError):
     """The object has ``size`` bytes, which is more than were allowed."""
 
     def __init__(self, size: int) -> None:
@@ -68,7 +68,7 @@ class OverLimit(StoreError):
         self.size = size
 
 
-class Entry(NamedTuple):
+class StoreEntry(NamedTuple):
     """Object or directory. ``version`` differs when the contents do; ``modified`` is in seconds since 1970."""
 
     key: str
@@ -81,7 +81,7 @@ class Entry(NamedTuple):
         return self.key.endswith("/")
 
     @property
-    def stamp(self) -> Hashable:
+    def fingerprint(self) -> Hashable:
         """The version, or the size and time if the object has no version."""
         return self.version or (self.size, self.modified)
 
@@ -90,15 +90,15 @@ class Entry(NamedTuple):
         return self.key.rstrip("/").rpartition("/")[2]
 
 
-class Listing(NamedTuple):
+class EntryPage(NamedTuple):
     """Page of a list. ``after`` is the key after which the next page begins, or None on the last page. A page may be
     empty.
     """
 
-    entries: Sequence[Entry]
+    entries: Sequence[StoreEntry]
     after: str | None = None
 
-    def check(self, after: str) -> Listing:
+    def check(self, after: str) -> EntryPage:
         """Return the page, which was requested after the key ``after``.
 
         Raises:
@@ -109,7 +109,7 @@ class Listing(NamedTuple):
         return self
 
 
-class Wanted(NamedTuple):
+class GetOptions(NamedTuple):
     """Object that is wanted whole, if it has at most ``limit`` bytes; or as many of its bytes from offset ``first``.
 
     ``match`` is the version that it must have. If it has the version ``unless``, nothing is transferred.
@@ -120,19 +120,19 @@ class Wanted(NamedTuple):
     match: str | None = None
     unless: str | None = None
 
-    def check(self, entry: Entry) -> bool:
+    def check(self, entry: StoreEntry) -> bool:
         """Return whether the bytes of an object have to be transferred, given its entry.
 
         Raises:
-            Changed: the object does not have the version ``match``.
-            OverLimit: the whole object is wanted, and is too large.
+            VersionChanged: the object does not have the version ``match``.
+            ObjectTooLarge: the whole object is wanted, and is too large.
         """
         if self.match is not None and self.match != entry.version:
-            raise Changed(entry.key)
+            raise VersionChanged(entry.key)
         if self.unless is not None and self.unless == entry.version:
             return False
         if self.first is None and (entry.size or 0) > self.limit:
-            raise OverLimit(entry.size or 0)
+            raise ObjectTooLarge(entry.size or 0)
         return True
 
     @property
@@ -154,33 +154,33 @@ class Wanted(NamedTuple):
             raise StoreError(f"the server was asked for {self.range}, and answered with {content_range[:100]!r}")
         return 0
 
-    def part(self, data: bytes, entry: Entry) -> Part:
+    def part(self, data: bytes, entry: StoreEntry) -> GetResult:
         """Return the transferred bytes as a part, with one more byte if the object has more bytes than wanted.
 
         Raises:
-            OverLimit: the body is larger than the server said.
+            ObjectTooLarge: the body is larger than the server said.
             StoreError: the body does not have the length that the server said.
         """
         if len(data) > self.limit and self.first is None:
-            raise OverLimit(len(data))
+            raise ObjectTooLarge(len(data))
         expected = self.limit if entry.size is None else max(min(entry.size - (self.first or 0), self.limit), 0)
         if len(data) > expected or (entry.size is not None and len(data) < expected):
             raise StoreError(f"the server has sent {len(data):,} bytes or more, but said {expected:,}")
-        return Part(data, entry)
+        return GetResult(data, entry)
 
 
-class Part(NamedTuple):
+class GetResult(NamedTuple):
     """Bytes of an object, and its entry."""
 
     data: bytes
-    entry: Entry
+    entry: StoreEntry
 
 
 class Store(ABC):
     """Store that is open from ``open`` to ``close``. Every method may raise ``StoreError``."""
 
     real_directories = False
-    """Whether empty directories exist, and ``list`` raises ``Missing`` if a directory does not exist."""
+    """Whether empty directories exist, and ``list`` raises ``NotFound`` if a directory does not exist."""
 
     @abstractmethod
     async def open(self) -> None:
@@ -195,52 +195,52 @@ class Store(ABC):
         """Close all connections. May be called twice, and without ``open``."""
 
     @abstractmethod
-    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> EntryPage:
         """Return objects and directories of one level, whose keys begin with ``prefix`` and are after ``after``.
 
         The level is the part of the prefix before the last slash: ``docs/a`` lists ``docs/a.md`` and ``docs/api/``, and
         nothing in ``docs/api/``.
 
         Raises:
-            Missing: the directory does not exist, in a store with real directories.
-            Refused: the directory has more entries than can be sorted.
+            NotFound: the directory does not exist, in a store with real directories.
+            Unreadable: the directory has more entries than can be sorted.
         """
 
-    async def walk(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+    async def walk(self, prefix: str, after: str = "", limit: int = 1000) -> EntryPage:
         """Return objects at all depths below the directory ``prefix``, without directories, after ``after``."""
-        found: list[Entry] = []
-        visits = visit(self, prefix, after, limit)
+        found: list[StoreEntry] = []
+        objects = visit(self, prefix, after, limit)
         try:
-            async for entry in visits:
+            async for entry in objects:
                 found.append(entry)
                 if len(found) > limit:
-                    return Listing(found[:limit], found[limit - 1].key)
+                    return EntryPage(found[:limit], found[limit - 1].key)
         finally:
-            await visits.aclose()  # type: ignore[attr-defined]
-        return Listing(found)
+            await objects.aclose()  # type: ignore[attr-defined]
+        return EntryPage(found)
 
     @abstractmethod
-    async def head(self, key: str) -> Entry:
+    async def head(self, key: str) -> StoreEntry:
         """Return the entry of an object.
 
         Raises:
-            Missing: the object does not exist, or is a directory.
-            Denied: the object may not be read.
+            NotFound: the object does not exist, or is a directory.
+            AccessDenied: the object may not be read.
         """
 
     @abstractmethod
-    async def get(self, key: str, wanted: Wanted) -> Part | None:
+    async def get(self, key: str, wanted: GetOptions) -> GetResult | None:
         """Return an object, or some of its bytes; None if it still has the version ``wanted.unless``.
 
         Raises:
-            Missing: the object does not exist, or is a directory.
-            Denied: the object may not be read.
-            Changed: the object does not have the version ``wanted.match``.
-            OverLimit: the whole object is wanted, and has more than ``wanted.limit`` bytes, which were not transferred.
+            NotFound: the object does not exist, or is a directory.
+            AccessDenied: the object may not be read.
+            VersionChanged: the object does not have the version ``wanted.match``.
+            ObjectTooLarge: the whole object is wanted, and has more than ``wanted.limit`` bytes; none is transferred.
         """
 
 
-async def visit(store: Store, prefix: str, after: str, limit: int) -> AsyncIterator[Entry]:
+async def visit(store: Store, prefix: str, after: str, limit: int) -> AsyncIterator[StoreEntry]:
     """Yield the objects below a directory, depth first, in the order of their keys."""
     if prefix.count("/") > MAX_DEPTH:
         return
@@ -249,7 +249,7 @@ async def visit(store: Store, prefix: str, after: str, limit: int) -> AsyncItera
         try:
             async for entry in visit(store, inner, after, limit):
                 yield entry
-        except (Missing, Denied, Refused):
+        except (NotFound, AccessDenied, Unreadable):
             pass  # removed since, or not to be listed
         after = inner
     position: str | None = after
@@ -262,25 +262,25 @@ async def visit(store: Store, prefix: str, after: str, limit: int) -> AsyncItera
             try:
                 async for inside in visit(store, entry.key, "", limit):
                     yield inside
-            except (Missing, Denied, Refused):
+            except (NotFound, AccessDenied, Unreadable):
                 continue
         position = listing.after
 
 
-def page_of_keys(entries: Sequence[Entry], prefix: str, after: str, limit: int) -> Listing:
+def page_of_keys(entries: Sequence[StoreEntry], prefix: str, after: str, limit: int) -> EntryPage:
     """Return the page of a whole level, or of all objects, that is sorted by key."""
     start = max(bisect_right(entries, after, key=key_of), bisect_left(entries, prefix, key=key_of))
-    found: list[Entry] = []
+    found: list[StoreEntry] = []
     for at in range(start, len(entries)):
         if not entries[at].key.startswith(prefix):
             break
         if len(found) == limit:
-            return Listing(found, found[-1].key)
+            return EntryPage(found, found[-1].key)
         found.append(entries[at])
-    return Listing(found)
+    return EntryPage(found)
 
 
-def key_of(entry: Entry) -> str:
+def key_of(entry: StoreEntry) -> str:
     return entry.key
 
 

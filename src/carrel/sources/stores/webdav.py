@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from carrel.errors import ConfigError
-from carrel.sources.stores.address import Address, read_address
+from carrel.sources.stores.address import StoreAddress, read_address
 from carrel.sources.stores.options import WebDAVOptions
 from carrel.sources.stores.source import StoreSource
 from carrel.sources.stores.spelling import Spelling
 from carrel.sources.stores.store import (
-    Changed,
-    Denied,
-    Entry,
-    Listing,
-    Missing,
-    Part,
-    Refused,
+    AccessDenied,
+    EntryPage,
+    GetOptions,
+    GetResult,
+    InvalidStore,
+    NotFound,
     Store,
+    StoreEntry,
     StoreError,
-    Wanted,
-    Wrong,
+    Unreadable,
+    VersionChanged,
     page_of_keys,
 )
 from carrel.uri.parse import UriError, encode_path, percent_decode
@@ -56,7 +56,7 @@ class WebDAVStore(Store):
 
     real_directories = True
 
-    def __init__(self, address: Address, options: WebDAVOptions) -> None:
+    def __init__(self, address: StoreAddress, options: WebDAVOptions) -> None:
         self._address = address
         self._options = options
         self._session: ClientSession | None = None
@@ -112,7 +112,7 @@ class WebDAVStore(Store):
         except (ClientError, OSError) as error:
             raise StoreError(str(error) or type(error).__name__) from None
 
-    async def _find(self, key: str, depth: str) -> list[Entry]:
+    async def _find(self, key: str, depth: str) -> list[StoreEntry]:
         """Return the entry of a file or a directory and, with depth 1, the entries inside it (PROPFIND)."""
         headers = {"Depth": depth, "Content-Type": "application/xml"}
         async with self._ask("PROPFIND", key, headers, ASKED) as response:
@@ -122,14 +122,14 @@ class WebDAVStore(Store):
             async for data in response.content.iter_chunked(STEP):
                 size += len(data)
                 if size > MAX_ANSWER:
-                    raise Refused(f"its description has more than {MAX_ANSWER:,} bytes")
+                    raise Unreadable(f"its description has more than {MAX_ANSWER:,} bytes")
                 answer.feed(data)
                 await asyncio.sleep(0)  # let other tasks run
         return answer.close()
 
     # Lists
 
-    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> EntryPage:
         level = prefix[: prefix.rfind("/") + 1]
         entries = await self._entries(level)
         await self._check(level)
@@ -137,10 +137,10 @@ class WebDAVStore(Store):
         self._spelling.learn(entry.key for entry in page.entries)
         return page
 
-    async def _entries(self, level: str) -> Collection[Entry]:
+    async def _entries(self, level: str) -> Collection[StoreEntry]:
         answer = await self._find(level, "1")
         if level and all(entry.key != level for entry in answer):
-            raise Missing(level)  # it is a file
+            raise NotFound(level)  # it is a file
         # Ignore entries that are not directly inside the directory.
         return {entry.key: entry for entry in answer if is_inside(entry.key, level)}.values()
 
@@ -150,26 +150,26 @@ class WebDAVStore(Store):
     async def _exists(self, key: str) -> bool:
         try:
             return bool(await self._find(key, "0"))
-        except Missing:
+        except NotFound:
             return False
 
     # Files
 
-    async def head(self, key: str) -> Entry:
+    async def head(self, key: str) -> StoreEntry:
         for entry in await self._find(key, "0"):
             if entry.key == key:
                 await self._check(key)
                 return entry
-        raise Missing(key)  # such as a directory, whose path ends with a slash
+        raise NotFound(key)  # such as a directory, whose path ends with a slash
 
-    async def get(self, key: str, wanted: Wanted) -> Part | None:
+    async def get(self, key: str, wanted: GetOptions) -> GetResult | None:
         headers: dict[str, str] = {}
         if wanted.match is None:
             entry = await self.head(key)
             if not wanted.check(entry):
                 return None
             if not entry.size:
-                return Part(b"", entry)
+                return GetResult(b"", entry)
         elif wanted.match.startswith('"'):
             headers["If-Match"] = wanted.match
         if wanted.range is not None:
@@ -177,7 +177,7 @@ class WebDAVStore(Store):
         async with self._ask("GET", key, headers) as response:
             entry = entry_of(key, response)
             if wanted.match is not None and entry.version != wanted.match:
-                raise Changed(key)
+                raise VersionChanged(key)
             skip = wanted.skip(response.status, response.headers.get("Content-Range", ""))
             data = await read_body(response, skip, wanted.limit + (wanted.first is None))
         return wanted.part(data, entry)
@@ -207,8 +207,8 @@ def check(response: ClientResponse) -> None:
     """
     status = response.status
     if status == 401:
-        raise Wrong("the server refuses the login: use the options user and password")
-    kinds = {403: Denied, 404: Missing, 405: Missing, 410: Missing, 412: Changed}
+        raise InvalidStore("the server refuses the login: use the options user and password")
+    kinds = {403: AccessDenied, 404: NotFound, 405: NotFound, 410: NotFound, 412: VersionChanged}
     if status in kinds or not 200 <= status < 300:
         raise kinds.get(status, StoreError)(f"the server answered {status}")
 
@@ -218,7 +218,7 @@ class MultiStatus:
 
     Raises:
         StoreError: (each method) it is not well-formed.
-        Refused: (each method) it has more entries than can be put in order.
+        Unreadable: (each method) it has more entries than can be put in order.
     """
 
     def __init__(self, origin: str) -> None:
@@ -230,7 +230,7 @@ class MultiStatus:
             events=("end",), resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
         )
         self._damaged: type[Exception] = etree.XMLSyntaxError
-        self._entries: list[Entry] = []
+        self._entries: list[StoreEntry] = []
         self._elements = 0
 
     def feed(self, data: bytes) -> None:
@@ -251,13 +251,13 @@ class MultiStatus:
         if entry is not None:
             self._entries.append(entry)
         if len(self._entries) > MAX_LEVEL:
-            raise Refused(f"it has more than {MAX_LEVEL:,} entries")
+            raise Unreadable(f"it has more than {MAX_LEVEL:,} entries")
         self._elements = 0
         response.clear()
         while response.getprevious() is not None:
             response.getparent().remove(response.getprevious())
 
-    def close(self) -> list[Entry]:
+    def close(self) -> list[StoreEntry]:
         """Return the entries, whose keys are their paths."""
         try:
             self._parser.close()
@@ -270,7 +270,7 @@ def damaged(error: Exception) -> StoreError:
     return StoreError(f"the server answered with XML that is damaged ({error})")
 
 
-def entry_in(response: Any, host: str | None) -> Entry | None:
+def entry_in(response: Any, host: str | None) -> StoreEntry | None:
     """Return the entry that an element of a multistatus response describes; None if it has no path, or another host."""
     properties = {
         item.tag: item
@@ -287,20 +287,20 @@ def entry_in(response: Any, host: str | None) -> Entry | None:
         return None
     kind = properties.get("{DAV:}resourcetype")
     if kind is not None and kind.find("{DAV:}collection") is not None:
-        return Entry(f"{key}/")
+        return StoreEntry(f"{key}/")
     text = {name: (item.text or "").strip() for name, item in properties.items()}
     length = text.get("{DAV:}getcontentlength", "")
     return make_entry(key.rstrip("/"), length, text.get("{DAV:}getlastmodified", ""), text.get("{DAV:}getetag", ""))
 
 
-def entry_of(key: str, response: ClientResponse) -> Entry:
+def entry_of(key: str, response: ClientResponse) -> StoreEntry:
     """Parse the headers of a response into an entry."""
     headers = response.headers
     length = headers.get("Content-Range", "").rpartition("/")[2] or headers.get("Content-Length", "")
     return make_entry(key, length, headers.get("Last-Modified", ""), headers.get("ETag", ""))
 
 
-def make_entry(key: str, length: str, modified: str, tag: str) -> Entry:
+def make_entry(key: str, length: str, modified: str, tag: str) -> StoreEntry:
     size = int(length) if length.isascii() and length.isdigit() and len(length) < 20 else None
     try:
         time: float | None = parsedate_to_datetime(modified).timestamp()
@@ -310,7 +310,7 @@ def make_entry(key: str, length: str, modified: str, tag: str) -> Entry:
         tag = ""  # does not say that the bytes are the same
     elif tag and not tag.startswith('"'):
         tag = f'"{tag}"'
-    return Entry(key, size, time, tag or f"{modified}-{length}")
+    return StoreEntry(key, size, time, tag or f"{modified}-{length}")
 
 
 class WebDAVSource(StoreSource):

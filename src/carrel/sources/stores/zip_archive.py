@@ -18,19 +18,19 @@ from zlib import error as ZlibError  # noqa: N812
 from carrel.errors import ConfigError
 from carrel.log import Log
 from carrel.sources.alias import base_of
-from carrel.sources.stores.address import Address
-from carrel.sources.stores.index import Index
+from carrel.sources.stores.address import StoreAddress
+from carrel.sources.stores.index import ListingIndex
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.source import StoreSource
 from carrel.sources.stores.store import (
-    Entry,
-    Listing,
-    Part,
-    Refused,
+    EntryPage,
+    GetOptions,
+    GetResult,
+    InvalidStore,
     Store,
+    StoreEntry,
     StoreError,
-    Wanted,
-    Wrong,
+    Unreadable,
     is_shareable,
 )
 from carrel.sources.workers import Workers
@@ -83,9 +83,9 @@ class ZipStore(Store):
         try:
             return await self._workers.run("", function, *arguments)
         except (BadZipFile, ZlibError, EOFError, UnicodeDecodeError, ValueError) as error:
-            raise Wrong(f"the file is not a ZIP archive, or it is damaged ({error})") from None
+            raise InvalidStore(f"the file is not a ZIP archive, or it is damaged ({error})") from None
         except FileNotFoundError:
-            raise Wrong(f"there is no file {self._path}") from None
+            raise InvalidStore(f"there is no file {self._path}") from None
         except OSError as error:
             raise StoreError(f"the archive cannot be read ({error.strerror or error})") from None
 
@@ -93,27 +93,27 @@ class ZipStore(Store):
         """Return the archive, opened again if the file has been replaced. Runs in a thread."""
         with self._lock:
             info = os.stat(self._path)
-            stamp = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
-            if self._archive is None or self._archive.stamp != stamp:
+            fingerprint = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
+            if self._archive is None or self._archive.fingerprint != fingerprint:
                 old, self._archive = self._archive, None
                 if old is not None:
                     old.close()
-                self._archive = Archive(self._path, stamp)
+                self._archive = Archive(self._path, fingerprint)
             return self._archive
 
-    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> EntryPage:
         return await self._call(lambda: self._current().index.level(prefix, after, limit))
 
-    async def walk(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+    async def walk(self, prefix: str, after: str = "", limit: int = 1000) -> EntryPage:
         return await self._call(lambda: self._current().index.objects(prefix, after, limit))
 
-    async def head(self, key: str) -> Entry:
+    async def head(self, key: str) -> StoreEntry:
         return await self._call(lambda: self._current().index.find(key))
 
-    async def get(self, key: str, wanted: Wanted) -> Part | None:
+    async def get(self, key: str, wanted: GetOptions) -> GetResult | None:
         return await self._call(self._get, key, wanted)
 
-    def _get(self, key: str, wanted: Wanted) -> Part | None:
+    def _get(self, key: str, wanted: GetOptions) -> GetResult | None:
         archive = self._current()
         entry = archive.index.find(key)
         if not wanted.check(entry):
@@ -122,8 +122,8 @@ class ZipStore(Store):
         # The bytes before a range have to be decompressed as well.
         reach = self._options.max_scan + self._options.max_size
         if first > reach and not archive.is_stored(key):
-            raise Refused(f"it is compressed, and only the first {reach:,} bytes of it can be reached")
-        return Part(archive.read(key, first, wanted.limit), entry)
+            raise Unreadable(f"it is compressed, and only the first {reach:,} bytes of it can be reached")
+        return GetResult(archive.read(key, first, wanted.limit), entry)
 
 
 class Archive:
@@ -134,10 +134,10 @@ class Archive:
         StoreError: the path is not a regular file, or the archive has too many members.
     """
 
-    def __init__(self, path: str, stamp: tuple[int, ...]) -> None:
+    def __init__(self, path: str, fingerprint: tuple[int, ...]) -> None:
         from zipfile import ZipFile
 
-        self.stamp = stamp
+        self.fingerprint = fingerprint
         file = BoundedFile(open_regular(path), "rb")
         try:
             self._zip: ZipFile = ZipFile(file)
@@ -151,7 +151,7 @@ class Archive:
         self._file = file
         self._open: OrderedDict[str, IO[bytes]] = OrderedDict()
         self._lock = threading.Lock()
-        self.index = Index(entry_of(info) for info in self._members.values())
+        self.index = ListingIndex(entry_of(info) for info in self._members.values())
 
     def close(self) -> None:
         """Close the archive; reads that are under way fail."""
@@ -169,7 +169,7 @@ class Archive:
         """Read bytes of a member. If the member is still open, continue at its position.
 
         Raises:
-            Refused: it is encrypted, compressed in another way, or expands too much.
+            Unreadable: it is encrypted, compressed in another way, or expands too much.
         """
         info = self._members[key]
         check(info)
@@ -218,7 +218,7 @@ def open_regular(path: str) -> int:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise Wrong("the archive is no regular file")
+        raise InvalidStore("the archive is no regular file")
     return descriptor
 
 
@@ -247,29 +247,29 @@ def encodable(name: str) -> bool:
     return True
 
 
-def entry_of(info: ZipInfo) -> Entry:
+def entry_of(info: ZipInfo) -> StoreEntry:
     if info.is_dir():
-        return Entry(info.filename)
+        return StoreEntry(info.filename)
     try:
         modified: float | None = time.mktime((*info.date_time, 0, 0, -1))  # in local time, as archives have it
     except (ValueError, OverflowError):
         modified = None
-    stamp = "".join(f"{part:02}" for part in info.date_time)
-    return Entry(info.filename, info.file_size, modified, f"{info.CRC:08x}-{info.file_size}-{stamp}")
+    saved = "".join(f"{part:02}" for part in info.date_time)
+    return StoreEntry(info.filename, info.file_size, modified, f"{info.CRC:08x}-{info.file_size}-{saved}")
 
 
 def check(info: ZipInfo) -> None:
     """Check that a member can be read.
 
     Raises:
-        Refused: it is encrypted, or expands too much.
+        Unreadable: it is encrypted, or expands too much.
     """
     if info.flag_bits & ENCRYPTED:
-        raise Refused("it is encrypted")
+        raise Unreadable("it is encrypted")
     if info.compress_type not in METHODS:
-        raise Refused("it is compressed in a way that is not supported; only stored and deflated members are read")
+        raise Unreadable("it is compressed in a way that is not supported; only stored and deflated members are read")
     if info.file_size > SMALL and info.file_size > MAX_RATIO * info.compress_size:
-        raise Refused(f"it expands to more than {MAX_RATIO} times its size in the archive")
+        raise Unreadable(f"it expands to more than {MAX_RATIO} times its size in the archive")
 
 
 class ZipSource(StoreSource):
@@ -287,7 +287,7 @@ class ZipSource(StoreSource):
         except UriError as error:
             raise ConfigError(f"the name of the archive cannot be in a URI ({error}); give it an alias") from None
         base = own or base_of("zip", name)
-        address = Address("zip", f"{base}/", name)
+        address = StoreAddress("zip", f"{base}/", name)
         super().__init__(ZipStore(path, options), address, options)
 
 
@@ -297,13 +297,18 @@ def path_of(target: str) -> str:
     Raises:
         ConfigError: it has none.
     """
-    rest = target.partition(":")[2]
-    if rest.startswith("//"):
-        rest = rest[2:]
+    remaining = target.partition(":")[2]
+    if remaining.startswith("//"):
+        remaining = remaining[2:]
         try:
-            rest = rest if os.path.lexists(rest) else percent_decode(rest)
+            remaining = remaining if os.path.lexists(remaining) else percent_decode(remaining)
         except UriError:
             pass
-    if not rest or rest.endswith("/") or "\0" in rest or (target[4:6] == "//" and not rest.startswith("/")):
+    if (
+        not remaining
+        or remaining.endswith("/")
+        or "\0" in remaining
+        or (target[4:6] == "//" and not remaining.startswith("/"))
+    ):
         raise ConfigError("this URL names no archive; it should look like zip:PATH or zip:///PATH")
-    return os.path.abspath(os.path.expanduser(rest))
+    return os.path.abspath(os.path.expanduser(remaining))

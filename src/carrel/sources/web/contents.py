@@ -5,7 +5,16 @@ from __future__ import annotations
 from carrel.errors import ResourceNotFound, ResourceTooLarge
 from carrel.sources.content.text import UTF8, describe_encoding
 from carrel.sources.content.text import decode as detect
-from carrel.sources.content.window import TooFar, TooWide, Window, cut_bytes, cut_lines, cut_tail, parse_window, refuse
+from carrel.sources.content.window import (
+    TooFar,
+    TooWide,
+    Window,
+    invalid_window,
+    parse_window,
+    slice_bytes,
+    slice_lines,
+    slice_tail,
+)
 from carrel.sources.web.cache import Cached
 from carrel.sources.web.feeds import kind_of, read_feed
 from carrel.sources.web.readable import HTML, html_text, to_markdown
@@ -78,14 +87,14 @@ def bytes_of(contents: BlobResourceContents, query: str) -> BlobResourceContents
     if window is None:
         return contents
     if window.unit != "bytes":
-        raise refuse("bytes", f"the page is not text and has no {window.unit}, only bytes")
+        raise invalid_window("bytes", f"the page is not text and has no {window.unit}, only bytes")
     data, uri = contents.blob, contents.uri
     try:
-        cut = cut_bytes(lambda offset, count: data[offset : offset + count], len(data), window, MAX_TEXT, None)
+        excerpt = slice_bytes(lambda offset, count: data[offset : offset + count], len(data), window, MAX_TEXT, None)
     except TooWide as error:
         raise too_wide(uri, error) from None
-    meta = {**(contents.meta or {}), "carrel/window": cut.describe("bytes"), "carrel/size": len(data)}
-    return BlobResourceContents(uri, cut.data, mime_type=contents.mime_type, meta=meta)
+    meta = {**(contents.meta or {}), "carrel/window": excerpt.describe("bytes"), "carrel/size": len(data)}
+    return BlobResourceContents(uri, excerpt.data, mime_type=contents.mime_type, meta=meta)
 
 
 def too_wide(uri: str, error: TooWide | TooFar) -> ResourceTooLarge:
@@ -111,12 +120,12 @@ def window_of(contents: TextResourceContents, query: str) -> TextResourceContent
 
     try:
         if unit == "bytes":
-            cut = cut_bytes(read_at, len(data), window, MAX_TEXT, UTF8)
+            excerpt = slice_bytes(read_at, len(data), window, MAX_TEXT, UTF8)
         elif unit == "lines":
-            cut = cut_lines(read_at, len(data), window, MAX_TEXT, UTF8)
+            excerpt = slice_lines(read_at, len(data), window, MAX_TEXT, UTF8)
         else:
-            cut = cut_tail(read_at, len(data), Window("tail", 0, window.last), MAX_TEXT, UTF8)
+            excerpt = slice_tail(read_at, len(data), Window("tail", 0, window.last), MAX_TEXT, UTF8)
     except (TooWide, TooFar) as error:
         raise too_wide(uri, error) from None
-    meta = {**(contents.meta or {}), "carrel/window": cut.describe(unit), "carrel/size": len(data)}
-    return TextResourceContents(uri, cut.data.decode(), mime_type=contents.mime_type, meta=meta)
+    meta = {**(contents.meta or {}), "carrel/window": excerpt.describe(unit), "carrel/size": len(data)}
+    return TextResourceContents(uri, excerpt.data.decode(), mime_type=contents.mime_type, meta=meta)

@@ -22,7 +22,7 @@ from carrel.sources.web.readable import Attributes, fragment_to_markdown
 from carrel.transports.client.fetch import Inflation
 from carrel.transports.client.response_text import decode, is_encoding
 
-__all__ = ["Entry", "Sitemap", "kind_of", "read_feed", "read_sitemap"]
+__all__ = ["FeedEntry", "Sitemap", "kind_of", "read_feed", "read_sitemap"]
 
 MAX_ENTRIES = 1000
 #: The largest sitemap after decompression, in bytes, as its protocol says.
@@ -33,7 +33,7 @@ _DECLARED = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9._
 JSON_TYPES = ("application/feed+json", "application/json", "text/json")
 
 
-class Entry(NamedTuple):
+class FeedEntry(NamedTuple):
     """Entry of a feed. ``id`` is stable while the feed keeps its own; ``modified`` is a timestamp, or None."""
 
     id: str
@@ -75,13 +75,13 @@ def kind_of(page: Cached) -> Literal["feed", "sitemap", "page"]:
     return "page"
 
 
-def read_feed(page: Cached) -> tuple[str, list[Entry]]:
+def read_feed(page: Cached) -> tuple[str, list[FeedEntry]]:
     """Return the title of a feed, and its entries, each id once.
 
     A feed that cannot be parsed has the entries before the error.
     """
     title, found = read_json_feed(page.data) if page.data.lstrip()[:1] == b"{" else read_xml_feed(page)
-    entries: dict[str, Entry] = {}
+    entries: dict[str, FeedEntry] = {}
     for entry in found:
         entries.setdefault(entry.id, entry)
         if len(entries) == MAX_ENTRIES:
@@ -89,7 +89,7 @@ def read_feed(page: Cached) -> tuple[str, list[Entry]]:
     return title, list(entries.values())
 
 
-def read_xml_feed(page: Cached) -> tuple[str, Iterator[Entry]]:
+def read_xml_feed(page: Cached) -> tuple[str, Iterator[FeedEntry]]:
     import feedparser  # type: ignore[import-untyped]
 
     headers = {"content-type": "application/xml; charset=utf-8", "content-location": page.url}
@@ -99,17 +99,17 @@ def read_xml_feed(page: Cached) -> tuple[str, Iterator[Entry]]:
         return "", iter(())
     parsed = feedparser.parse(io.BytesIO(data), response_headers=headers)
 
-    def entries() -> Iterator[Entry]:
+    def entries() -> Iterator[FeedEntry]:
         for item in parsed.get("entries", ()):
             contents = [str(content.get("value", "")) for content in item.get("content", ())]
             html = max([*contents, str(item.get("summary", ""))], key=len)
             title, link = str(item.get("title", "")), str(item.get("link", ""))
-            stamp = dict.get(item, "updated_parsed") or dict.get(item, "published_parsed")
+            timestamp = dict.get(item, "updated_parsed") or dict.get(item, "published_parsed")
             yield entry_of(
                 str(item.get("id") or link or title + html),
                 title,
                 link,
-                shown(stamp),
+                shown(timestamp),
                 html,
                 str(item.get("author", "")),
             )
@@ -146,7 +146,7 @@ def xml_text(data: bytes, charset: str) -> str:
     return data.decode("cp1252", "replace") if found is None else found.text
 
 
-def read_json_feed(data: bytes) -> tuple[str, Iterator[Entry]]:
+def read_json_feed(data: bytes) -> tuple[str, Iterator[FeedEntry]]:
     try:
         feed = msgspec.json.decode(data.lstrip(b"\xef\xbb\xbf"), type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -155,30 +155,30 @@ def read_json_feed(data: bytes) -> tuple[str, Iterator[Entry]]:
     def text(item: dict[str, Any], *names: str) -> str:
         return next((item[name] for name in names if isinstance(item.get(name), str) and item[name]), "")
 
-    def entries() -> Iterator[Entry]:
+    def entries() -> Iterator[FeedEntry]:
         items = feed.get("items")
         for item in items if isinstance(items, list) else ():
             if not isinstance(item, dict):
                 continue
             html = text(item, "content_html", "content_text", "summary")
             link, title = text(item, "url", "external_url"), text(item, "title")
-            stamp = text(item, "date_modified", "date_published")
-            yield entry_of(str(item.get("id") or link or title + html), title, link, stamp[:40] or None, html)
+            timestamp = text(item, "date_modified", "date_published")
+            yield entry_of(str(item.get("id") or link or title + html), title, link, timestamp[:40] or None, html)
 
     return text(feed, "title"), entries()
 
 
-def entry_of(key: str, title: str, link: str, modified: str | None, html: str, author: str = "") -> Entry:
+def entry_of(key: str, title: str, link: str, modified: str | None, html: str, author: str = "") -> FeedEntry:
     name = hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=8).hexdigest()
     known = link if link.startswith(("https://", "http://")) else ""
-    return Entry(name, (" ".join(title.split()) or known or name)[:300], known, modified, html, author[:200])
+    return FeedEntry(name, (" ".join(title.split()) or known or name)[:300], known, modified, html, author[:200])
 
 
-def shown(stamp: time.struct_time | None) -> str | None:
+def shown(timestamp: time.struct_time | None) -> str | None:
     """Return a UTC time as a timestamp."""
-    if stamp is None or not 0 < stamp[0] <= 9999:
+    if timestamp is None or not 0 < timestamp[0] <= 9999:
         return None
-    year, month, day, hour, minute, second = stamp[:6]
+    year, month, day, hour, minute, second = timestamp[:6]
     return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"
 
 

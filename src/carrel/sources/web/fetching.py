@@ -252,14 +252,14 @@ class Pages:
         """Wait until a request to the host may be sent."""
         host = urlsplit(url).netloc
         now = self._now()
-        turn = max(now, self._next.get(host, 0.0))
-        if turn - now > self._options.fetch_timeout:
+        slot = max(now, self._next.get(host, 0.0))
+        if slot - now > self._options.fetch_timeout:
             raise ResourceError(url, "Too many requests wait for this site; ask again later")
         robots = self._robots.get(origin_of(url), (0.0, None))[1]
         asked = None if robots is None else robots.crawl_delay(AGENT)
-        self._next[host] = turn + max(self._options.fetch_delay, min(float(asked or 0), MAX_PAUSE))
-        if turn > now:
-            await asyncio.sleep(turn - now)
+        self._next[host] = slot + max(self._options.fetch_delay, min(float(asked or 0), MAX_PAUSE))
+        if slot > now:
+            await asyncio.sleep(slot - now)
 
     def _pause(self, url: str, retry_after: str) -> None:
         seconds = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else 1.0

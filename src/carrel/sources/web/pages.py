@@ -12,16 +12,16 @@ from carrel.errors import MCPError, ResourceNotFound
 from carrel.log import Log
 from carrel.media_types import DIRECTORY, type_of_name
 from carrel.sources.web.cache import Cached
-from carrel.sources.web.feeds import Entry, kind_of, read_feed, read_sitemap
+from carrel.sources.web.feeds import FeedEntry, kind_of, read_feed, read_sitemap
 from carrel.sources.web.fetching import Pages
 from carrel.sources.web.options import WebOptions
 from carrel.sources.web.readable import HTML, html_text, outline
-from carrel.sources.web.scope import Scope
+from carrel.sources.web.scope import WebScope
 from carrel.sources.workers import Workers
 from carrel.wire.base import Annotations
 from carrel.wire.resources import Resource
 
-__all__ = ["Lister", "Listing"]
+__all__ = ["Lister", "SharedPages"]
 
 log = Log("carrel.sources")
 
@@ -30,7 +30,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+
 PRIORITY = 1.0
 
 
-class Listing(msgspec.Struct, frozen=True):
+class SharedPages(msgspec.Struct, frozen=True):
     """Shared pages by URI, in the order of their URIs, with the versions that sitemaps and feeds give them.
 
     ``directories`` are the feeds and the sitemap, with the URIs of their entries.
@@ -44,13 +44,13 @@ class Listing(msgspec.Struct, frozen=True):
 class Lister:
     """Finds the pages of a scope."""
 
-    def __init__(self, scope: Scope, options: WebOptions, pages: Pages, workers: Workers) -> None:
+    def __init__(self, scope: WebScope, options: WebOptions, pages: Pages, workers: Workers) -> None:
         self._scope = scope
         self._options = options
         self._pages = pages
         self._workers = workers
 
-    async def look(self, *, refresh: bool) -> Listing:
+    async def look(self, *, refresh: bool) -> SharedPages:
         """Fetch the target and return the shared pages.
 
         Raises:
@@ -69,7 +69,7 @@ class Lister:
         else:
             await self._add_page(found, page, refresh)
         ordered = dict(sorted(found.resources.items()))
-        return Listing(ordered, found.versions, found.directories)
+        return SharedPages(ordered, found.versions, found.directories)
 
     async def _add_page(self, found: _Found, page: Cached, refresh: bool) -> None:
         scope = self._scope
@@ -150,7 +150,7 @@ class Lister:
 class _Found:
     """Resources found so far."""
 
-    def __init__(self, scope: Scope, most: int) -> None:
+    def __init__(self, scope: WebScope, most: int) -> None:
         self.resources: dict[str, Resource] = {}
         self.versions: dict[str, str] = {}
         self.directories: dict[str, tuple[str, ...]] = {}
@@ -179,7 +179,7 @@ class _Found:
             self.versions[uri] = modified
         return uri
 
-    def add_entry(self, url: str, entry: Entry) -> str:
+    def add_entry(self, url: str, entry: FeedEntry) -> str:
         uri = self._scope.uri_of(entry_url(url, entry.id))
         self.resources[uri] = Resource(
             uri, entry.title, mime_type="text/markdown", annotations=annotate(entry.modified, None)
@@ -199,16 +199,16 @@ def entry_url(url: str, entry: str) -> str:
     return f"{url}{'&' if '?' in url else '?'}entry={entry}"
 
 
-def timestamp(stamp: str | None) -> str | None:
+def timestamp(timestamp: str | None) -> str | None:
     """Return a date or a time of a sitemap or a feed as a timestamp; None if it is neither."""
-    if stamp is None or not _TIME.fullmatch(stamp):
+    if timestamp is None or not _TIME.fullmatch(timestamp):
         return None
-    if len(stamp) == 10:
-        return f"{stamp}T00:00:00Z"
-    return stamp if stamp[16] == ":" else f"{stamp[:16]}:00{stamp[16:]}"
+    if len(timestamp) == 10:
+        return f"{timestamp}T00:00:00Z"
+    return timestamp if timestamp[16] == ":" else f"{timestamp[:16]}:00{timestamp[16:]}"
 
 
-def hash_of(entry: Entry) -> int:
+def hash_of(entry: FeedEntry) -> int:
     return hash((entry.title, entry.html, entry.link))
 
 
@@ -219,13 +219,13 @@ def annotate(modified: str | None, priority: float | None) -> Annotations | None
     return Annotations(last_modified=modified, priority=priority)
 
 
-def http_time(stamp: str) -> str | None:
+def http_time(timestamp: str) -> str | None:
     """Return an HTTP date as a timestamp."""
     from datetime import UTC
     from email.utils import parsedate_to_datetime
 
     try:
-        return parsedate_to_datetime(stamp).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return parsedate_to_datetime(timestamp).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError):
         return None
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
 from carrel.uri.parse import UriError, normalize
 
-__all__ = ["Address", "Scope"]
+__all__ = ["PageAddress", "WebScope"]
 
 OWN = "web+"
 SCHEMES = ("https", "web+https", "web+http")
@@ -26,14 +26,14 @@ _ESCAPED = re.compile(r"%(?:2[eEfF5]|5[cC]|[01][0-9A-Fa-f]|7[fF])")
 _PORTS = {"http": 80, "https": 443}
 
 
-class Address(NamedTuple):
+class PageAddress(NamedTuple):
     """URL of a page, and the query parameter for this source, such as ``lines=1-100``, or an empty string."""
 
     url: str
     extra: str = ""
 
 
-class Scope:
+class WebScope:
     """Scope of a target: ``https://…``, or ``web+https://…`` and ``web+http://…`` for pages that are fetched here.
 
     Raises:
@@ -41,21 +41,21 @@ class Scope:
     """
 
     def __init__(self, target: str) -> None:
-        scheme, _, rest = target.partition(":")
+        scheme, _, remaining = target.partition(":")
         self.fetched = scheme.lower() != "https"
         """Whether the server fetches pages. Otherwise clients are expected to fetch them."""
         bare = scheme.lower().removeprefix(OWN)
         if scheme.lower() not in SCHEMES:
             raise ConfigError("the address of a web source begins with https://, web+https:// or web+http://")
-        if "@" in rest[2:].partition("/")[0]:
+        if "@" in remaining[2:].partition("/")[0]:
             raise ConfigError(f"the address of a web source has no user and no password: {bare}://…")
         shown = f"{scheme}:…{target.rpartition('@')[2]}"[:200] if "@" in target else target[:200]  # no password
         try:
-            parts = urlsplit(normalize(f"{bare}:{ascii_host(rest)}"))
+            parts = urlsplit(normalize(f"{bare}:{ascii_host(remaining)}"))
             port = parts.port
         except (UriError, ValueError) as error:
             raise ConfigError(f"{shown} is not a URL: {error}") from None
-        if not parts.hostname or parts.fragment or not rest.startswith("//"):
+        if not parts.hostname or parts.fragment or not remaining.startswith("//"):
             raise ConfigError(f"{shown} is not the URL of a page: it has no host, or a fragment")
         self.host = parts.hostname
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -105,7 +105,7 @@ class Scope:
             return None
         return self.canonical(self.origin + (parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
 
-    def address(self, uri: str) -> Address:
+    def address(self, uri: str) -> PageAddress:
         """Parse the URI of a client into a URL. Whether the URL is in the scope is not checked.
 
         Raises:
@@ -121,7 +121,7 @@ class Scope:
         url = self.canonical(bare.removeprefix(self._before))
         if url is None:
             raise ResourceNotFound(uri)
-        return Address(url, "" if found is None else found[1])
+        return PageAddress(url, "" if found is None else found[1])
 
 
 def is_devious(path: str) -> bool:
@@ -133,14 +133,14 @@ def is_devious(path: str) -> bool:
     )
 
 
-def ascii_host(rest: str) -> str:
+def ascii_host(remaining: str) -> str:
     """Return ``//host/path`` with an internationalized host in its ASCII form (IDNA), as it is looked up.
 
     Raises:
         ValueError: the host has no such form.
     """
-    host, slash, path = rest[2:].partition("/")
-    if host.isascii() or not rest.startswith("//"):
-        return rest
+    host, slash, path = remaining[2:].partition("/")
+    if host.isascii() or not remaining.startswith("//"):
+        return remaining
     name, colon, port = host.partition(":")
     return f"//{name.encode('idna').decode()}{colon}{port}{slash}{path}"

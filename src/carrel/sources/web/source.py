@@ -24,8 +24,8 @@ from carrel.sources.web.cache import Cached
 from carrel.sources.web.contents import contents_of, read_entry
 from carrel.sources.web.fetching import Pages
 from carrel.sources.web.options import WebOptions
-from carrel.sources.web.pages import Lister, Listing, type_of_page
-from carrel.sources.web.scope import Address, Scope
+from carrel.sources.web.pages import Lister, SharedPages, type_of_page
+from carrel.sources.web.scope import PageAddress, WebScope
 from carrel.sources.workers import Workers
 from carrel.transports.addresses import is_loopback, is_public, plain, read_address
 from carrel.uri.parse import percent_decode
@@ -63,7 +63,7 @@ class WebSource(Provider):
         *,
         ssl: SSLContext | None = None,
     ) -> None:
-        self._scope = Scope(target)
+        self._scope = WebScope(target)
         check_public(self._scope.host, options)
         self._options = options
         self.name = self.uri = self._scope.uri
@@ -74,7 +74,7 @@ class WebSource(Provider):
         self._documents = Documents(
             self, offered=options.documents and self._scope.fetched, locations=options.image_locations
         )
-        self._listing: Listing | None = None
+        self._listing: SharedPages | None = None
         self._looked = 0.0
         self._lock = asyncio.Lock()
         self._versions: dict[str, tuple[bytes, int]] = {}
@@ -109,7 +109,7 @@ class WebSource(Provider):
 
     # Lists
 
-    async def _list(self, *, refresh: bool = False) -> Listing:
+    async def _list(self, *, refresh: bool = False) -> SharedPages:
         """Return the shared pages. The list is refreshed after ``cache_seconds``."""
         self._workers.check()
         async with self._lock:
@@ -169,7 +169,7 @@ class WebSource(Provider):
         fresh = max(page.fresh_until - asyncio.get_running_loop().time(), 0.0)
         return ReadResourceResult(contents=[contents], ttl_ms=int(fresh * 1000))
 
-    async def _get(self, address: Address, uri: str) -> Cached:
+    async def _get(self, address: PageAddress, uri: str) -> Cached:
         if not self._scope.includes(address.url):
             known = self._listing or await self._list()
             if self._scope.folder or self._scope.uri_of(address.url) not in known.resources:
@@ -285,7 +285,7 @@ class WebSource(Provider):
     async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
         """Return a stamp for each page: its version in the sitemap or feed, and a number that grows as it changes."""
         listing = await self._list(refresh=True)
-        stamps: dict[str, Hashable] = {uri: listing.versions.get(uri, "") for uri in listing.resources}
+        fingerprints: dict[str, Hashable] = {uri: listing.versions.get(uri, "") for uri in listing.resources}
         for uri in interest.uris:
             try:
                 address = self._scope.address(uri)
@@ -299,14 +299,14 @@ class WebSource(Provider):
                 continue
             except MCPError:
                 number = self._versions.get(uri, (b"", 0))[1]
-                stamps[uri] = (stamps.get(uri, ""), number)
+                fingerprints[uri] = (fingerprints.get(uri, ""), number)
                 continue
             last, number = self._versions.get(uri, (before or page.digest, 0))
             if page.digest != last:
                 number += 1
             self._versions[uri] = page.digest, number
-            stamps[uri] = (stamps.get(uri, ""), number)
-        return stamps
+            fingerprints[uri] = (fingerprints.get(uri, ""), number)
+        return fingerprints
 
 
 def unescaped(uri: str) -> str:

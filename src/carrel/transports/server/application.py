@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from carrel.awaitables import MaybeAwaitable
 from carrel.limits import Budget, Limits
 from carrel.protocol.channel import Channel
-from carrel.protocol.server import Call, Connection, ErrorResponse
+from carrel.protocol.server import Call, Connection, ErrorResponse, Reply
 
 if TYPE_CHECKING:
     from carrel.state.records import Changed
@@ -64,8 +65,8 @@ class Application(Protocol):
     def take_subscription(self, connection: Connection, uri: str, spelled: str | None) -> None:
         """Subscribe a session to a resource, or (None) unsubscribe it, as it has asked another replica to do."""
 
-    def answer(self, call: Call, channel: Channel) -> Any:
-        """Answer a call: bytes or a ``ErrorResponse`` at once, or a coroutine or future of one of them.
+    def answer(self, call: Call, channel: Channel) -> MaybeAwaitable[Reply]:
+        """Answer a call: return the response at once, or a coroutine or future of it.
 
         Exceptions of handlers become error responses, except CancelledError and GeneratorExit: these are raised by the
         coroutine, as they may also come from outside, and the caller knows which it was.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias
 
 from carrel.errors import InvalidMessage, ServerUnavailable
@@ -20,6 +20,7 @@ from carrel.protocol.server import (
     ErrorResponse,
     Event,
     Notification,
+    Reply,
 )
 from carrel.transports.server.application import Application
 
@@ -61,19 +62,25 @@ class CallTask(asyncio.Task[None]):
 
     __slots__ = ("answer", "call")
 
-    def __init__(self, app: Application, call: Call, pending: Any, finish: Callable[[Call, CallTask], None] | None):
-        self.answer: bytes | ErrorResponse | None = None
+    def __init__(
+        self,
+        app: Application,
+        call: Call,
+        pending: Awaitable[Reply],
+        finish: Callable[[Call, CallTask], None] | None,
+    ) -> None:
+        self.answer: Reply | None = None
         self.call = call
         super().__init__(_complete(app, call, pending, finish), loop=asyncio.get_running_loop(), **NOW)
 
 
 async def _complete(
-    app: Application, call: Call, pending: Any, finish: Callable[[Call, CallTask], None] | None
+    app: Application, call: Call, pending: Awaitable[Reply], finish: Callable[[Call, CallTask], None] | None
 ) -> None:
     """Await the response to a call, then call ``finish``. A cancelled call has no response."""
     task = asyncio.current_task()
     assert isinstance(task, CallTask)
-    answer: bytes | ErrorResponse | None = None
+    answer: Reply | None = None
     try:
         answer = await pending
     except asyncio.CancelledError as error:
@@ -109,12 +116,12 @@ def cancel(work: Work) -> None:
     asyncio.get_running_loop().call_soon(work.cancel)
 
 
-def begin(app: Application, call: Call, pending: Any) -> Work:
+def begin(app: Application, call: Call, pending: Awaitable[Reply]) -> Work:
     """Start work on a call whose response is a coroutine (run as a task) or a future (returned as is)."""
     return pending if isinstance(pending, asyncio.Future) else CallTask(app, call, pending, None)
 
 
-def answer_of(work: Work) -> Any:
+def answer_of(work: Work) -> Reply | None:
     """Return the response of finished work; None if it was cancelled."""
     if isinstance(work, CallTask):
         return work.answer
@@ -129,7 +136,7 @@ def no_room(id: Any) -> bytes:
 
 def _reply(work: Work) -> bytes | None:
     answer = answer_of(work)
-    return answer.reply if type(answer) is ErrorResponse else answer
+    return answer.reply if isinstance(answer, ErrorResponse) else answer
 
 
 async def absorb() -> None:
@@ -233,9 +240,9 @@ class Dispatcher:
             except ServerUnavailable as error:
                 return self.connection.reject(event, error).reply
             reply = self._app.answer(event, self._channel)
-            if type(reply) is bytes:
+            if isinstance(reply, bytes):
                 return reply
-            if type(reply) is ErrorResponse:
+            if isinstance(reply, ErrorResponse):
                 return reply.reply
             return self._answer_later(event, reply)
         return self._receive_other(event)
@@ -254,7 +261,7 @@ class Dispatcher:
             task.add_done_callback(self._batches.discard)
         return None
 
-    def _answer_later(self, call: Call, pending: Any) -> bytes | None:
+    def _answer_later(self, call: Call, pending: Awaitable[Reply]) -> bytes | None:
         if isinstance(pending, asyncio.Future):
             work: Work = pending
         else:
@@ -315,7 +322,7 @@ async def answer_batch(
     works: list[tuple[Call, Work]] = []
     held = 0
 
-    def hold(call: Call, answer: bytes | ErrorResponse | None) -> bytes | None:
+    def hold(call: Call, answer: Reply | None) -> bytes | None:
         """Count a response that waits for the others, or replace it by an error if it exceeds the budget."""
         nonlocal held
         reply = answer.reply if isinstance(answer, ErrorResponse) else answer
@@ -373,6 +380,7 @@ def _answer_in_batch(
     except ServerUnavailable as error:
         return event.connection.reject(event, error)
     answer = app.answer(event, channel)
-    if type(answer) is not bytes and type(answer) is not ErrorResponse:
-        answer = in_flight[event.id] = begin(app, event, answer)
-    return answer
+    if isinstance(answer, bytes | ErrorResponse):
+        return answer
+    work = in_flight[event.id] = begin(app, event, answer)
+    return work

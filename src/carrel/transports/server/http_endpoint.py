@@ -180,7 +180,7 @@ class Endpoint:
         if call.request.endless:
             call.raw_headers = None  # frees memory: there may be many such requests, for long
         await absorb()
-        if type(reply) is ErrorResponse:
+        if isinstance(reply, ErrorResponse):
             if opened and session is not None:
                 await self._sessions.end(session)
             await respond(send, reply.status, reply.reply, extra)
@@ -188,7 +188,7 @@ class Endpoint:
         if session is not None:
             session.save()
             await self._app.replica.written()  # so that other replicas know of it before the client does
-        if type(reply) is bytes:
+        if isinstance(reply, bytes):
             if stream.idle and json:
                 await answer(send, connection, call.id, reply, granted)
                 return None

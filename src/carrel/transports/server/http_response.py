@@ -129,12 +129,12 @@ class PendingResponse:
         stream = self._stream
         if not stream.done:
             answer = answer_of(self._work)
-            reply = answer.reply if type(answer) is ErrorResponse else answer
+            reply = answer.reply if isinstance(answer, ErrorResponse) else answer
             stream.finish(reply or b"", no_room(self._key))
 
     async def _respond(self, send: Send) -> None:
         reply = answer_of(self._work)
-        if type(reply) is ErrorResponse:
+        if isinstance(reply, ErrorResponse):
             await respond(send, reply.status, reply.reply, self._extra)
         elif reply:
             await answer(send, self._connection, self._key, reply, self._extra)

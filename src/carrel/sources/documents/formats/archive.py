@@ -6,7 +6,7 @@ import io
 import zipfile
 from typing import Any
 
-from carrel.sources.documents.formats.document import Failed
+from carrel.sources.documents.formats.document import DocumentFailed
 
 __all__ = ["check_xml", "open_archive", "parse_xml", "read_member"]
 
@@ -21,23 +21,23 @@ def open_archive(data: bytes) -> zipfile.ZipFile:
     """Open an archive whose members may be unpacked.
 
     Raises:
-        Failed: the data is not an archive, is encrypted, or expands too much.
+        DocumentFailed: the data is not an archive, is encrypted, or expands too much.
     """
     if data.startswith(b"\xd0\xcf\x11\xe0"):  # documents of Microsoft with a password are in this container
-        raise Failed("encrypted")
+        raise DocumentFailed("encrypted")
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, ValueError, OSError):
-        raise Failed("damaged") from None
+        raise DocumentFailed("damaged") from None
     members = archive.infolist()
     total = sum(member.file_size for member in members)
     dense = sum(member.file_size for member in members if member.file_size > MAX_RATIO * max(member.compress_size, 1))
     if len(members) > MAX_MEMBERS:
-        raise Failed("expands", f"it has {len(members):,} parts, and {MAX_MEMBERS:,} is the limit")
+        raise DocumentFailed("expands", f"it has {len(members):,} parts, and {MAX_MEMBERS:,} is the limit")
     if total > MAX_TOTAL or dense > MAX_DENSE:
-        raise Failed("expands", f"its parts have {total:,} bytes when they are unpacked")
+        raise DocumentFailed("expands", f"its parts have {total:,} bytes when they are unpacked")
     if any(member.flag_bits & 1 for member in members):
-        raise Failed("encrypted")
+        raise DocumentFailed("encrypted")
     return archive
 
 
@@ -45,22 +45,22 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """Read a member.
 
     Raises:
-        Failed: the member does not exist, is damaged, or is too large.
+        DocumentFailed: the member does not exist, is damaged, or is too large.
     """
     try:
         info = archive.getinfo(name)
         if info.file_size > MAX_MEMBER:
-            raise Failed("expands", f"a part has {info.file_size:,} bytes")
+            raise DocumentFailed("expands", f"a part has {info.file_size:,} bytes")
         return archive.read(info)
     except (KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError):
-        raise Failed("damaged") from None
+        raise DocumentFailed("damaged") from None
 
 
 def check_xml(data: bytes) -> None:
     """Check that XML is well-formed, without making a tree of it.
 
     Raises:
-        Failed: it is not.
+        DocumentFailed: it is not.
     """
     from xml.parsers import expat
 
@@ -68,14 +68,14 @@ def check_xml(data: bytes) -> None:
     try:
         parser.Parse(data, True)
     except expat.ExpatError:
-        raise Failed("damaged") from None
+        raise DocumentFailed("damaged") from None
 
 
 def parse_xml(data: bytes) -> Any:
     """Parse XML. Entities are not expanded, DTDs not loaded, and nothing is fetched.
 
     Raises:
-        Failed: it is not well-formed.
+        DocumentFailed: it is not well-formed.
     """
     from lxml import etree  # type: ignore[import-untyped]
 
@@ -83,4 +83,4 @@ def parse_xml(data: bytes) -> Any:
     try:
         return etree.fromstring(data, parser)
     except etree.XMLSyntaxError:
-        raise Failed("damaged") from None
+        raise DocumentFailed("damaged") from None

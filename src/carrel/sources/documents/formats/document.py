@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from carrel.sources.documents.messages import Failure
 
-__all__ = ["Document", "Failed", "cell", "sectioned", "sections_of", "table"]
+__all__ = ["DocumentFailed", "OpenDocument", "cell", "sectioned", "sections_of", "table"]
 
 #: Characters of a section of a document that has no pages.
 SECTION = 4000
 _FENCE = re.compile(r"(`{3,}|~{3,})")
 
 
-class Document(NamedTuple):
+class OpenDocument(NamedTuple):
     """Open document: the number of pages, and a function that returns a page as Markdown, counted from 1."""
 
     pages: int
@@ -23,7 +23,7 @@ class Document(NamedTuple):
     facts: dict[str, str | int | float] | None = None
 
 
-class Failed(Exception):
+class DocumentFailed(Exception):
     """The document has no text, and why."""
 
     def __init__(self, failure: Failure, detail: str = "") -> None:
@@ -32,11 +32,11 @@ class Failed(Exception):
         self.detail = detail
 
 
-def sectioned(text: str) -> Document:
+def sectioned(text: str) -> OpenDocument:
     """Return the document of a text without pages: its pages are its sections."""
     text = text.strip("\n") + "\n"
     sections = sections_of(text)
-    return Document(len(sections), lambda number: sections[number - 1])
+    return OpenDocument(len(sections), lambda number: sections[number - 1])
 
 
 def sections_of(text: str) -> list[str]:

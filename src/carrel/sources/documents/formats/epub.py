@@ -7,7 +7,7 @@ import zipfile
 from urllib.parse import unquote
 
 from carrel.sources.documents.formats.archive import open_archive, parse_xml, read_member
-from carrel.sources.documents.formats.document import Document, Failed
+from carrel.sources.documents.formats.document import DocumentFailed, OpenDocument
 from carrel.sources.documents.formats.html import html_text, markdown_of
 
 __all__ = ["open_document"]
@@ -18,23 +18,23 @@ _OCF = "{urn:oasis:names:tc:opendocument:xmlns:container}"
 PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
 
 
-def open_document(data: bytes, format: str, *, locations: bool) -> Document:
+def open_document(data: bytes, format: str, *, locations: bool) -> OpenDocument:
     """Open a book.
 
     Raises:
-        Failed: it is damaged, protected, or expands too much.
+        DocumentFailed: it is damaged, protected, or expands too much.
     """
     archive = open_archive(data)
     chapters = chapters_of(archive)
     if not chapters:
-        raise Failed("damaged")
+        raise DocumentFailed("damaged")
     if any(is_protected(archive, name) for name in chapters[:1]):
-        raise Failed("encrypted")
+        raise DocumentFailed("encrypted")
 
     def page(number: int) -> str:
         return markdown_of(html_text(read_member(archive, chapters[number - 1]))).strip() + "\n"
 
-    return Document(len(chapters), page)
+    return OpenDocument(len(chapters), page)
 
 
 def chapters_of(archive: zipfile.ZipFile) -> list[str]:

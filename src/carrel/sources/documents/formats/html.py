@@ -6,7 +6,7 @@ import codecs
 import re
 
 from carrel.sources.content.text import decode
-from carrel.sources.documents.formats.document import Document, Failed, sectioned
+from carrel.sources.documents.formats.document import DocumentFailed, OpenDocument, sectioned
 
 __all__ = ["html_text", "markdown_of", "open_document"]
 
@@ -15,11 +15,11 @@ _TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,2000})</title", re.IGNORECASE)
 _HEADING = re.compile(r"^# ", re.MULTILINE)
 
 
-def open_document(data: bytes, format: str, *, locations: bool) -> Document:
+def open_document(data: bytes, format: str, *, locations: bool) -> OpenDocument:
     """Open a page.
 
     Raises:
-        Failed: it is not text.
+        DocumentFailed: it is not text.
     """
     html = html_text(data)
     text = markdown_of(html)
@@ -33,7 +33,7 @@ def markdown_of(html: str) -> str:
     """Return HTML as Markdown, without navigation, forms, scripts and the data of pictures.
 
     Raises:
-        Failed: the parser fails.
+        DocumentFailed: the parser fails.
     """
     from html_to_markdown import ConversionError, ConversionOptions, PreprocessingOptions, convert
 
@@ -46,7 +46,7 @@ def markdown_of(html: str) -> str:
     try:
         content: str = convert(html, options).content or ""
     except ConversionError:
-        raise Failed("damaged") from None
+        raise DocumentFailed("damaged") from None
     return re.sub(r"!\[([^\]]*)\]\(data:[^)]*\)", r"[image: \1]", content)
 
 
@@ -54,7 +54,7 @@ def html_text(data: bytes) -> str:
     """Decode a page by its byte order mark, its declaration, or as its bytes look.
 
     Raises:
-        Failed: it is not text.
+        DocumentFailed: it is not text.
     """
     declared = _DECLARED.search(data[:2048])
     if declared is not None and not data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -64,5 +64,5 @@ def html_text(data: bytes) -> str:
             pass
     found = decode(data)
     if found is None:
-        raise Failed("damaged")
+        raise DocumentFailed("damaged")
     return found.text

@@ -6,7 +6,7 @@ import io
 import warnings
 from typing import Any
 
-from carrel.sources.documents.formats.document import Document, Failed, cell
+from carrel.sources.documents.formats.document import DocumentFailed, OpenDocument, cell
 
 __all__ = ["open_document"]
 
@@ -28,11 +28,11 @@ ORIENTATION = 0x0112
 SIDEWAYS = (5, 6, 7, 8)
 
 
-def open_document(data: bytes, format: str, *, locations: bool) -> Document:
+def open_document(data: bytes, format: str, *, locations: bool) -> OpenDocument:
     """Open an image. Its facts have ``width``, ``height`` (in pixels), ``format``, and facts from its EXIF.
 
     Raises:
-        Failed: it is damaged.
+        DocumentFailed: it is damaged.
     """
     from PIL import Image, UnidentifiedImageError
 
@@ -53,8 +53,8 @@ def open_document(data: bytes, format: str, *, locations: bool) -> Document:
             if image.format == "TIFF" and facts.get("orientation", 1) in SIDEWAYS:
                 facts["width"], facts["height"] = image.height, image.width  # Pillow has turned it, here only
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        raise Failed("damaged") from None
-    return Document(1, lambda _: shown(facts), facts)
+        raise DocumentFailed("damaged") from None
+    return OpenDocument(1, lambda _: shown(facts), facts)
 
 
 def exif_of(image: Any, locations: bool) -> dict[str, str | int | float]:

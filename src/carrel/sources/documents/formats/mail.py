@@ -9,7 +9,7 @@ from email.header import decode_header, make_header
 from email.message import Message
 
 from carrel.sources.content.text import decode
-from carrel.sources.documents.formats.document import Document, Failed, cell, sectioned
+from carrel.sources.documents.formats.document import DocumentFailed, OpenDocument, cell, sectioned
 from carrel.sources.documents.formats.html import markdown_of
 
 __all__ = ["open_document"]
@@ -23,37 +23,37 @@ _FROM = re.compile(rb"(?:\A|\n)(From [^\r\n]{0,1000}\r?\n)")
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 
-def open_document(data: bytes, format: str, *, locations: bool) -> Document:
+def open_document(data: bytes, format: str, *, locations: bool) -> OpenDocument:
     """Open a message or a mailbox.
 
     Raises:
-        Failed: the data is not a message or a mailbox.
+        DocumentFailed: the data is not a message or a mailbox.
     """
     if format == "eml":
         return sectioned(text_of(data, "# "))
     starts = [found.start(1) for found in _FROM.finditer(data)]
     if not starts:
-        raise Failed("damaged")
+        raise DocumentFailed("damaged")
     ends = [*starts[1:], len(data)]
 
     def page(number: int) -> str:
         message = data[starts[number - 1] : ends[number - 1]].split(b"\n", 1)[-1]
         return text_of(_QUOTED_FROM.sub(rb"\1", message), "## ")
 
-    return Document(len(starts), page)
+    return OpenDocument(len(starts), page)
 
 
 def text_of(data: bytes, heading: str) -> str:
     """Return a message as Markdown: subject, some headers, text, and the names of attachments.
 
     Raises:
-        Failed: the data is not a message.
+        DocumentFailed: the data is not a message.
     """
     message = message_from_bytes(data)
     headers = [(name, header(message, name)) for name in HEADERS]
     subject = header(message, "Subject")
     if not subject and not any(value for _, value in headers):
-        raise Failed("damaged")
+        raise DocumentFailed("damaged")
     lines = [f"{heading}{cell(subject) or '(no subject)'}", ""]
     lines += [f"- {name}: {value}" for name, value in headers if value]
     texts, attached = contents_of(message)

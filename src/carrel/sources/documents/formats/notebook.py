@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from carrel.sources.documents.formats.document import Document, Failed, sectioned
+from carrel.sources.documents.formats.document import DocumentFailed, OpenDocument, sectioned
 
 __all__ = ["open_document"]
 
@@ -17,24 +17,24 @@ _COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _TICKS = re.compile("`{3,}")
 
 
-def open_document(data: bytes, format: str, *, locations: bool) -> Document:
+def open_document(data: bytes, format: str, *, locations: bool) -> OpenDocument:
     """Open a notebook.
 
     Raises:
-        Failed: the data is not a notebook.
+        DocumentFailed: the data is not a notebook.
     """
     try:
         notebook = json.loads(data)
     except (ValueError, RecursionError):
-        raise Failed("damaged") from None
+        raise DocumentFailed("damaged") from None
     if not isinstance(notebook, dict):
-        raise Failed("damaged")
+        raise DocumentFailed("damaged")
     sheets = notebook.get("worksheets")
     cells = notebook.get("cells")
     if cells is None and isinstance(sheets, list):  # format 3
         cells = [cell for sheet in sheets if isinstance(sheet, dict) for cell in listed(sheet.get("cells"))]
     if not isinstance(cells, list):
-        raise Failed("damaged")
+        raise DocumentFailed("damaged")
     language = language_of(notebook.get("metadata"))
     return sectioned("\n\n".join(block for cell in cells if isinstance(cell, dict) for block in shown(cell, language)))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from carrel.sources.documents.formats.archive import open_archive, parse_xml, read_member
-from carrel.sources.documents.formats.document import Document, Failed, cell, sectioned, table
+from carrel.sources.documents.formats.document import DocumentFailed, OpenDocument, cell, sectioned, table
 
 __all__ = ["open_document"]
 
@@ -31,25 +31,25 @@ SKIPPED = (
 )
 
 
-def open_document(data: bytes, format: str, *, locations: bool) -> Document:
+def open_document(data: bytes, format: str, *, locations: bool) -> OpenDocument:
     """Open a text or a presentation.
 
     Raises:
-        Failed: it is damaged, needs a password, or expands too much.
+        DocumentFailed: it is damaged, needs a password, or expands too much.
     """
     with open_archive(data) as archive:
         if MANIFEST in archive.namelist() and b"encryption-data" in read_member(archive, MANIFEST):
-            raise Failed("encrypted")
+            raise DocumentFailed("encrypted")
         root = parse_xml(read_member(archive, "content.xml"))
     body = root.find(f"{OFFICE}body")
     if body is None or not len(body):
-        raise Failed("damaged")
+        raise DocumentFailed("damaged")
     if format == "odt":
         return sectioned("\n\n".join(blocks(body[0])))
     slides = body[0].findall(f"{DRAW}page")
     if not slides:
-        raise Failed("damaged")
-    return Document(len(slides), lambda number: slide(slides[number - 1], number))
+        raise DocumentFailed("damaged")
+    return OpenDocument(len(slides), lambda number: slide(slides[number - 1], number))
 
 
 def slide(page: Any, number: int) -> str:

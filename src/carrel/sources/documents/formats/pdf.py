@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from carrel.sources.documents.formats.document import Document, Failed
+from carrel.sources.documents.formats.document import DocumentFailed, OpenDocument
 
 __all__ = ["open_document"]
 
@@ -14,28 +14,28 @@ _HYPHENS = re.compile("[\u0002\ufffe\u00ad]\n?")
 _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\ufffe\uffff]")
 
 
-def open_document(data: bytes, format: str, *, locations: bool) -> Document:
+def open_document(data: bytes, format: str, *, locations: bool) -> OpenDocument:
     """Open a PDF.
 
     Raises:
-        Failed: it is damaged, or needs a password.
+        DocumentFailed: it is damaged, or needs a password.
     """
     import pypdfium2  # type: ignore[import-untyped]
 
     try:
         document = pypdfium2.PdfDocument(data)
     except pypdfium2.PdfiumError as error:
-        raise Failed("encrypted" if "password" in str(error).lower() else "damaged") from None
+        raise DocumentFailed("encrypted" if "password" in str(error).lower() else "damaged") from None
     if not len(document):
-        raise Failed("damaged")
+        raise DocumentFailed("damaged")
 
     def page(number: int) -> str:
         try:
             return text_of(document, number - 1)
         except pypdfium2.PdfiumError:
-            raise Failed("damaged") from None
+            raise DocumentFailed("damaged") from None
 
-    return Document(len(document), page)
+    return OpenDocument(len(document), page)
 
 
 def text_of(document: Any, index: int) -> str:

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from carrel.sources.documents.formats.document import Document, Failed, cell, sectioned, table
+from carrel.sources.documents.formats.document import DocumentFailed, OpenDocument, cell, sectioned, table
 
 __all__ = ["open_document"]
 
 
-def open_document(data: bytes, format: str, *, locations: bool) -> Document:
+def open_document(data: bytes, format: str, *, locations: bool) -> OpenDocument:
     """Open a document.
 
     Raises:
-        Failed: it is not RTF.
+        DocumentFailed: it is not RTF.
     """
     from striprtf.striprtf import rtf_to_text
 
     if not data.lstrip().startswith(b"{\\rtf"):
-        raise Failed("damaged")
+        raise DocumentFailed("damaged")
     try:
         # Non-ASCII characters are escaped with the code page of the document.
         text: str = rtf_to_text(  # type: ignore[no-untyped-call]
             data.decode("cp1252", "replace"), encoding="cp1252", errors="replace"
         )
     except (ValueError, LookupError, IndexError, OverflowError):
-        raise Failed("damaged") from None
+        raise DocumentFailed("damaged") from None
     parts: list[str] = []
     for is_row, lines in groupby(filter(str.strip, text.splitlines()), lambda line: line.endswith("|")):
         if is_row:

@@ -6,7 +6,7 @@ import datetime
 import io
 
 from carrel.sources.documents.formats.archive import check_xml, open_archive, read_member
-from carrel.sources.documents.formats.document import Document, Failed, cell, table
+from carrel.sources.documents.formats.document import DocumentFailed, OpenDocument, cell, table
 
 __all__ = ["open_document"]
 
@@ -14,11 +14,11 @@ __all__ = ["open_document"]
 MAX_SHEET = 16 * 1024 * 1024
 
 
-def open_document(data: bytes, format: str, *, locations: bool) -> Document:
+def open_document(data: bytes, format: str, *, locations: bool) -> OpenDocument:
     """Open a workbook.
 
     Raises:
-        Failed: it is damaged, needs a password, or expands too much.
+        DocumentFailed: it is damaged, needs a password, or expands too much.
     """
     import python_calamine
 
@@ -29,12 +29,12 @@ def open_document(data: bytes, format: str, *, locations: bool) -> Document:
     try:
         workbook = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
     except python_calamine.PasswordError:
-        raise Failed("encrypted") from None
+        raise DocumentFailed("encrypted") from None
     except python_calamine.CalamineError:
-        raise Failed("damaged") from None
+        raise DocumentFailed("damaged") from None
     names = workbook.sheet_names
     if not names:
-        raise Failed("damaged")
+        raise DocumentFailed("damaged")
 
     def page(number: int) -> str:
         name = names[number - 1]
@@ -43,7 +43,7 @@ def open_document(data: bytes, format: str, *, locations: bool) -> Document:
         except python_calamine.WorksheetNotFound:  # a chart
             return f"## {cell(name)}\n"
         except python_calamine.CalamineError:
-            raise Failed("damaged") from None
+            raise DocumentFailed("damaged") from None
         size, rows = 0, list[list[str]]()
         for values in found.iter_rows():
             row = [shown(value) for value in values]
@@ -53,7 +53,7 @@ def open_document(data: bytes, format: str, *, locations: bool) -> Document:
             rows.append(row)
         return f"## {cell(name)}\n\n{table(trimmed(rows))}"
 
-    return Document(len(names), page)
+    return OpenDocument(len(names), page)
 
 
 def shown(value: object) -> str:

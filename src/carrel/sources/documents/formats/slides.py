@@ -7,24 +7,24 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from carrel.sources.documents.formats.archive import open_archive
-from carrel.sources.documents.formats.document import Document, cell, table
+from carrel.sources.documents.formats.document import OpenDocument, cell, table
 
 __all__ = ["open_document"]
 
 MAX_GROUPS = 20
 
 
-def open_document(data: bytes, format: str, *, locations: bool) -> Document:
+def open_document(data: bytes, format: str, *, locations: bool) -> OpenDocument:
     """Open a presentation.
 
     Raises:
-        Failed: it is damaged, needs a password, or expands too much.
+        DocumentFailed: it is damaged, needs a password, or expands too much.
     """
     from pptx import Presentation
 
     open_archive(data).close()
     slides = Presentation(io.BytesIO(data)).slides
-    return Document(len(slides), lambda number: text_of(slides[number - 1], number))
+    return OpenDocument(len(slides), lambda number: text_of(slides[number - 1], number))
 
 
 def text_of(slide: Any, number: int) -> str:

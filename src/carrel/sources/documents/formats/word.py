@@ -6,17 +6,17 @@ import io
 from typing import Any
 
 from carrel.sources.documents.formats.archive import open_archive
-from carrel.sources.documents.formats.document import Document, sectioned
+from carrel.sources.documents.formats.document import OpenDocument, sectioned
 from carrel.sources.documents.formats.html import markdown_of
 
 __all__ = ["open_document"]
 
 
-def open_document(data: bytes, format: str, *, locations: bool) -> Document:
+def open_document(data: bytes, format: str, *, locations: bool) -> OpenDocument:
     """Open a Word document.
 
     Raises:
-        Failed: it is damaged, needs a password, or expands too much.
+        DocumentFailed: it is damaged, needs a password, or expands too much.
     """
     import mammoth  # type: ignore[import-untyped]
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-__all__ = ["Turns"]
+__all__ = ["ClientLimiter"]
 
 
-class Turns:
+class ClientLimiter:
     """Limits of concurrent requests, per client and in total; who comes later waits."""
 
     def __init__(self, per_client: int, total: int) -> None:
@@ -18,7 +18,7 @@ class Turns:
         self._clients: dict[str, tuple[asyncio.Semaphore, list[None]]] = {}
 
     @asynccontextmanager
-    async def turn(self, client: str) -> AsyncIterator[None]:
+    async def slot(self, client: str) -> AsyncIterator[None]:
         """Context manager that waits for the turn of a client, and holds it."""
         own, users = self._clients.setdefault(client, (asyncio.Semaphore(self._per_client), []))
         users.append(None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from carrel.sources.databases.places import with_parameters
+from carrel.sources.databases.location import with_parameters
 from carrel.sources.databases.render import rows_as
 from carrel.sources.databases.statistics import read_statistics
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from carrel.sources.databases.model import Table
     from carrel.sources.databases.rows import Rows
 
-__all__ = ["Answer", "answer_rows", "answer_statistics"]
+__all__ = ["QueryResult", "render_rows", "render_statistics"]
 
 
-class Answer(msgspec.Struct, array_like=True):
+class QueryResult(msgspec.Struct, array_like=True):
     """Rows as text. ``found`` is false if the row does not exist. ``next`` is the URI of the next page."""
 
     text: str
@@ -28,7 +28,7 @@ class Answer(msgspec.Struct, array_like=True):
     found: bool = True
 
 
-def answer_rows(
+def render_rows(
     connection: Connection,
     read: Callable[[Connection], Rows | None],
     format: str,
@@ -37,7 +37,7 @@ def answer_rows(
     parameters: Mapping[str, str] | None = None,
     keys: bool = True,
     more: bool = False,
-) -> Answer:
+) -> QueryResult:
     """Render the rows that ``read`` returns.
 
     ``about`` describes the rows. The keys of the rows, whether more rows follow, and the URI of the next page are
@@ -45,17 +45,17 @@ def answer_rows(
     """
     found = read(connection)
     if found is None:
-        return Answer("", found=False)
+        return QueryResult("", found=False)
     if found.after is not None and uri:
         about["next"] = with_parameters(uri, {**(parameters or {}), "after": found.after})
     if found.keys and keys and format == "json":
         about["keys"] = list(found.keys)
     if more:
         about["more"] = found.more
-    return Answer(rows_as(format, found, about), about.get("next"))
+    return QueryResult(rows_as(format, found, about), about.get("next"))
 
 
-def answer_statistics(connection: Connection, table: Table, format: str) -> Answer:
+def render_statistics(connection: Connection, table: Table, format: str) -> QueryResult:
     """Return the statistics of a table."""
     found, total, whole = read_statistics(connection, table)
     about: dict[str, Any] = {"table": table.id, "rows_counted": total, "complete": whole}
@@ -64,4 +64,4 @@ def answer_statistics(connection: Connection, table: Table, format: str) -> Answ
     text = rows_as(format, found, about)
     if format == "markdown":
         text = f"{'All' if whole else 'The first'} {total:,} rows of {table.id}:\n\n{text}"
-    return Answer(text)
+    return QueryResult(text)

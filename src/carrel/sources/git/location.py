@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 from carrel.errors import InvalidParams, ResourceNotFound
 from carrel.uri.parse import encode_path, percent_encode
 
-__all__ = ["KINDS", "Names", "Place"]
+__all__ = ["KINDS", "GitLocation", "RepositoryUris"]
 
 # Kinds of resources: whether there is a ref, whether there is a path, and the parameters of the query.
 KINDS: Mapping[str, tuple[bool, bool, tuple[str, ...]]] = {
@@ -34,7 +34,7 @@ KINDS: Mapping[str, tuple[bool, bool, tuple[str, ...]]] = {
 MAX_DEPTH = 512
 
 
-class Place(NamedTuple):
+class GitLocation(NamedTuple):
     """A resource: its kind, ref and path, and its query, decoded and as it was written."""
 
     kind: str
@@ -44,7 +44,7 @@ class Place(NamedTuple):
     query: str = ""
 
 
-class Names:
+class RepositoryUris:
     """URIs of one repository."""
 
     def __init__(self, name: str) -> None:
@@ -58,7 +58,7 @@ class Names:
         whole = f"{self.root}/{kind}" + (f"/{percent_encode(ref, undecodable=True)}" if has_ref else "")
         return f"{whole}/{encode_path(parts)}" if parts else whole
 
-    def parse(self, uri: str) -> Place:
+    def parse(self, uri: str) -> GitLocation:
         """Split a URI.
 
         Raises:
@@ -70,10 +70,10 @@ class Names:
                 "Invalid params: uri: a resource has no fragment; write # in a name as %23", parameter="uri"
             )
         whole, mark, query = uri.partition("?")
-        rest = whole.removeprefix(self.root)
-        if rest == whole or rest[:1] not in ("", "/"):
+        remaining = whole.removeprefix(self.root)
+        if remaining == whole or remaining[:1] not in ("", "/"):
             raise ResourceNotFound(uri)
-        kind, _, path = rest[1:].partition("/")
+        kind, _, path = remaining[1:].partition("/")
         if kind not in KINDS or (mark and not query):
             raise ResourceNotFound(uri)
         has_ref, has_path, allowed = KINDS[kind]
@@ -83,7 +83,7 @@ class Names:
         parts = tuple(names[1:])
         if any(name in ("", ".", "..") or "/" in name for name in parts):
             raise ResourceNotFound(uri)
-        return Place(kind, names[0] if names else "", parts, parameters_of(query, uri, kind, allowed), query)
+        return GitLocation(kind, names[0] if names else "", parts, parameters_of(query, uri, kind, allowed), query)
 
 
 def decode(text: str, uri: str) -> str:

@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from carrel.sources.logs.budget import Budget
-from carrel.sources.logs.entries import Entry, shown
-from carrel.sources.logs.newest import Found
-from carrel.sources.logs.query import Query
+from carrel.sources.logs.budget import ReadBudget
+from carrel.sources.logs.entries import LogEntry, shown
+from carrel.sources.logs.newest import LocatedEntry
+from carrel.sources.logs.query import LogQuery
 from carrel.sources.logs.times import iso
 from carrel.uri.parse import UriError, percent_decode, percent_encode
 from carrel.wire.resources import TextResourceContents
 
-__all__ = ["Answer"]
+__all__ = ["LogPage"]
 
 TEXT = "text/plain"
 JSON_LINES = "application/x-ndjson"
@@ -24,15 +24,15 @@ MAX_NOTES = 20
 SLACK = 1e-6  # seconds: a page that ends where it began leads nowhere
 
 
-class Answer:
+class LogPage:
     """Entries to be shown, the oldest first, after notes; ``several``: each with the name of its log."""
 
     def __init__(
         self,
         uri: str,
         base: str,
-        entries: Sequence[Found],
-        asked: Query,
+        entries: Sequence[LocatedEntry],
+        asked: LogQuery,
         given: Mapping[str, str],
         notes: Sequence[str],
         *,
@@ -57,7 +57,7 @@ class Answer:
             skip += self._asked.skip
         self._go_on(self._base, until, skip)
 
-    def stopped_at(self, log: str, left: Sequence[str], budget: Budget) -> None:
+    def stopped_at(self, log: str, left: Sequence[str], budget: ReadBudget) -> None:
         """Add a note that the budget was exhausted in a log, and the logs that were not searched."""
         self._notes.append(f"not all was looked through: {budget.reason}")
         if left:
@@ -92,15 +92,15 @@ class Answer:
         return TextResourceContents(self._uri, text, mime_type=JSON_LINES if fields else TEXT, meta=meta)
 
 
-def as_text(found: Found, *, several: bool) -> str:
+def as_text(found: LocatedEntry, *, several: bool) -> str:
     """Return an entry as it was written, control characters as escapes."""
     mark = f"[{shown(name_of(found.log))}] " if several else ""
     return mark + "\n".join(map(shown, found.entry.lines)).rstrip("\n")
 
 
-def as_json(found: Found, fields: Sequence[str], *, several: bool) -> str:
+def as_json(found: LocatedEntry, fields: Sequence[str], *, several: bool) -> str:
     """Return fields of an entry as a JSON object on one line; time and level are the parsed values."""
-    entry: Entry = found.entry
+    entry: LogEntry = found.entry
     known: dict[str, Any] = {**entry.fields(), "time": iso(entry.time), "level": entry.level}
     if several:
         known["log"] = name_of(found.log)

@@ -16,13 +16,13 @@ from carrel.sources.folder.options import FolderOptions
 from carrel.sources.folder.position import START
 from carrel.sources.folder.shared import SharedFolder
 from carrel.sources.folder.tree import TreeEntry
-from carrel.sources.logs.entries import Entry
+from carrel.sources.logs.entries import LogEntry
 from carrel.sources.logs.options import LogsOptions
-from carrel.sources.logs.part import NotText, Reading, entries_of
-from carrel.sources.logs.rotation import COMPRESSIONS, Log, logs_of
+from carrel.sources.logs.part import NotText, ReadOptions, entries_of
+from carrel.sources.logs.rotation import COMPRESSIONS, RotatedLog, logs_of
 from carrel.threads import stop_if_cancelled
 
-__all__ = ["FolderPlace", "LogInfo", "Place", "split_glob"]
+__all__ = ["LogFolder", "LogInfo", "LogLocation", "split_glob"]
 
 MAX_FILES = 10_000
 PAGE = 1000
@@ -39,7 +39,7 @@ class LogInfo(NamedTuple):
     files: int = 1
 
 
-class Place(Protocol):
+class LogLocation(Protocol):
     """A place of logs. Its methods block, and are thread-safe."""
 
     name: str
@@ -54,14 +54,14 @@ class Place(Protocol):
     def logs(self) -> Mapping[str, LogInfo]:
         """Return the logs by their paths, in order."""
 
-    def entries(self, log: str, reading: Reading, note: Callable[[str], None]) -> Iterator[Entry]:
+    def entries(self, log: str, reading: ReadOptions, note: Callable[[str], None]) -> Iterator[LogEntry]:
         """Yield the accepted entries of a log, the newest first; ``note`` is called with read errors."""
 
     def forget(self) -> None:
         """Clear the caches."""
 
 
-class FolderPlace:
+class LogFolder:
     """Log files given by a path with ``*``, ``?`` and ``[…]`` in it, by a folder, or by the path of one log.
 
     Rotated files belong to the log that they were rotated from, and are shared with it.
@@ -70,7 +70,7 @@ class FolderPlace:
     def __init__(self, target: str, options: LogsOptions) -> None:
         folder, pattern = split_glob(os.path.abspath(os.path.expanduser(target)))
         patterns = (f"/{pattern}",) if pattern else USUAL
-        self.name = options.place or os.path.basename(folder) or "logs"
+        self.name = options.log_name or os.path.basename(folder) or "logs"
         self._format = options.line_format
         shared = FolderOptions(exclude=options.exclude, follow_symlinks=options.follow_symlinks, gitignore=False)
         self.folder = SharedFolder(folder, shared, [each + end for each in patterns for end in every_ending(each)])
@@ -84,7 +84,7 @@ class FolderPlace:
     def logs(self) -> Mapping[str, LogInfo]:
         return {path: LogInfo(log.modified, log.size, len(log.files)) for path, log in self._logs().items()}
 
-    def _logs(self) -> dict[str, Log]:
+    def _logs(self) -> dict[str, RotatedLog]:
         found: list[TreeEntry] = []
         position = START
         while len(found) < MAX_FILES:
@@ -96,7 +96,7 @@ class FolderPlace:
             position = then
         return logs_of(found)
 
-    def entries(self, log: str, reading: Reading, note: Callable[[str], None]) -> Iterator[Entry]:
+    def entries(self, log: str, reading: ReadOptions, note: Callable[[str], None]) -> Iterator[LogEntry]:
         """Yield the accepted entries of a log, the newest first.
 
         A file is skipped if it was last written before the range, or if its neighbour shows that it begins after the
@@ -116,7 +116,7 @@ class FolderPlace:
             if reading.budget.is_over():
                 return
             try:
-                yield from entries_of(self.folder.tree, file, reading, partial(told, note, file.parts[-1]))
+                yield from entries_of(self.folder.tree, file, reading, partial(note_about, note, file.parts[-1]))
             except NotText as error:
                 note(f"{file.parts[-1]} is left out: {error}")
             except OSError as error:
@@ -129,7 +129,7 @@ class FolderPlace:
         self.folder.forget()
 
 
-def told(note: Callable[[str], None], name: str, text: str) -> None:
+def note_about(note: Callable[[str], None], name: str, text: str) -> None:
     """Note something about a file."""
     note(f"{name}: {text}")
 

@@ -24,10 +24,10 @@ __all__ = [
     "PARTS",
     "SCHEMAS",
     "TOPS",
-    "Place",
+    "DatabaseLocation",
     "choice",
     "number",
-    "read_place",
+    "read_location",
     "uri_of",
     "with_parameters",
 ]
@@ -53,7 +53,7 @@ TOPS: Mapping[str, Mapping[str, str]] = {
 DIRECTORIES = ("tables", "queries")
 
 
-class Place(NamedTuple):
+class DatabaseLocation(NamedTuple):
     """Place in a database, parsed from a URI. ``part`` is "database", "tables", "table", "row", or as in the URI."""
 
     part: str
@@ -68,7 +68,7 @@ def uri_of(base: str, *segments: str) -> str:
     return "/".join((base, encode_path(segments))) if segments else base
 
 
-def read_place(base: str, uri: str, parameters: Mapping[str, Collection[str]]) -> Place:
+def read_location(base: str, uri: str, parameters: Mapping[str, Collection[str]]) -> DatabaseLocation:
     """Parse a URI. ``parameters`` are the parameters of the named queries, by query name.
 
     Raises:
@@ -87,29 +87,31 @@ def read_place(base: str, uri: str, parameters: Mapping[str, Collection[str]]) -
         raise ResourceNotFound(uri)
     if "#" in uri or "\0" in "".join(segments):
         raise ResourceNotFound(uri)
-    place, known = place_of(segments, parameters) or (None, ())
-    if place is None:
+    location, known = location_of(segments, parameters) or (None, ())
+    if location is None:
         raise ResourceNotFound(uri)
-    return place._replace(parameters=read_parameters(query, known) if mark else {})
+    return location._replace(parameters=read_parameters(query, known) if mark else {})
 
 
-def place_of(segments: list[str], parameters: Mapping[str, Collection[str]]) -> tuple[Place, Collection[str]] | None:
+def location_of(
+    segments: list[str], parameters: Mapping[str, Collection[str]]
+) -> tuple[DatabaseLocation, Collection[str]] | None:
     """Return the place with these segments, and the parameters that its URI may have."""
     match segments:
         case []:
-            return Place("database"), ()
+            return DatabaseLocation("database"), ()
         case [top] if top in TOPS:
-            return Place("database statistics" if top == "statistics" else top), ("format",)
+            return DatabaseLocation("database statistics" if top == "statistics" else top), ("format",)
         case [top] if top in DIRECTORIES:
-            return Place(top), ()
+            return DatabaseLocation(top), ()
         case ["tables", table] if table:
-            return Place("table", table), ()
+            return DatabaseLocation("table", table), ()
         case ["tables", table, part] if part in PARTS:
-            return Place(f"table {part}" if part == "schema" else part, table), PARTS[part]
+            return DatabaseLocation(f"table {part}" if part == "schema" else part, table), PARTS[part]
         case ["tables", table, "rows", key]:
-            return Place("row", table, key), ("columns", "format")
+            return DatabaseLocation("row", table, key), ("columns", "format")
         case ["queries", name] if name in parameters:
-            return Place("query", query=name), (*parameters[name], "limit", "format")
+            return DatabaseLocation("query", query=name), (*parameters[name], "limit", "format")
     return None
 
 
@@ -136,13 +138,13 @@ def read_parameters(query: str, known: Collection[str]) -> dict[str, str]:
     return found
 
 
-def choice(place: Place, formats: Mapping[str, str]) -> str:
+def choice(location: DatabaseLocation, formats: Mapping[str, str]) -> str:
     """Return the format in a URI, given by its name or its MIME type; by default, the first format.
 
     Raises:
         InvalidParams: there is no such format.
     """
-    wanted = place.parameters.get("format")
+    wanted = location.parameters.get("format")
     if wanted is None:
         return next(iter(formats))
     by_type = {mime_type: name for name, mime_type in formats.items()}
@@ -154,13 +156,13 @@ def choice(place: Place, formats: Mapping[str, str]) -> str:
     return found
 
 
-def number(place: Place, name: str, fallback: int, most: int) -> int:
+def number(location: DatabaseLocation, name: str, fallback: int, most: int) -> int:
     """Return a numeric parameter of a URI.
 
     Raises:
         InvalidParams: the value is not a number, or exceeds the limit.
     """
-    text = place.parameters.get(name)
+    text = location.parameters.get(name)
     if text is None:
         return min(fallback, most)
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):

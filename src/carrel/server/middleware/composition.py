@@ -1,0 +1,80 @@
+"""Composition of middleware: one function for each method, made at start-up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from carrel.errors import ToolError
+from carrel.protocol.methods import CALL_TOOL
+from carrel.protocol.server import Call, ErrorResponse
+from carrel.server.failures import tool_error
+from carrel.server.middleware.middleware import Middleware, MiddlewareFunction, Next
+from carrel.wire.base import Result, prepared
+from carrel.wire.resources import read_contents
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.server.runtime import Operation
+
+__all__ = ["bind", "compose", "functions_of"]
+
+
+def functions_of(middleware: Middleware | MiddlewareFunction, operation: str) -> list[MiddlewareFunction]:
+    """Return the functions that a middleware has for an operation, the outermost first."""
+    if not isinstance(middleware, Middleware):
+        return [middleware]
+    kind: type[Any] = type(middleware)
+    names = [name for name in ("on_request", f"on_{operation}") if hasattr(kind, name)]
+    return [getattr(middleware, name) for name in names if getattr(kind, name) is not getattr(Middleware, name, None)]
+
+
+def compose(functions: Sequence[MiddlewareFunction], handler: Operation) -> Operation:
+    """Return a handler inside middleware functions, of which the first one is the outermost."""
+
+    async def last(call: Call) -> Result:
+        return await _result_of(handler, call)
+
+    step: Next = last
+    for function in reversed(functions):
+        step = bind(function, step)
+
+    def composed(call: Call, channel: Channel) -> Awaitable[Result]:
+        call.channel = channel
+        return step(call)
+
+    return composed
+
+
+class _Response(msgspec.Struct):
+    """Response whose result is decoded later."""
+
+    result: msgspec.Raw
+
+
+def bind(function: MiddlewareFunction, next: Next) -> Next:
+    """Return a middleware function with the function that it calls next."""
+    return lambda call: function(call, next)
+
+
+async def _result_of(handler: Operation, call: Call) -> Result:
+    """Run a handler, and return its result as an object, even if the handler returns encoded bytes."""
+    assert call.channel is not None
+    try:
+        result = handler(call, call.channel)
+        listens = isinstance(result, asyncio.Future)
+        if not isinstance(result, (Result, bytes, ErrorResponse)):
+            result = await result
+    except ToolError as error:
+        if call.request is not CALL_TOOL:
+            raise
+        return tool_error(call.params.name, error)
+    if listens and isinstance(result, bytes):
+        result = bytes(msgspec.json.decode(result, type=_Response).result)
+    if isinstance(result, bytes):
+        decoded: Result = msgspec.json.decode(result, type=prepared(call.request.result), dec_hook=read_contents)
+        return decoded
+    return result  # type: ignore[return-value]  # an error response, if a listen request was rejected after all

@@ -1,0 +1,96 @@
+"""Middleware: functions, or objects with a hook for each method, around the requests that a server handles.
+
+@app.middleware
+async def timing(call, next):
+    started = time.monotonic()
+    try:
+        return await next(call)
+    finally:
+        print(call.method, time.monotonic() - started)
+
+class Uppercase(Middleware):
+    async def on_get_prompt(self, call, next):
+        result = await next(call)
+        result.description = (result.description or "").upper()
+        return result
+
+app.middleware(Uppercase())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from carrel.protocol.server import Call
+from carrel.wire.base import PageParams, Result
+from carrel.wire.completion import CompleteParams, CompleteResult
+from carrel.wire.prompts import GetPromptParams, GetPromptResult, ListPromptsResult
+from carrel.wire.resources import (
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceParams,
+    ReadResourceResult,
+)
+from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    R = DefaultTypeVar("R", default=Result)
+else:
+    R = TypeVar("R")
+
+__all__ = ["Middleware", "MiddlewareFunction", "Next"]
+
+Next: TypeAlias = Callable[[Call], Awaitable[R]]
+"""Passes a call on, to the next middleware or to its handler, and returns the result."""
+MiddlewareFunction: TypeAlias = Callable[[Call, Next], Awaitable[Result]]
+"""Function around the calls of some methods: gets a call and ``next``, and returns a result or raises an error."""
+
+
+class Middleware:
+    """Base class of middleware with a hook for each method. Override the hooks that apply; the others cost nothing.
+
+    ``on_request`` is around every request, outside the hook of its method.
+    """
+
+    async def on_request(self, call: Call, next: Next) -> Result:
+        """Handle any request, also one of an extension."""
+        return await next(call)
+
+    async def on_call_tool(self, call: Call[CallToolParams], next: Next[CallToolResult]) -> CallToolResult:
+        """Handle a tool call."""
+        return await next(call)
+
+    async def on_list_tools(self, call: Call[PageParams], next: Next[ListToolsResult]) -> ListToolsResult:
+        """Handle a request for a page of tools."""
+        return await next(call)
+
+    async def on_read_resource(
+        self, call: Call[ReadResourceParams], next: Next[ReadResourceResult]
+    ) -> ReadResourceResult:
+        """Handle the read of a resource."""
+        return await next(call)
+
+    async def on_list_resources(self, call: Call[PageParams], next: Next[ListResourcesResult]) -> ListResourcesResult:
+        """Handle a request for a page of resources."""
+        return await next(call)
+
+    async def on_list_resource_templates(
+        self, call: Call[PageParams], next: Next[ListResourceTemplatesResult]
+    ) -> ListResourceTemplatesResult:
+        """Handle a request for a page of resource templates."""
+        return await next(call)
+
+    async def on_get_prompt(self, call: Call[GetPromptParams], next: Next[GetPromptResult]) -> GetPromptResult:
+        """Handle a request for a prompt."""
+        return await next(call)
+
+    async def on_list_prompts(self, call: Call[PageParams], next: Next[ListPromptsResult]) -> ListPromptsResult:
+        """Handle a request for a page of prompts."""
+        return await next(call)
+
+    async def on_complete(self, call: Call[CompleteParams], next: Next[CompleteResult]) -> CompleteResult:
+        """Handle a completion request."""
+        return await next(call)

@@ -1,0 +1,173 @@
+"""Middleware objects: a hook for each method, on servers and on mounted servers."""
+
+from typing import Any
+
+import pytest
+
+from carrel import Client, Server
+from carrel.errors import InvalidParams, PeerError, ToolError
+from carrel.types import Call, Middleware, Next
+from carrel.wire.content import TextContent
+from carrel.wire.resources import ReadResourceResult, Resource
+from carrel.wire.tools import CallToolResult, Tool
+
+
+class Recorder(Middleware):
+    """Records what it sees, and changes results."""
+
+    def __init__(self, name: str, seen: list[str]) -> None:
+        self.name = name
+        self.seen = seen
+
+    async def on_request(self, call: Call, next: Next) -> Any:
+        self.seen.append(f"{self.name} {call.method}")
+        return await next(call)
+
+    async def on_call_tool(self, call: Call, next: Next[CallToolResult]) -> CallToolResult:
+        self.seen.append(f"{self.name} calls {call.params.name}")
+        result = await next(call)
+        result.content.append(TextContent(self.name))
+        return result
+
+    async def on_list_tools(self, call: Call, next: Next) -> Any:
+        result = await next(call)
+        result.tools = [Tool(name=tool.name, input_schema=tool.input_schema, title="T") for tool in result.tools]
+        return result
+
+    async def on_read_resource(self, call: Call, next: Next[ReadResourceResult]) -> ReadResourceResult:
+        self.seen.append(f"{self.name} reads {call.params.uri}")
+        return await next(call)
+
+
+def library() -> Server:
+    app = Server("library")
+    app.resources.add("memo://1", "one")
+
+    @app.tool
+    async def add(a: int, b: int) -> str:
+        return str(a + b)
+
+    @app.prompt
+    async def greet(name: str) -> str:
+        return f"Hello {name}"
+
+    @app.resource("book://{title}")
+    async def book(title: str) -> str:
+        return title
+
+    @book.complete("title")
+    async def titles(value: str) -> list[str]:
+        return ["Solaris"]
+
+    return app
+
+
+def texts(result: Any) -> list[str]:
+    return [block.text for block in result.content]
+
+
+async def test_hooks_run_around_the_requests_of_their_method() -> None:
+    app, seen = library(), list[str]()
+    app.middleware(Recorder("one", seen))
+    async with Client(app) as client:
+        seen.clear()
+        assert texts(await client.call_tool("add", {"a": 1, "b": 2})) == ["3", "one"]
+        assert seen == ["one tools/call", "one calls add"]
+        assert [tool.title for tool in await client.list_tools()] == ["T"]
+        seen.clear()
+        await client.get_prompt("greet", {"name": "Ada"})
+        assert seen == ["one prompts/get"]
+
+
+async def test_the_middleware_of_a_mounted_server_runs_around_its_own_items_with_its_own_names() -> None:
+    app, inner, seen = library(), library(), list[str]()
+    inner.name = "inner"
+    app.middleware(Recorder("outer", seen))
+    inner.middleware(Recorder("inner", seen))
+    app.add_provider(inner, namespace="ns")
+    async with Client(app) as client:
+        seen.clear()
+        assert texts(await client.call_tool("ns_add", {"a": 1, "b": 2})) == ["3", "inner", "outer"]
+        assert seen == ["outer tools/call", "outer calls ns_add", "inner tools/call", "inner calls add"]
+        seen.clear()
+        assert (await client.read_resource("ns+memo://1")).contents[0].text == "one"
+        assert seen[1:] == ["outer reads ns+memo://1", "inner resources/read", "inner reads memo://1"]
+        seen.clear()
+        assert texts(await client.call_tool("add", {"a": 1, "b": 2})) == ["3", "outer"]
+        assert seen == ["outer tools/call", "outer calls add"]
+        assert {tool.name for tool in await client.list_tools()} == {"add", "ns_add"}
+        await client.get_prompt("ns_greet", {"name": "Ada"})
+        assert seen[-1] == "inner prompts/get"
+        assert {item.uri for item in await client.list_resources()} == {"memo://1", "ns+memo://1"}
+        assert seen[-1] == "inner resources/list"
+
+
+async def test_middleware_of_a_mounted_server_may_answer_change_parameters_and_raise() -> None:
+    app, inner = Server("outer"), library()
+
+    @inner.middleware("tools/call")
+    async def change(call: Any, next: Any) -> Any:
+        if call.params.arguments is not None and b"13" in bytes(call.params.arguments):
+            raise ToolError("unlucky")
+        return await next(call)
+
+    @inner.middleware("resources/read")
+    async def refuse(call: Any, next: Any) -> Any:
+        raise InvalidParams("closed")
+
+    @inner.middleware("resources/list")
+    async def more(call: Any, next: Any) -> Any:
+        result = await next(call)
+        result.resources.append(Resource("memo://2", "two"))
+        return result
+
+    app.add_provider(inner)
+    async with Client(app) as client:
+        assert texts(await client.call_tool("add", {"a": 1, "b": 2})) == ["3"]
+        unlucky = await client.call_tool("add", {"a": 1, "b": 13})
+        assert (unlucky.is_error, texts(unlucky)) == (True, ["unlucky"])
+        with pytest.raises(PeerError, match="closed"):
+            await client.read_resource("memo://1")
+        assert [item.uri for item in await client.list_resources()] == ["memo://1", "memo://2"]
+
+
+async def test_a_tool_error_of_a_provider_is_a_result_beside_other_providers_and_in_middleware() -> None:
+    from carrel.catalog.provider import Provider
+
+    class Failing(Provider):
+        name = "failing"
+        tool_names = frozenset({"fail"})
+
+        async def call_tool(self, name: str, arguments: Any, request: Any) -> Any:
+            raise ToolError("No.")
+
+        async def list_tools(self, request: Any) -> Any:
+            from carrel.catalog.provider import Page
+
+            return Page([Tool(name="fail", input_schema={"type": "object"})])
+
+    for seen in (None, list[bool]()):
+        app = library()
+        app.add_provider(Failing())
+        if seen is not None:
+
+            @app.middleware("tools/call")
+            async def look(call: Any, next: Any, seen: list[bool] = seen) -> Any:
+                result = await next(call)
+                seen.append(result.is_error)
+                return result
+
+        async with Client(app) as client:
+            result = await client.call_tool("fail", {})
+            assert (result.is_error, texts(result)) == (True, ["No."])
+            assert seen in (None, [True])
+
+
+async def test_middleware_runs_around_requests_of_extensions_that_are_added_later() -> None:
+    app, seen = library(), list[str]()
+    app.middleware(Recorder("one", seen))
+    app.skills()
+    async with Client(app) as client:
+        seen.clear()
+        await client.skills.list_skills()
+        assert "one skills/list" in seen
