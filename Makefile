@@ -10,7 +10,7 @@ PORT   ?= 8000
 EXTRAS := chat,compat,completion,databases,documents,gateway,git,logs,openapi,search,serve,web
 
 # What `make quick` runs: tests in memory, of the modules that most changes are in.
-QUICK := tests/uri tests/protocol tests/server tests/client tests/test_limits.py tests/test_exports.py tests/test_docs_links.py
+QUICK := tests/uri tests/protocol tests/server tests/client tests/test_limits.py tests/test_exports.py tests/test_docs_links.py tests/test_quick.py
 
 .PHONY: help install run test ready collected parties quick check bench dist docs conformance-server clean
 

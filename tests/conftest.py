@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import re
 import signal
+from collections.abc import Generator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("carrel", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("carrel")
 
+# Collection makes millions of objects that stay; collecting garbage meanwhile would look at all of them many times.
+gc.disable()
+
 #: Values of parameters that make a test slow: ways to connect other than in memory, and the older revisions.
 SLOW = {"stdio", "http", "2024-11-05", "2025-03-26", "2025-06-18"}
 
@@ -35,20 +41,42 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return ALL_SLOW.search(collection_path.read_text(encoding="utf-8")) is not None or None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    with memory_only(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    with memory_only(item):
+        return (yield)
+
+
+def memory_only(item: pytest.Item) -> AbstractContextManager[None]:
+    """Keep processes and sockets out of a test where slow tests are not run."""
+    if item.config.option.markexpr != "not slow":
+        return nullcontext()
+    from support.in_memory import in_memory
+
+    return in_memory()
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """Run one process more than there are processors, as many tests wait for other processes and for timers."""
     return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_finish() -> None:
-    """Take the 18,000 collected tests out of every later garbage collection."""
+    """Take the 22,000 collected tests out of every later garbage collection."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    """Give the objects back: what is frozen is not freed at exit, of which DuckDB prints pages ("nanobind: leaked")."""
-    gc.unfreeze()
+# Frozen objects would not be freed at exit, of which DuckDB prints pages ("nanobind: leaked"). Later than pytest's own
+# five collections, which would look at all of them.
+atexit.register(gc.unfreeze)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

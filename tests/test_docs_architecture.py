@@ -39,6 +39,8 @@ def names_in(path: Path) -> frozenset[str]:
                     add(node.body, f"{prefix}{node.name}.")
             elif isinstance(node, ast.Assign):
                 names.update(prefix + target.id for target in node.targets if isinstance(target, ast.Name))
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                names.add(prefix + node.target.id)
 
     add(ast.parse(path.read_text(encoding="utf-8")).body, "")
     return frozenset(names)

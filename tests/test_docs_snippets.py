@@ -20,7 +20,7 @@ import yaml
 from carrel import Client, Server
 from carrel.cli import COMMANDS, module_of
 from carrel.cli.client import cat
-from carrel.cli.client.connection import read_asked
+from carrel.cli.client.connection import read_target
 from carrel.cli.config import config
 from carrel.sources.registry import Source
 from support.snippet_context import PREAMBLES
@@ -161,7 +161,7 @@ def parse(words: list[str]) -> None:
     if template is not None:
         cat.add_variables(parser, template)
     if any(action.dest == "target" for action in parser._actions) and "--" in arguments:
-        read_asked(parser, arguments)
+        read_target(parser, arguments)
     else:
         parser.parse_intermixed_args(arguments)
 

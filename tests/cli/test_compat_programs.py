@@ -199,3 +199,14 @@ def test_a_client_that_is_run_without_the_flag_gets_its_own_arguments_and_a_hint
     done = carrel("run", file)
     assert f"ValueError: ['{file}'] (client.py, line 3)" in done.stderr.decode(), done.stderr
     assert f"carrel run --compat {file} ARGUMENTS" in done.stderr.decode()
+
+
+def test_arguments_of_a_program_without_the_flag_are_an_error_that_names_the_flag(tmp_path: Path) -> None:
+    file = tmp_path / "client.py"
+    file.write_text("from mcp import ClientSession\n")
+    done = carrel("run", file, "foo")
+    assert done.returncode == 2
+    assert f"write carrel run --compat {file} ARGUMENTS" in done.stderr.decode()
+    file.write_text("from carrel import Server\n")
+    assert done.stderr != carrel("run", file, "foo").stderr
+    assert b"--compat" not in carrel("run", file, "foo").stderr

@@ -52,6 +52,7 @@ async def fill_in(form: Form) -> dict[str, Any]:
     return {"value": f"{form.call.operation} {form.call.user_data}"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
 async def test_over_http_each_question_is_told_with_its_call_however_many_are_in_flight(revision: str) -> None:
     asked: list[tuple[str, object]] = []

@@ -38,7 +38,7 @@ UNWANTED = {
     *("jsonschema_rs", "pydantic", "pydantic_core", "watchfiles", "pathspec", "puremagic", "cryptography", "joserfc"),
     *("email", "html", "xml", "sqlite3", "ctypes", "multiprocessing", "unittest", "json", "hashlib", "secrets"),
     *("argparse", "keyring", "tempfile", "webbrowser", "urllib.request", "importlib.metadata"),
-    *("carrel.cli", "carrel.sources", "carrel.host", "carrel.studio", "carrel.security", "carrel.protocol.json_schema"),
+    *("carrel.cli", "carrel.sources", "carrel.host", "carrel.security", "carrel.protocol.json_schema"),
     *("carrel.protocol.sse", "carrel.protocol.extensions.frontmatter", "carrel.client.cache", "carrel.client.tasks"),
     *(
         "carrel.client.skills",

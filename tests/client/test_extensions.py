@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 
 from carrel import Client, Server
+from carrel.client import extensions
 from carrel.client.extensions import ClientExtension
 from carrel.client.handlers import ClientCall
 from carrel.errors import ConfigError
@@ -44,6 +47,7 @@ class Greetings(ClientExtension):
         self.heard.append(notification.event)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_an_extension_adds_methods_in_every_revision(revision: str) -> None:
     result = {"greeting": "Hello Ada"} | ({"resultType": "complete"} if revision == "2026-07-28" else {})
@@ -53,6 +57,17 @@ async def test_an_extension_adds_methods_in_every_revision(revision: str) -> Non
         assert await greetings.greet("Ada") == "Hello Ada"
         assert greetings.server_settings is None
         assert greetings.heard == ["connected"]
+
+
+async def test_the_example_of_the_docstring_works() -> None:
+    code, _, _ = (extensions.__doc__ or "").partition("\n    greetings = ")
+    scope = {name: globals()[name] for name in ("ClientCall", "ClientExtension", "Extension")}
+    scope |= {name: globals()[name] for name in ("OutgoingRequest", "Params", "Result")}
+    exec(dedent(code.partition("\n\n")[2]), scope)
+    partner = Partner("2026-07-28", {"example/greet": {"greeting": "Hello Ada", "resultType": "complete"}})
+    greetings = scope["Greetings"]()
+    async with connected(partner, revision="2026-07-28", extensions=[greetings]):
+        assert (await greetings.greet("Ada")).greeting == "Hello Ada"
 
 
 async def test_an_extension_hears_of_notifications() -> None:

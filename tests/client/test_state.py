@@ -25,6 +25,7 @@ async def test_a_client_is_new_then_connecting_then_connected_then_closed() -> N
     assert seen == ["connecting", "connected", "closed"]
 
 
+@pytest.mark.slow
 async def test_a_server_that_cannot_be_reached_is_the_reason_of_the_state() -> None:
     client = Client("http://127.0.0.1:1/mcp")
     seen: list[StateChange] = []

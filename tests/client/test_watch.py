@@ -174,6 +174,7 @@ async def test_a_refusal_after_the_beginning_ends_the_watch_with_its_reason() ->
         await watch.close()
 
 
+@pytest.mark.slow
 async def test_a_server_that_ends_a_subscription_without_acknowledging_it_is_not_asked_again() -> None:
     partner = Partner(LATEST, {"subscriptions/listen": {"resultType": "complete"}})
     async with connected(partner) as client:

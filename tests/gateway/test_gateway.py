@@ -691,3 +691,10 @@ async def test_pages_that_servers_share_hold_every_entry_once(gateway_of: MakeGa
     async with gateway_of(servers, status=False, app={"page_size": 3}) as gateway, Client(gateway.app) as client:
         listed = [one.uri for one in await client.list_resources()]
         assert listed == [f"{name}://{number}" for name in "abc" for number in (1, 2)]
+
+
+async def test_a_gateway_takes_the_path_of_a_configuration_file(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {}}')
+    async with Gateway(str(file)) as gateway, Client(gateway.app) as client:
+        assert [resource.uri for resource in await client.list_resources()] == ["carrel://gateway/servers"]

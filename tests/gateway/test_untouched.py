@@ -303,3 +303,24 @@ async def test_a_question_keeps_no_keys_of_another_connection() -> None:
         peer.feed(msgspec.json.encode({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}))
         await calling
     assert question["params"]["_meta"] == {"com.example/trace": "t"}
+
+
+@pytest.mark.parametrize("changes", [False, True])
+async def test_middleware_that_leaves_a_result_alone_does_not_drop_its_unknown_members(changes: bool) -> None:
+    partner = partner_of(SESSION)
+    partner.answers["tools/call"] = {"content": [{"type": "video", "url": "a"}, {"type": "text", "text": "x"}], "v": 1}
+    app = Server("gateway")
+
+    @app.middleware
+    async def look(call: Any, next: Any) -> Any:
+        result = await next(call)
+        if changes and call.method == "tools/call":
+            result.content[1].text = "y"
+        return result
+
+    async with on_http(partner) as url:
+        app.add_provider(RemoteProvider(url, name="far", revision=SESSION))
+        async with connect(app, SESSION) as peer:
+            called = (await peer.request("tools/call", {"name": "find"}))["result"]
+    assert called["content"][1]["text"] == ("y" if changes else "x")
+    assert changes or called == partner.answers["tools/call"]

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from carrel.protocol import unknown
-from carrel.protocol.encoding import encode
+from carrel.protocol.encoding import encode, restored
 from carrel.wire.tools import CallToolResult
 
 KNOWN: dict[str, Any] = {"content": [{"type": "text", "text": "ä\n"}], "structuredContent": {"a": [1.5, -3, None]}}
@@ -34,7 +34,7 @@ def test_unknown_members_are_found_and_put_back_however_the_json_is_written(
     assert not unknown.is_whole(result, raw)
     found = unknown.find_raw(result, raw)
     assert found == {"content": {"0": {"w": 1}}}
-    assert json.loads(unknown.spread(encode(unknown.attach(result, found))))["content"] == WITH_UNKNOWN["content"]
+    assert json.loads(restored(encode(unknown.attach(result, found))))["content"] == WITH_UNKNOWN["content"]
 
 
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])

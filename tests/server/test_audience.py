@@ -53,6 +53,7 @@ LISTENED = {"toolsListChanged": True, "promptsListChanged": True, "resourcesList
 HEARD = [f"notifications/{kind}/list_changed" for kind in ("prompts", "resources", "tools")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mounted", [False, True])
 async def test_lists_that_change_by_what_is_hidden_have_not_changed_for_the_caller(mounted: bool) -> None:
     app = inner = Server("lists", gate=Same())

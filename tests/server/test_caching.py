@@ -81,6 +81,7 @@ async def test_results_are_private_unless_they_are_declared_public() -> None:
 
 
 # requirement: 2026-07-28:server/utilities/caching#security-considerations-2
+@pytest.mark.slow
 def test_what_is_public_to_caches_is_guarded_all_the_same(tmp_path: Path) -> None:
     app = everything(scope="public", ttl=60)
     token, line = make_token("alice", ["mcp"])

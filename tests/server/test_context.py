@@ -553,6 +553,7 @@ async def test_a_client_with_too_many_requests_at_a_time_is_told(caplog: pytest.
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
 def test_handlers_see_the_headers_of_their_request_without_credentials(revision: str, tmp_path: Path) -> None:
     app = Server("headers")
@@ -605,6 +606,7 @@ async def test_a_session_keeps_values_of_handlers_until_it_is_closed(revision: s
     assert app.endpoint.runtime.sessions == {}
 
 
+@pytest.mark.slow
 def test_sessions_over_http_have_ids_and_values_of_their_own() -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "count"}}
     app = counting()

@@ -70,6 +70,7 @@ async def test_the_first_middleware_is_the_outermost(revision):
         assert app.seen == ["one in", "two in", "two out", "one out"]
 
 
+@pytest.mark.slow
 async def test_middleware_sees_the_method_parameters_and_headers_of_a_call():
     app = make_app()
 
@@ -194,6 +195,7 @@ async def test_middleware_is_around_the_whole_life_of_a_listen_request():
             await ended.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", [SESSION, NEWEST])
 async def test_middleware_runs_over_http_as_in_memory(revision):
     app = make_app()
@@ -244,6 +246,7 @@ def of_kind(log, kind):
     return [entry[1:] for entry in log if entry[0] == kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opened", [batches_over_http, batches_over_stdio])
 def test_middleware_and_gate_see_each_request_of_a_batch(opened):
     taking = {"jsonrpc": "2.0", "id": "log", "method": "tools/call", "params": {"name": "log", "arguments": {}}}
@@ -281,6 +284,7 @@ def check_subjects(log, subject):
     assert of_kind(log, "handler") == [[subject]] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accept", ["application/json, text/event-stream", "text/event-stream"])
 def test_the_principal_of_a_token_reaches_middleware_gate_and_handlers(tmp_path, accept):
     with guarded(tmp_path) as (url, tokens):
@@ -293,6 +297,7 @@ def test_the_principal_of_a_token_reaches_middleware_gate_and_handlers(tmp_path,
         assert ask(url, "resources/read", uri="note://open").status == 401
 
 
+@pytest.mark.slow
 def test_the_principal_of_a_token_reaches_each_request_of_a_batch(tmp_path):
     taking = {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "log", "arguments": {}}}
     with guarded(tmp_path) as (url, tokens):
@@ -305,6 +310,7 @@ def test_the_principal_of_a_token_reaches_each_request_of_a_batch(tmp_path):
             check_subjects(json.loads(log)["log"], subject)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", [OLDEST, SESSION, NEWEST])
 async def test_a_client_with_a_token_is_the_same_principal_in_every_revision(tmp_path, revision):
     with guarded(tmp_path) as (url, tokens):

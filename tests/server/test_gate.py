@@ -95,6 +95,7 @@ def batch() -> Iterator[Ask]:
         yield ask
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", [over_stdio, single, stream, batch])
 def test_what_is_denied_is_answered_for_as_what_does_not_exist(transport: Any) -> None:
     with transport() as ask:
@@ -146,6 +147,7 @@ async def test_lists_that_depend_on_the_caller_are_private_to_caches() -> None:
         assert (await result(peer, "resources/read", uri="memo://open/1"))["cacheScope"] == "private"
 
 
+@pytest.mark.slow
 def test_callers_with_one_view_share_pages_and_are_given_no_others(tmp_path: Path) -> None:
     tokens, lines = zip(*(make_token(name, []) for name in ("alice", "bob", "carol")), strict=True)
     (tmp_path / "tokens").write_text("\n".join(lines) + "\n")
@@ -256,6 +258,7 @@ def test_rules_for_methods_hold_for_tools_over_resources() -> None:
             assert "isError" not in granted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "uri",
     [

@@ -51,6 +51,7 @@ async def test_limits_that_change_hold_for_what_comes_next() -> None:
         assert "max_kept_bytes_per_client" in refused["error"]["message"]
 
 
+@pytest.mark.slow
 def test_limits_of_http_change_while_it_is_served() -> None:
     app = Server("limits")
     body = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"padding": "x" * 500}}

@@ -336,6 +336,7 @@ async def test_frames_of_other_kinds_are_read_as_well() -> None:
     assert (await answer(returning(inside)))[1]["structuredContent"] == expected
 
 
+@pytest.mark.slow
 def test_no_package_of_these_is_imported_by_a_server() -> None:
     script = (
         "import asyncio, sys; from carrel import Server; from carrel.transports import memory\n"

@@ -50,6 +50,7 @@ def run(tmp_path: Path, arguments: str) -> subprocess.CompletedProcess[str]:
 CALLING = "on_started=lambda url: loop.create_task(call(url))"
 
 
+@pytest.mark.slow
 def test_a_failure_of_a_tool_is_on_standard_error_with_its_traceback(tmp_path: Path) -> None:
     found = run(tmp_path, f"'http', port=0, {CALLING}")
     assert found.stdout.startswith("broken inside (reference ")
@@ -57,6 +58,7 @@ def test_a_failure_of_a_tool_is_on_standard_error_with_its_traceback(tmp_path: P
     assert 'raise ValueError("broken inside")' in found.stderr
 
 
+@pytest.mark.slow
 def test_log_level_says_how_much_is_logged(tmp_path: Path) -> None:
     found = run(tmp_path, f"'streamable-http', port=0, log_level='critical', {CALLING}")
     assert "failed" not in found.stderr
@@ -77,6 +79,7 @@ def test_the_log_level_of_a_server_is_that_of_run_unless_that_has_one(monkeypatc
         Server("s", log_level="loud")
 
 
+@pytest.mark.slow
 def test_a_server_says_where_it_listens_and_how_to_connect(tmp_path: Path) -> None:
     file = tmp_path / "server.py"
     file.write_text("from carrel import Server\nServer('my shop').run('sse', port=0)\n")

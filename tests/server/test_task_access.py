@@ -34,6 +34,7 @@ class Changing:
         return Allowed()
 
 
+@pytest.mark.slow
 async def test_a_task_whose_tool_is_denied_to_its_owner_does_not_exist() -> None:
     gate = Changing()
     app = Server("tasks", gate=gate)
@@ -62,6 +63,7 @@ async def test_a_task_whose_tool_is_denied_to_its_owner_does_not_exist() -> None
         assert (await send("tasks/get", taskId=ids["index"]))["result"]["status"] == "completed"
 
 
+@pytest.mark.slow
 async def test_an_open_listen_stream_carries_no_status_of_a_task_whose_tool_was_denied() -> None:
     gate, goes_on = Changing(), asyncio.Event()
     app = Server("tasks", gate=gate)

@@ -33,12 +33,12 @@ from carrel.sources.databases.address import read_address
     ],
 )
 def test_a_relative_path_begins_at_the_folder(url: str, absolute: str) -> None:
-    assert target_of(url, {}, "/srv/data").place == absolute
+    assert target_of(url, {}, "/srv/data").location == absolute
 
 
 @pytest.mark.parametrize("url", ["sqlite://shop.db", "sqlite:", "sqlite:///", "sqlite:///:memory:", "duckdb://///x"])
 def test_a_url_without_a_path_is_left_to_its_source(url: str) -> None:
-    assert target_of(url, {}, "/srv/data").place == url
+    assert target_of(url, {}, "/srv/data").location == url
 
 
 def test_a_name_with_percent_signs_is_found_in_either_spelling(tmp_path: Path) -> None:
@@ -48,12 +48,12 @@ def test_a_name_with_percent_signs_is_found_in_either_spelling(tmp_path: Path) -
         (folder / name).touch()
     for written, name in (("a%20b.db", "a b.db"), ("a b.db", "a b.db"), ("50%25.db", "50%25.db")):
         target = target_of(f"sqlite:///{written}", {}, str(folder))
-        assert read_address(target.place).path == str(folder / name)
+        assert read_address(target.location).path == str(folder / name)
 
 
 def test_without_a_folder_paths_begin_at_the_current_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert target_of("sqlite:///shop.db", {}).place == f"sqlite:///{tmp_path}/shop.db"
+    assert target_of("sqlite:///shop.db", {}).location == f"sqlite:///{tmp_path}/shop.db"
 
 
 def test_the_source_of_another_package_may_say_how(monkeypatch: pytest.MonkeyPatch) -> None:

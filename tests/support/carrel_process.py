@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from support import forked_command
 
 PATIENCE = 120.0
 COMMAND = [sys.executable, "-m", "carrel"]
@@ -19,11 +21,32 @@ COMMAND = [sys.executable, "-m", "carrel"]
 BOOKS = str(Path(__file__).parent / "servers/books.py")
 
 
-def carrel(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """Run a command without a terminal, and return what it has printed and its exit code."""
-    return subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, timeout=PATIENCE, stdin=subprocess.DEVNULL, check=False, **options
-    )
+def carrel(
+    *arguments: str,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    text: bool = False,
+) -> subprocess.CompletedProcess[Any]:
+    """Run a command without a terminal, and return what it has printed and its exit code.
+
+    It runs in a fork of a process that has imported Carrel, if a fork does the same.
+    """
+    environment = os.environ if env is None else env
+    if forked_command.forkable(list(arguments), environment):
+        done = forked_command.run(arguments, cwd, environment, PATIENCE)
+    else:
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            capture_output=True,
+            timeout=PATIENCE,
+            stdin=subprocess.DEVNULL,
+            check=False,
+            cwd=cwd,
+            env=environment,
+        )
+    if text:
+        done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
+    return done
 
 
 class Errors:

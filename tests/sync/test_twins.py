@@ -35,7 +35,7 @@ PAIRS = [
 OWN = {
     ServerSkills: {"declared", "request", "pages"},
     ClientState: {"set"},
-    Tasks: {"follow", "request", "answer", "forget", "cancel_later"},
+    Tasks: {"follow", "request", "start", "answer", "forget", "cancel_later"},
     ToolTask: {"listen", "take_notice"},
     Watch: {"put", "take_notice", "miss"},
 }

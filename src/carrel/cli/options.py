@@ -76,10 +76,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if message.startswith(REQUIRED):
-            message = f"{REQUIRED}{', '.join(self._needed(message.removeprefix(REQUIRED).split(', ')))}"
+            message = f"{REQUIRED}{', '.join(self._required(message.removeprefix(REQUIRED).split(', ')))}"
         raise ConfigError(f"{message} (see {self.prog} --help)")
 
-    def _needed(self, names: list[str]) -> list[str]:
+    def _required(self, names: list[str]) -> list[str]:
         """Return the missing arguments that are required. argparse also names optional positional arguments."""
         optional = {str(action.metavar) for action in self._actions if action.nargs in ("*", "?")}
         return [name for name in names if name not in optional] or names

@@ -67,16 +67,16 @@ def find_server(target: str) -> ServerConfig | None:
             return None
         problem = next((str(each) for file in files for each in file.problems if each.entry in (name, None)), None)
         raise ConfigError(unknown(name, list(servers)) + (f" ({problem})" if problem else ""))
-    if not target.startswith(MARK) and (clash := place_of(name)) is not None:
+    if not target.startswith(MARK) and (clash := describe_path(name)) is not None:
         raise ConfigError(
-            f"{name} is {clash}, and a server of {shown_place(found[0])}: write ./{clash_name(name)} or @{name}"
+            f"{name} is {clash}, and a server of {shown_origin(found[0])}: write ./{clash_name(name)} or @{name}"
         )
     chosen = found[0]
     if len(found) > 1 and not is_own(chosen):
-        every = " or ".join(f"{name}-{application_of(one)} ({shown_place(one)})" for one in found)
+        every = " or ".join(f"{name}-{application_of(one)} ({shown_origin(one)})" for one in found)
         raise ConfigError(f"there are {len(found)} different servers {name!r}: write {every}")
     if chosen.disabled:
-        raise ConfigError(f"the server {name!r} is disabled in {shown_place(chosen)}")
+        raise ConfigError(f"the server {name!r} is disabled in {shown_origin(chosen)}")
     return chosen
 
 
@@ -84,7 +84,7 @@ def resolved_server(server: ServerConfig) -> ServerConfig:
     """Return a configuration with all variables replaced. Prompts for inputs that are not in the keyring.
 
     Raises:
-        ConfigError: a variable has no value. The message names the variable and its place.
+        ConfigError: a variable has no value. The message names the variable and its location.
     """
     can_ask = sys.stdin is not None and sys.stdin.isatty()
     return asyncio.run(resolve(server, inputs=Inputs(ask_for_input if can_ask else None)))
@@ -101,7 +101,7 @@ def url_of(target: str) -> str | None:
         return None
     url = resolved_server(msgspec.structs.replace(server, headers={}, env={})).url
     if url is None:
-        raise ConfigError(f"{target} is a command ({shown_place(server)}): only servers over HTTP have logins")
+        raise ConfigError(f"{target} is a command ({shown_origin(server)}): only servers over HTTP have logins")
     return url
 
 
@@ -127,7 +127,7 @@ def is_plain(target: str) -> bool:
 def is_module(name: str) -> bool:
     """Return whether a name is a module in this folder or an installed module."""
     head = name.partition(".")[0]
-    if place_of(name) is not None or place_of(head) is not None:
+    if describe_path(name) is not None or describe_path(head) is not None:
         return True
     try:
         return head.isidentifier() and importlib.util.find_spec(head) is not None
@@ -135,7 +135,7 @@ def is_module(name: str) -> bool:
         return False
 
 
-def place_of(name: str) -> str | None:
+def describe_path(name: str) -> str | None:
     """Describe the file, folder or module with this name in the current folder. Return None if it does not exist."""
     if Path(name).is_dir():
         return "a folder here"
@@ -153,8 +153,8 @@ def unknown(name: str, names: list[str]) -> str:
     """Return the error message for an unknown name."""
     known = printable(", ".join(sorted(names)), 300)
     hint = did_you_mean(name, names) or (f"; there are: {known}" if names else "; no server is configured")
-    places = "no file, folder or module, and no server in carrel.toml or an application"
-    return f"{name!r} is {places}{hint}"
+    locations = "no file, folder or module, and no server in carrel.toml or an application"
+    return f"{name!r} is {locations}{hint}"
 
 
 def is_own(server: ServerConfig) -> bool:
@@ -165,6 +165,6 @@ def application_of(server: ServerConfig) -> str:
     return "carrel" if server.origin is None else server.origin.application
 
 
-def shown_place(server: ServerConfig) -> str:
-    """Return the place where a server is configured."""
+def shown_origin(server: ServerConfig) -> str:
+    """Return the location where a server is configured."""
     return "carrel.toml" if server.origin is None else str(server.origin)

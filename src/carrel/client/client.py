@@ -143,6 +143,10 @@ class Client:
         self._results = Results(self.session, cache)
         self._tools = ToolCalls(self.session, self._results)
         self._fetch_web = fetch_web
+        self.tool_calls = self._tools
+        """Sends calls of tools as they are, for providers of remote servers."""
+        self.direct = cache is None and not fetch_web
+        """Whether resources are always read from the server."""
         self._tasks: Tasks | None = None
         self._skills: ServerSkills | None = None
 

@@ -173,6 +173,7 @@ class ClientConnection:
             progress=progress is not None,
             result=result,
             capabilities=None if call is None else call.capabilities,
+            whole=call is not None and call.whole and result is None,
         )
         if headers:
             message.headers = headers

@@ -1,14 +1,22 @@
 """Client extensions: declared settings, additional methods, and hooks in the lifecycle of a session.
 
-    class Search(ClientExtension):
-        protocol = Extension(name="com.example/search", requests={"search/query": Request(…)})
+    class GreetParams(Params, kw_only=True):
+        name: str
 
-        async def query(self, text: str) -> QueryResult:
-            return await self.session.request("search_query", QueryParams(text=text))
+    class GreetResult(Result, kw_only=True):
+        greeting: str
 
-    search = Search()
-    async with Client(url, extensions=[search]) as client:
-        hits = await search.query("lem")
+    GREET = OutgoingRequest("example/greet", "greet", GreetParams, GreetResult)
+
+    class Greetings(ClientExtension):
+        protocol = Extension(name="com.example/greetings", requests={GREET.method: GREET})
+
+        async def greet(self, name: str) -> GreetResult:
+            return await self.session.request(ClientCall(GREET, GreetParams(name=name)))
+
+    greetings = Greetings()
+    async with Client(url, extensions=[greetings]):
+        result = await greetings.greet("Ada")
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation
 """

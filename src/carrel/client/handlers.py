@@ -96,6 +96,8 @@ class ClientCall(msgspec.Struct, Generic[R], eq=False):
     result: type[Result] | None = None
     capabilities: ClientCapabilities | None = None
     """Capabilities to declare with this request, a subset of the client's capabilities (stateless revisions)."""
+    whole: bool = False
+    """Whether the result is a ``PassedResult``: decoded, and as it was received."""
     size: int = 0
     """Size of the last response, in bytes."""
 

@@ -27,6 +27,7 @@ from carrel.protocol.client import Notification
 from carrel.protocol.encoding import encode
 from carrel.protocol.extensions.tasks import CANCEL_TASK, GET_TASK, UPDATE_TASK
 from carrel.protocol.methods import CALL_TOOL, FETCH_TASK_RESULT, LIST_TASKS, LISTEN, OutgoingRequest
+from carrel.protocol.passed_results import PassedResult
 from carrel.wire.base import prepared
 from carrel.wire.client_features import InputRequest
 from carrel.wire.jsonrpc import ErrorObject
@@ -102,6 +103,9 @@ def digest_of(request: InputRequest) -> bytes:
     return sha256(msgspec.json.encode(request, order="sorted")).digest()
 
 
+FINISHED = (CallToolResult, PassedResult)
+
+
 class Tasks:
     """Tasks of one client: ``client.tasks``."""
 
@@ -128,10 +132,15 @@ class Tasks:
         https://modelcontextprotocol.io/extensions/tasks/overview
         """
         params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))
-        wanted = await self._tools.may_be_task(name, required=required)
-        if wanted:
+        if await self._tools.may_be_task(name, required=required):
             params.task = TaskRequest(ttl=None if ttl is None else int(ttl * 1000))
-        call: ClientCall[Any] = ClientCall(CALL_TOOL, params, result=CreateTaskResult if wanted else None, **options)
+        return await self.start(ClientCall[Any](CALL_TOOL, params, **options), arguments)
+
+    async def start(self, call: ClientCall[Any], arguments: Mapping[str, Any] | None) -> ToolTask:
+        """Call a tool, as a task of 2025-11-25 if the parameters say so; see ``start_tool``."""
+        wanted = call.params.task is not None  # type: ignore[attr-defined]
+        if wanted:
+            call.result = CreateTaskResult
         if not wanted:
             return ToolTask(self, await self._tools.send(call, arguments), call)
         starting = asyncio.ensure_future(self._tools.send(call, arguments))
@@ -229,7 +238,9 @@ class ToolTask:
     ``Tasks.get_task``.
     """
 
-    def __init__(self, tasks: Tasks, state: DetailedTask | Task | CallToolResult, call: ClientCall[Any]) -> None:
+    def __init__(
+        self, tasks: Tasks, state: DetailedTask | Task | CallToolResult | PassedResult[Any], call: ClientCall[Any]
+    ) -> None:
         self._tasks = tasks
         self._state = state
         self._call = call
@@ -239,17 +250,17 @@ class ToolTask:
     @property
     def id(self) -> str | None:
         """The task id; None if the call returned its result at once."""
-        return None if isinstance(self._state, CallToolResult) else self._state.task_id
+        return None if isinstance(self._state, FINISHED) else self._state.task_id
 
     @property
     def status(self) -> TaskStatus:
         """The status at the last poll."""
-        return "completed" if isinstance(self._state, CallToolResult) else self._state.status
+        return "completed" if isinstance(self._state, FINISHED) else self._state.status
 
     @property
     def message(self) -> str | None:
         """The server's status message, or None."""
-        if isinstance(self._state, CallToolResult) or self._state.status_message is None:
+        if isinstance(self._state, FINISHED) or self._state.status_message is None:
             return None
         return self._state.status_message
 
@@ -278,7 +289,9 @@ class ToolTask:
         """Return a request about the task, with the handlers and the user data of its call."""
         call = self._call
         params = TaskParams(task_id=id)
-        return ClientCall(request, params, timeout=timeout, handlers=call.handlers, user_data=call.user_data)
+        about = ClientCall(request, params, timeout=timeout, handlers=call.handlers, user_data=call.user_data)
+        about.whole = call.whole and request is FETCH_TASK_RESULT
+        return about
 
     @property
     def _interval(self) -> float:
@@ -338,8 +351,8 @@ class ToolTask:
 
     def _end(self) -> CallToolResult:
         state = self._state
-        if isinstance(state, CallToolResult):
-            return state
+        if isinstance(state, FINISHED):
+            return state  # type: ignore[return-value]  # a PassedResult if the call asks for one
         assert isinstance(state, DetailedTask)
         if state.status == "cancelled":
             raise TaskCancelled(f"the task was cancelled{': ' + self.message if self.message else ''}")

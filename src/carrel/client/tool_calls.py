@@ -6,7 +6,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/tools#output-sch
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -155,12 +155,17 @@ class ToolCalls:
         async for _ in self.pages():
             pass
 
-    async def send(self, call: ClientCall[R], arguments: Mapping[str, Any] | None) -> R:
+    def send(self, call: ClientCall[R], arguments: Mapping[str, Any] | None) -> Coroutine[Any, Any, R]:
         """Send ``tools/call``; over stateless HTTP, with the custom headers that the tool's input schema requires."""
         session = self._session
         connection = session.connection
-        if connection is None or connection.error is not None:
-            connection = await session.connect()
+        if connection is not None and connection.error is None and not connection.transport.mirrors:
+            return session.request(call)
+        return self._send_mirrored(call, arguments)
+
+    async def _send_mirrored(self, call: ClientCall[R], arguments: Mapping[str, Any] | None) -> R:
+        session = self._session
+        connection = await session.connect()
         if connection.transport.mirrors and session.stateless:
             assert isinstance(call.params, CallToolParams)
             if not self.known.complete and call.params.name not in self.known:

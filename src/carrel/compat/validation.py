@@ -26,7 +26,7 @@ class Validators:
         fits = known[1]
         if fits is not None and fits(value):
             return None
-        return _told(value, schema)
+        return _error_message(value, schema)
 
 
 def _compiled(schema: dict[str, Any]) -> Callable[[Any], bool] | None:
@@ -36,7 +36,7 @@ def _compiled(schema: dict[str, Any]) -> Callable[[Any], bool] | None:
         return None
 
 
-def _told(value: Any, schema: dict[str, Any]) -> str | None:
+def _error_message(value: Any, schema: dict[str, Any]) -> str | None:
     """Return the message of ``jsonschema`` where it is installed, as programs and models have come to know it."""
     try:
         import jsonschema  # type: ignore[import-untyped]

@@ -60,11 +60,18 @@ LIST_OF: Mapping[NameKind, ListName] = {
 
 
 class _Known(Container[str]):
-    def __init__(self, knows: Callable[[str], bool]) -> None:
-        self._knows = knows
+    """Names of one kind that servers of a gateway have, or may have once they are connected."""
+
+    def __init__(self, kind: NameKind, names: Names, waits: Callable[[], bool]) -> None:
+        self._kind = kind
+        self._names = names
+        self._waits = waits
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._knows(name)
+        if not isinstance(name, str):
+            return False
+        names, kind = self._names, self._kind
+        return names.find(kind, name) is not None or bool(names.holders(kind, name)) or self._waits()
 
 
 class GatewayCatalog(HostCatalog):
@@ -83,8 +90,8 @@ class GatewayCatalog(HostCatalog):
         super().__init__()
         self.names = names
         self.exact = ()
-        self.tool_names = _Known(lambda name: self._knows("tool", name))
-        self.prompt_names = _Known(lambda name: self._knows("prompt", name))
+        self.tool_names = _Known("tool", names, waits)
+        self.prompt_names = _Known("prompt", names, waits)
         self._settle = settle
         self._waits = waits
         self._templates: dict[str, Sequence[ResourceTemplate]] = {}
@@ -213,9 +220,6 @@ class GatewayCatalog(HostCatalog):
                 {"candidates": candidates[:20]},
                 parameter="uri" if kind in ("uri", "template") else "name",
             )
-
-    def _knows(self, kind: NameKind, name: str) -> bool:
-        return bool(self.names.holders(kind, name)) or self.names.find(kind, name) is not None or self._waits()
 
     def find_named(self, kind: Kind, name: str) -> Provider | None:
         """Return the server of a tool or prompt, or None if no server or several servers have it."""

@@ -62,7 +62,8 @@ class Gateway:
     ready or have failed, for at most ``enter_timeout`` seconds.
 
     Args:
-        configs, files: the servers, as in ``Host``; the files are watched for changes while the gateway is open.
+        configs: the servers, or the path of one configuration file.
+        files: configuration files, as in ``Host``; they are watched for changes while the gateway is open.
         name, instructions: name and instructions of the gateway. The instructions of the servers are appended.
         prefix: "auto": prefix names that several servers have; "always": prefix all names; "never": a name that two
             servers have is an error.
@@ -87,7 +88,7 @@ class Gateway:
 
     def __init__(
         self,
-        configs: Iterable[ServerConfig] = (),
+        configs: Iterable[ServerConfig] | Path | str = (),
         *,
         files: Iterable[Path | str] = (),
         name: str = "carrel-gateway",
@@ -105,6 +106,8 @@ class Gateway:
         app: dict[str, Any] | None = None,
         **options: Unpack[HostOptions],
     ) -> None:
+        if isinstance(configs, Path | str):
+            files, configs = [configs, *files], ()
         self.names = Names(prefix, self._renamed)
         """Names of the servers' tools, prompts and URIs."""
         self.catalog = GatewayCatalog(self.names, self._settle, self._is_waiting)

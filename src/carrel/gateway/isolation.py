@@ -10,14 +10,14 @@ means ``shared`` for stateless servers (2026-07-28), and ``client`` for all othe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
 
-from carrel.awaitables import MaybeAwaitable, resolved
+from carrel.awaitables import MaybeAwaitable
 from carrel.catalog.forwarding import ForwardingProvider
 from carrel.catalog.provider import Change, Events, Hit, Interest, ListChanges, Page, Request
 from carrel.client.client import Client
@@ -29,10 +29,11 @@ from carrel.gateway.sessions import AllInterest, Mode, SessionLimits, UpstreamSe
 from carrel.host.reconnect import Status
 from carrel.host.relayed import RELAYED, RELAYED_EXTENSIONS
 from carrel.host.remote import LIST_PATIENCE, PATIENCE, RemoteProvider
-from carrel.host.remote_tools import call_or_task
+from carrel.host.remote_tools import asks_for_task, call_or_task
 from carrel.log import Log
 from carrel.protocol.connection import State
 from carrel.protocol.methods import READ_RESOURCE, OutgoingRequest
+from carrel.protocol.passed_results import with_members
 from carrel.wire.base import PageResult, Result
 from carrel.wire.resources import ReadResourceResult
 from carrel.wire.tools import CallToolResult
@@ -280,14 +281,27 @@ class IsolatedProvider(ForwardingProvider):
         finally:
             self._leave(session)
 
-    async def _ask(self, request: Request, ask: Callable[[RemoteProvider], Awaitable[T]]) -> T:
-        if self.mode == "shared":
-            return await ask(self.base)
-        session = await self._enter(request)
+    async def _ask(self, request: Request, ask: Callable[[RemoteProvider, Request], Awaitable[T]]) -> T:
+        mode = self.mode
+        if mode == "shared":
+            return await ask(self.base, request)
+        session = self._enter_open(mode, request) or await self._enter(request)
         try:
-            return await ask(self._provider(session))
+            return await ask(self._provider(session), request)
         finally:
             self._leave(session)
+
+    def _enter_open(self, mode: Mode | None, request: Request) -> UpstreamSession | None:
+        """Acquire the session for a request if it is open already, as ``_enter`` does; otherwise return None."""
+        call = request.call
+        if call is None or mode is None:
+            return None
+        key = key_of(mode, call.principal, call.connection)
+        session = self.sessions.open_session(key)
+        if session is None or (key.connection is not None and key.connection.state is State.CLOSED):
+            return None
+        session.users += 1
+        return session
 
     def _provider(self, session: UpstreamSession | None) -> RemoteProvider:
         if session is None:
@@ -295,11 +309,11 @@ class IsolatedProvider(ForwardingProvider):
         assert session.provider is not None
         return session.provider
 
-    async def serve(
+    def serve(
         self, request: Request, ask: Callable[[RemoteProvider, Request], Awaitable[T]], *, repeatable: bool = True
-    ) -> T:
+    ) -> Coroutine[Any, Any, T]:
         """Return the response to a request, sent in its session; ``repeatable``: the request is safe to retry."""
-        return await self._ask(request, lambda provider: ask(provider, request))
+        return self._ask(request, ask)
 
     async def _list(self, request: Request, method: str, *arguments: Any) -> Page[Any]:
         """Return a page of a list in the session of a request. Its cursors are valid in this session only."""
@@ -326,15 +340,22 @@ class IsolatedProvider(ForwardingProvider):
         if issubclass(row.result, PageResult):
             return self._list(request, row.provider_method, *arguments)
 
-        async def ask(provider: RemoteProvider, inner: Request) -> Any:
-            return await resolved(getattr(provider, row.provider_method)(*arguments, inner))
+        def ask(provider: RemoteProvider, inner: Request) -> Awaitable[Any]:
+            pending: Awaitable[Any] = getattr(provider, row.provider_method)(*arguments, inner)
+            return pending
 
-        return self.serve(request, ask) if row.asks else self._ask(request, lambda provider: ask(provider, request))
+        return self.serve(request, ask) if row.asks else self._ask(request, ask)
 
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult | bytes:
         """Return the contents of a resource. Unless the session is shared, their cache scope is always private."""
-        result: ReadResourceResult = await self.forward(READ_RESOURCE, request, uri)
-        return result if self.mode == "shared" else msgspec.structs.replace(result, cache_scope="private")
+        result: ReadResourceResult | bytes = await self.forward(READ_RESOURCE, request, uri)
+        if self.mode == "shared":
+            return result
+        if isinstance(result, ReadResourceResult):
+            return msgspec.structs.replace(result, cache_scope="private")
+        assert request.call is not None
+        stateless = request.call.peer.revision.stateless
+        return with_members(result, {"cacheScope": "private"}) if stateless else result
 
     async def search(self, query: str, request: Request) -> Page[Hit]:
         """Return the resources with the query in their title, name or URI."""
@@ -349,17 +370,24 @@ class IsolatedProvider(ForwardingProvider):
             log.warning("%s: changes of its resources are not known to a client: %s", self.name, error)
             return True
 
-    def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> MaybeAwaitable[Result]:
+    def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool, and return its result, or a result with its task.
 
         The session stays in use until the task has ended.
         """
-        tasks = next((found for provider in self.providers() if (found := provider.tasks_of(name)) is not None), None)
+        tasks = self.base.tasks_of(name)
+        for session in self.sessions if tasks is None else ():
+            if session.provider is not None and session.provider is not self.base:
+                tasks = tasks or session.provider.tasks_of(name)
+        if tasks is None and not asks_for_task(request):
+            return self.run_tool(name, arguments, request)
         return call_or_task(request, tasks, lambda inner: self.run_tool(name, arguments, inner))
 
-    async def run_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> CallToolResult:
+    def run_tool(
+        self, name: str, arguments: msgspec.Raw, request: Request
+    ) -> Coroutine[Any, Any, CallToolResult | bytes]:
         """Call a tool, and return its result. The request may have become a task: see ``call_or_task``."""
-        return await self.serve(request, lambda one, inner: one.run_tool(name, arguments, inner), repeatable=False)
+        return self.serve(request, lambda one, inner: one.run_tool(name, arguments, inner), repeatable=False)
 
     # Changes
 

@@ -135,12 +135,12 @@ class LoginProvider(IsolatedProvider):
         words = f"Log in at {self.name}. Its other tools are available after that."
         return Page([Tool(name=self.login_tool, description=words, input_schema={"type": "object"})], scope="private")
 
-    async def run_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> CallToolResult:
+    async def run_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> CallToolResult | bytes:
         """Call a tool, and return its result. If a login fails or is not possible, return an error result with the
         reason.
         """
 
-        async def call(provider: RemoteProvider, inner: Request) -> CallToolResult:
+        async def call(provider: RemoteProvider, inner: Request) -> CallToolResult | bytes:
             if not self._is_login(name):
                 return await provider.run_tool(name, arguments, inner)
             if needs_login(provider):  # the server does not accept the new grant

@@ -230,6 +230,11 @@ class UpstreamSessions:
         session.users += 1
         return session
 
+    def open_session(self, key: SessionKey) -> UpstreamSession | None:
+        """Return the session of an owner if it is open; None if it is not there, or still opening."""
+        session = self._sessions.get(key)
+        return session if session is not None and session.is_open else None
+
     def leave(self, session: UpstreamSession) -> None:
         """Release a session after a request."""
         session.users -= 1

@@ -9,6 +9,7 @@ import msgspec
 
 from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.provider import Change, Hit, Interest, ListName, Page, Provider, Recipients, Request
+from carrel.catalog.transforms.changed_uris import change_uris
 from carrel.catalog.transforms.transform import Kind, Transform
 from carrel.errors import InvalidCursor, ProviderUnavailable, TransportError
 from carrel.gateway.isolation import IsolatedProvider
@@ -21,7 +22,7 @@ from carrel.protocol.methods import OutgoingRequest
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import UriTemplateError, shared_template
 from carrel.wire.prompts import Prompt
-from carrel.wire.resources import ReadResourceResult, ResourceTemplate, decoded
+from carrel.wire.resources import ReadResourceResult, ResourceTemplate
 from carrel.wire.tools import Tool
 
 __all__ = ["Upstream", "key_of"]
@@ -249,17 +250,22 @@ class Upstream(Transform):
         self._check()
         return await super().search(query, request)
 
-    def _read(self, uri: str, own: str, result: ReadResourceResult | bytes) -> ReadResourceResult:
+    def _read(self, uri: str, own: str, result: ReadResourceResult | bytes) -> ReadResourceResult | bytes:
         """Return the contents of a resource, under the requested URI."""
 
         def out(part: str) -> str:
             return uri if part == own or key_of(part) == key_of(own) else self.uri_out(part)
 
-        whole = decoded(result)
-        if own == uri and all(part.uri == uri for part in whole.contents):
-            return whole
-        contents = [msgspec.structs.replace(part, uri=out(part.uri)) for part in whole.contents]
-        return msgspec.structs.replace(whole, contents=contents)
+        if isinstance(result, bytes):
+            return change_uris(result, out)
+        if own == uri and all(part.uri == uri for part in result.contents):
+            return result
+        contents = [msgspec.structs.replace(part, uri=out(part.uri)) for part in result.contents]
+        return msgspec.structs.replace(result, contents=contents)
+
+    def _required(self, kind: Kind, name: str) -> str:
+        found = self._names.find("tool" if kind == "tool" else "prompt", name)
+        return found[1] if found is not None and found[0] == self.name else super()._required(kind, name)
 
     # Changes
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw
 
 from carrel.catalog.tool_pages import HTML
 from carrel.client.causes import task_of
@@ -27,21 +26,18 @@ from carrel.client.handlers import (
     URLElicitation,
 )
 from carrel.client.options import ClientOptions
-from carrel.errors import InvalidMessage, MCPError, MissingCapability, ProtocolError
+from carrel.errors import MCPError, MissingCapability, ProtocolError
 from carrel.host.relay import PARKED_SECONDS, Relay
 from carrel.log import Log
-from carrel.protocol import unknown
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.extensions.ui import UI
 from carrel.protocol.methods import CALL_TOOL, FETCH_TASK_RESULT, GET_PROMPT, READ_RESOURCE
-from carrel.wire.base import PageResult
 from carrel.wire.client_features import CreateMessageResult, ElicitResult, ListRootsResult, ServerRequestParams
 
 __all__ = ["OWN_META", "RELAYED", "RELAYED_EXTENSIONS", "pass_log", "relaying"]
 
 log = Log("carrel.host")
 
-SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 #: Keys of ``_meta`` that belong to one connection. All other keys are forwarded.
 OWN_META = (
     "progressToken",
@@ -169,37 +165,10 @@ def relaying(options: ClientOptions) -> ClientOptions:
 
 
 class Relaying(ClientExtension):
-    """Extension of a client whose results are forwarded, including unknown members."""
+    """Extension of a client whose server requests and list entries are forwarded, including unknown members."""
 
     def connected(self) -> None:
-        """Preserve unknown members in all messages on the new connection."""
+        """Preserve unknown members of server requests and list entries on the new connection."""
         connection = self.session.connection
         if connection is not None:
-            connection.connection.keeps = kept
-
-
-def kept(read: Callable[[Raw], Any], raw: Raw) -> Any:
-    """Decode a result. Keep members that its type does not define, and remove the server info from ``_meta``.
-
-    Raises:
-        InvalidMessage: the result cannot be decoded.
-    """
-    foreign: dict[str, Any] | None = None
-    try:
-        result = read(raw)
-    except InvalidMessage:
-        without = unknown.without_foreign_blocks(raw)
-        if without is None:
-            raise
-        raw, foreign = without
-        result = read(raw)
-    meta = getattr(result, "meta", UNSET)
-    if meta is UNSET or isinstance(result, PageResult):  # list entries preserve unknown members separately
-        return result
-    found = unknown.find_raw(result, raw)
-    if foreign is not None:
-        found = unknown.joined(found or {}, foreign)
-    if meta is not None and SERVER_INFO in meta:
-        rest = {key: value for key, value in meta.items() if key != SERVER_INFO}
-        result = msgspec.structs.replace(result, meta=rest or None)
-    return result if found is None else unknown.attach(result, found)
+            connection.connection.keeps = True

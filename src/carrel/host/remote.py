@@ -8,7 +8,7 @@ are forwarded to the client whose call caused them. Progress, cancellation, erro
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Coroutine, Mapping
 from typing import Any, TypeVar, Unpack
 
 import msgspec
@@ -52,9 +52,10 @@ from carrel.protocol.methods import (
     READ_RESOURCE,
 )
 from carrel.protocol.methods import OutgoingRequest as Row
+from carrel.protocol.passed_results import with_members
 from carrel.wire.base import PageParams, PageResult, Params, Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.resources import ReadResourceResult, Resource
+from carrel.wire.resources import ReadResourceParams, ReadResourceResult, Resource
 from carrel.wire.skills import GetSkillParams, ReadDirectoryParams, Skill
 from carrel.wire.tools import CallToolResult, Tool
 
@@ -258,7 +259,7 @@ class RemoteProvider(ForwardingProvider):
                 return await self._calls.list(call, LIST_PATIENCE)
 
         connection = self.client.session.connection
-        whole = connection is not None and connection.connection.keeps is not None
+        whole = connection is not None and connection.connection.keeps
         notified = name == "" and self.notifies(row)
         return await self._pages.page(
             name or row.operation, list_format, request, fetch, change, whole=whole, notified=notified
@@ -278,15 +279,10 @@ class RemoteProvider(ForwardingProvider):
         """
         return self._list(row, request) if issubclass(row.result, PageResult) else self._send(row, request, *arguments)
 
-    async def _send(self, row: Row[Any, Any], request: Request, *arguments: Any) -> Any:
+    def _send(self, row: Row[Any, Any], request: Request, *arguments: Any) -> Coroutine[Any, Any, Any]:
         names = [name for name in row.params.__struct_fields__ if name != "meta"]
         params = row.params(**dict(zip(names, arguments, strict=False)))
-
-        def send(_: object, options: CallOptions) -> Awaitable[Any]:
-            return self.client.session.request(ClientCall(row, params, **options))
-
-        label = " ".join([row.operation, *map(str, arguments[:1])])
-        return await self._calls.send(label, request, send, repeatable=row.idempotent)
+        return self._calls.ask(" ".join([row.operation, *map(str, arguments[:1])]), request, row, params)
 
     # Resources
 
@@ -296,7 +292,7 @@ class RemoteProvider(ForwardingProvider):
         self.names.note(page.items)
         return page
 
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult | bytes:
         """Return the contents of a resource.
 
         Raises:
@@ -304,14 +300,24 @@ class RemoteProvider(ForwardingProvider):
             ProtocolError: the server returns another error, or is not available.
         """
         own = self.names.spell(uri)
+        result: ReadResourceResult | bytes
 
         def send(_: object, options: CallOptions) -> Awaitable[ReadResourceResult]:
             return self.client.read_resource(own, **options)
 
         try:
-            result = await self._calls.send(f"read {uri}", request, send)
+            if self.client.direct:
+                params = ReadResourceParams(uri=own)
+                result = await self._calls.ask(f"read {uri}", request, READ_RESOURCE, params)
+            else:
+                result = await self._calls.send(f"read {uri}", request, send)
         except ResourceNotFound as error:
             raise ResourceNotFound(uri, error.message) from error
+        if isinstance(result, bytes):
+            open_to_all = request.caller is not None and b'"public"' in result
+            return (
+                with_members(result, {"cacheScope": "private"}) if open_to_all and b'"cacheScope"' in result else result
+            )
         if result.cache_scope == "public" and request.caller is not None:
             return msgspec.structs.replace(result, cache_scope="private")
         return result
@@ -399,7 +405,7 @@ class RemoteProvider(ForwardingProvider):
         """Return a page of the server's tools."""
         return for_peer(await self._list(LIST_TOOLS, request, self._tools.listed), request)
 
-    def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result]:
+    def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool, and return its result, or a result with its task.
 
         Raises:
@@ -412,13 +418,13 @@ class RemoteProvider(ForwardingProvider):
         """Return the task support of a tool, or None if it does not support tasks or was not listed."""
         return self._tools.tasks_of(name)
 
-    async def run_tool(self, name: str, arguments: Raw, request: Request) -> CallToolResult:
+    def run_tool(self, name: str, arguments: Raw, request: Request) -> Coroutine[Any, Any, CallToolResult | bytes]:
         """Call a tool, and return its result. The request may have become a task: see ``call_or_task``.
 
         Raises:
             InvalidParams, ProtocolError: see ``call_tool``.
         """
-        return await self._tools.run(name, arguments, request)
+        return self._tools.run(name, arguments, request)
 
     # Changes
 

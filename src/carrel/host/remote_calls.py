@@ -6,7 +6,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic#error-responses
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,9 +14,11 @@ import msgspec
 from msgspec import Raw
 
 from carrel.catalog.provider import Request
+from carrel.catalog.task_channel import TaskChannel
 from carrel.client.answers import may_be_shown
 from carrel.client.client import Client
 from carrel.client.handlers import ClientCall, Handlers, Progress
+from carrel.client.not_found import is_not_found
 from carrel.client.options import CallOptions
 from carrel.errors import (
     INTERNAL_ERROR,
@@ -32,6 +34,7 @@ from carrel.errors import (
     ProtocolError,
     ProviderUnavailable,
     ResourceError,
+    ResourceNotFound,
     URLElicitationRequired,
 )
 from carrel.host.log_levels import LEVELS, LogLevels
@@ -40,16 +43,22 @@ from carrel.host.relay import RELAY, InvalidClientResponse, Relay, Relays
 from carrel.host.relayed import OWN_META, RELAYED
 from carrel.log import Log
 from carrel.protocol import unknown
+from carrel.protocol.encoding import KEY
 from carrel.protocol.extensions.tasks import TASKS
-from carrel.wire.base import ClientCapabilities, Result
+from carrel.protocol.methods import OutgoingRequest
+from carrel.protocol.passed_results import PassedResult, attached, pass_on
+from carrel.wire.base import ClientCapabilities, Params, Result
+from carrel.wire.resources import ReadResourceParams
 
 if TYPE_CHECKING:
     from carrel.protocol.server import Call
     from carrel.wire.base import LoggingLevel
 
-__all__ = ["RemoteCalls", "RemoteError"]
+__all__ = ["RemoteCalls", "RemoteError", "passed_on"]
 
 log = Log("carrel.host")
+
+_members_of = msgspec.json.Decoder(dict[str, Raw]).decode
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
@@ -210,6 +219,65 @@ class RemoteCalls:
                 await self._relays.drop_others(call.connection)
             return await self._relays.run(f"{self._name} {label}", request, relayed, repeatable=repeatable)
 
+    def plain_options(self, request: Request) -> CallOptions | None:
+        """Return the options of a request during which nothing is sent to the client; None for all other requests.
+
+        The client accepts no server requests, and wants neither progress nor log messages.
+        """
+        call, connection = request.call, self._client.session.connection
+        if call is None or request.channel is None or connection is None or connection.error is not None:
+            return None
+        peer, params, server = call.peer, call.params, self._client.session.server
+        accepted = peer.capabilities
+        if accepted is not None and not accepted.elicitation is accepted.sampling is accepted.roots is None:
+            return None
+        if params.meta is not None and params.meta.progress_token is not None:
+            return None
+        if peer.log_level is not None and server.capabilities.logging is not None:
+            return None
+        stateless = server.revision.stateless
+        level = None if peer.log_level is None else LEVELS[peer.log_level]
+        self._note(call.connection)
+        timeout = None
+        if request.deadline is not None:
+            timeout = max(0.0, request.deadline - asyncio.get_running_loop().time())
+        options: CallOptions = {"timeout": timeout, "meta": meta_of(request, level, stateless=stateless)}
+        if stateless:
+            options["capabilities"] = self._capabilities(request, as_task=False)
+        elif peer.revision.stateless:
+            options["handlers"] = RELAYED
+            options["user_data"] = Relay(self._name, call.connection, self._is_certain)
+        return options
+
+    async def ask(self, label: str, request: Request, row: OutgoingRequest[Any, R], params: Params) -> R | bytes:
+        """Send a request on behalf of a client, and return its result, encoded for the client if there is one.
+
+        Raises:
+            ResourceNotFound, ProtocolError: see ``errors``.
+        """
+
+        def call(options: CallOptions) -> Coroutine[Any, Any, R]:
+            whole = request.call is not None
+            return self._client.session.request(ClientCall(row, params, whole=whole, **options))
+
+        async def send(_: object, options: CallOptions) -> R:
+            try:
+                return await call(options)
+            except PeerError as error:
+                raise failure(error, params) from error
+
+        options = self.plain_options(request)
+        if options is None:
+            return passed_on(row, request, await self.send(label, request, send))  # type: ignore[no-any-return]
+        with self.errors():
+            try:
+                answer = await call(options)
+            except PeerError as error:
+                relay = options.get("user_data")
+                missing = relay.missing if isinstance(relay, Relay) else None
+                raise missing or failure(error, params)  # noqa: B904 - as in ``send``
+            return passed_on(row, request, answer)  # type: ignore[no-any-return]
+
     def _note(self, connection: object) -> None:
         """Record which client has sent a request: a server request may arrive after the client request has ended."""
         self._several = self._several or self._client_connection not in (None, connection)
@@ -247,6 +315,23 @@ class RemoteCalls:
         )
 
 
+def failure(error: PeerError, params: Params) -> MCPError:
+    """Return the error of a request, which may be that a resource was not found."""
+    if isinstance(params, ReadResourceParams) and is_not_found(error, params.uri):
+        return ResourceNotFound(params.uri, error.message)
+    return error
+
+
+def passed_on(row: OutgoingRequest[Any, Any], request: Request, answer: Any) -> Any:
+    """Return a result, encoded for the client of a request of the same method."""
+    if type(answer) is not PassedResult:
+        return answer
+    call = request.call
+    if call is None or call.request.operation != row.operation or type(request.channel) is TaskChannel:
+        return attached(answer)
+    return pass_on(call, answer)
+
+
 def can_be_asked(request: Request) -> bool:
     """Return whether the client of a request accepts any server requests (elicitation, sampling or roots)."""
     assert request.call is not None
@@ -264,19 +349,16 @@ def meta_of(request: Request, level: LoggingLevel | None, *, stateless: bool = F
     if stateless:
         passed[LOG_LEVEL] = level
     if request.call is not None and (found := unknown_params(request.call)):
-        passed[unknown.KEY] = found
+        passed[KEY] = found
     return passed or None
 
 
-def unknown_params(call: Call) -> dict[str, Any] | None:
+def unknown_params(call: Call) -> dict[str, Raw] | None:
     """Return the unknown parameters of a request."""
+    given = _members_of(call.raw)
     kind: type[msgspec.Struct] = type(call.params)
-    if unknown.is_whole(call.params, call.raw):
-        return None
     known = unknown.members(kind)
-    given = msgspec.json.decode(call.raw, type=dict[str, Raw])
-    found = {name: value for name, value in given.items() if name not in known and name != "_meta"}
-    return found or None
+    return None if given.keys() <= known else {name: value for name, value in given.items() if name not in known}
 
 
 def with_tasks(options: CallOptions) -> CallOptions:

@@ -18,17 +18,20 @@ from carrel.catalog.provider import Page, Request
 from carrel.catalog.task_channel import TaskChannel
 from carrel.catalog.tool_pages import PAGE_KEYS, for_models, shows_pages, with_page_uris, without_page
 from carrel.client.client import Client
+from carrel.client.handlers import ClientCall
 from carrel.client.options import CallOptions
 from carrel.client.tool_calls import requires_task
-from carrel.errors import InvalidParams, MCPError, MissingCapability, ProtocolError
+from carrel.errors import InvalidParams, MCPError, MissingCapability, PeerError, ProtocolError
 from carrel.host.relay import Relay
-from carrel.host.remote_calls import RemoteCalls, with_tasks
-from carrel.protocol.client import RELATED_TASK
+from carrel.host.remote_calls import RemoteCalls, passed_on, with_tasks
+from carrel.protocol.encoding import encode
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.http import header_parameters, verify_parameters
+from carrel.protocol.methods import CALL_TOOL
+from carrel.protocol.passed_results import PassedResult
 from carrel.wire.base import Result
 from carrel.wire.content import TextContent
-from carrel.wire.tools import CallToolResult, Tool, ToolExecution
+from carrel.wire.tools import CallToolParams, CallToolResult, TaskRequest, Tool, ToolExecution
 
 if TYPE_CHECKING:
     from carrel.catalog.request import TaskSupport
@@ -45,8 +48,8 @@ class ToolTasks(NamedTuple):
 
 
 def call_or_task(
-    request: Request, tasks: ToolTasks | None, call: Callable[[Request], Coroutine[Any, Any, Result]]
-) -> MaybeAwaitable[Result]:
+    request: Request, tasks: ToolTasks | None, call: Callable[[Request], Coroutine[Any, Any, Any]]
+) -> MaybeAwaitable[Result | bytes]:
     """Return the result of ``call``, or a result with a task if the call has become a task.
 
     ``tasks`` is the task support of the tool, or None if it does not support tasks. A task runs all of ``call``.
@@ -57,16 +60,20 @@ def call_or_task(
         MissingCapability: the tool requires a task, but the client did not declare the extension (2026-07-28).
     """
     contexts = request.contexts
-    asked = request.call is not None and getattr(request.call.params, "task", None) is not None
-    if contexts is None or (tasks is None and not asked):
+    if contexts is None or (tasks is None and not asks_for_task(request)):
         return call(request)
 
-    def work(channel: Channel) -> Coroutine[Any, Any, Result]:
+    def work(channel: Channel) -> Coroutine[Any, Any, Any]:
         return call(msgspec.structs.replace(request, channel=channel))
 
     support, detaches = tasks or ToolTasks("forbidden", detaches=False)
     task = contexts.call_as_task(request, support, work, detaches=detaches)
     return call(request) if task is None else task
+
+
+def asks_for_task(request: Request) -> bool:
+    """Return whether the client wants the call of a tool to be a task (2025-11-25)."""
+    return request.call is not None and getattr(request.call.params, "task", None) is not None
 
 
 class RemoteTools:
@@ -113,7 +120,7 @@ class RemoteTools:
         support = self._tasks.get(name, "forbidden")
         return None if support == "forbidden" else ToolTasks(support, self._extension)
 
-    def call(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result]:
+    def call(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool, as a task if the client and the tool support it.
 
         Raises:
@@ -123,12 +130,42 @@ class RemoteTools:
         given = self._checked(name, arguments, request)
         return call_or_task(request, self.tasks_of(name), lambda inner: self._call(name, given, inner))
 
-    async def run(self, name: str, arguments: Raw, request: Request) -> CallToolResult:
-        """Call a tool, and return its result. The request may have become a task, see ``call_or_task``.
+    async def run(self, name: str, arguments: Raw, request: Request) -> CallToolResult | bytes:
+        """Call a tool, and return its result, encoded for the client if there is one.
+
+        The request may have become a task, see ``call_or_task``.
 
         Raises:
             InvalidParams, HeaderMismatch: see ``call``.
         """
+        tool_calls, given = self._client.tool_calls, None
+        connection, text = self._client.session.connection, bytes(arguments)
+        mirrors = connection is not None and connection.transport.mirrors
+        if mirrors or name in self._headers or text[:1] != b"{" or b"\n" in text or b"\r" in text:
+            given = self._checked(name, arguments, request)
+            arguments = Raw(encode(given))
+        options = None
+        if type(request.channel) is not TaskChannel and not tool_calls.has_tasks:
+            options = self._calls.plain_options(request)
+        if options is not None:
+            call = ClientCall(CALL_TOOL, CallToolParams(name=name, arguments=arguments), whole=True, **options)
+            relay = options.get("user_data")
+            missing: MissingCapability | None = None
+            with self._calls.errors():
+                try:
+                    answer: Any = await tool_calls.send(call, given)
+                    if type(answer) is not PassedResult:
+                        answer = await self._client.tasks.follow(answer, call)
+                except PeerError as error:
+                    missing = relay.missing if isinstance(relay, Relay) else None
+                    if missing is None and error.code == MissingCapability.code:
+                        answer = None  # it has not run: send it again as a task, if that is what is missing
+                    else:
+                        raise missing or error  # noqa: B904 - the server's error says less
+                if answer is not None:
+                    if answer.value.is_error and isinstance(relay, Relay) and relay.missing:
+                        raise relay.missing
+                    return passed_on(CALL_TOOL, request, answer)  # type: ignore[no-any-return]
         return await self._call(name, self._checked(name, arguments, request), request)
 
     def _checked(self, name: str, arguments: Raw, request: Request) -> dict[str, Any]:
@@ -141,7 +178,7 @@ class RemoteTools:
             verify_parameters(self._headers[name], call.raw_headers, given)
         return given
 
-    async def _call(self, name: str, given: dict[str, Any], request: Request) -> CallToolResult:
+    async def _call(self, name: str, given: dict[str, Any], request: Request) -> CallToolResult | bytes:
         call = request.call
         as_task = type(request.channel) is TaskChannel
         waits = call is not None and not as_task and not call.peer.revision.stateless
@@ -150,12 +187,16 @@ class RemoteTools:
         async def start(relay: Relay | None, options: CallOptions) -> CallToolResult:
             if relay is not None:
                 asked.append(relay)
-            task = await self._client.tasks.start_tool(name, given, required=not as_task, **options)
+            params = CallToolParams(name=name, arguments=Raw(encode(given)))
+            if await self._client.tool_calls.may_be_task(name, required=not as_task):
+                params.task = TaskRequest()
+            asking = ClientCall[Any](CALL_TOOL, params, whole=call is not None, **options)
+            task = await self._client.tasks.start(asking, given)
             if as_task and relay is not None and task.id is not None:
                 relay.detach()
             listening = asyncio.ensure_future(task.listen())  # avoid polling the server for each poll of the client
             try:
-                return unrelated(await task.result())
+                return await task.result()
             finally:
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
@@ -177,11 +218,12 @@ class RemoteTools:
             # Revisions before 2026-07-28 do not have this error; a tool whose server request fails returns an error
             # result.
             return CallToolResult(content=[TextContent(error.message)], is_error=True)
-        if result.is_error and call is not None and call.peer.revision.stateless:
+        value = result.value if isinstance(result, PassedResult) else result
+        if value.is_error and call is not None and call.peer.revision.stateless:
             missing: MissingCapability | None = next((relay.missing for relay in asked if relay.missing), None)
             if missing is not None:
                 raise missing
-        return result
+        return passed_on(CALL_TOOL, request, result)  # type: ignore[no-any-return]
 
 
 def for_peer(page: Page[Tool], request: Request) -> Page[Tool]:
@@ -193,11 +235,3 @@ def for_peer(page: Page[Tool], request: Request) -> Page[Tool]:
         return page
     shown = [without_page(tool) for tool in page.items if for_models((tool.meta or {}).get("ui"))]
     return msgspec.structs.replace(page, items=shown)
-
-
-def unrelated(result: CallToolResult) -> CallToolResult:
-    """Remove the id of the remote server's task from ``_meta`` of a result."""
-    if result.meta is None or RELATED_TASK not in result.meta:
-        return result
-    meta = {key: value for key, value in result.meta.items() if key != RELATED_TASK}
-    return msgspec.structs.replace(result, meta=meta or None)

@@ -10,7 +10,6 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -20,6 +19,7 @@ from carrel.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
+    InvalidMessage,
     MethodNotFound,
     PeerError,
     ProtocolError,
@@ -40,9 +40,10 @@ from carrel.protocol.connection import (
     is_id,
     read_batch,
 )
-from carrel.protocol.encoding import RESTORING, encode, encode_error
+from carrel.protocol.encoding import MARK, encode, encode_error, restored
 from carrel.protocol.extension import Extension
 from carrel.protocol.methods import CANCELLED, GET_TASK, INITIALIZE, PING, NotificationType, OutgoingRequest
+from carrel.protocol.passed_results import PassedResult
 from carrel.protocol.results import LARGE, guess_id, read_response, read_result, reader
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import SERVER_REQUESTS
@@ -140,8 +141,8 @@ class Connection(connection.Connection[W]):
         self.capabilities = capabilities
         self.revision: Revision | None = None
         self.log_level: str | None = None
-        self.keeps: Callable[[Callable[[Raw], Any], Raw], Any] | None = None
-        """Decodes a result, or parameters, with the function that is given: to keep what its type does not know."""
+        self.keeps = False
+        """Whether parameters of server requests, and entries of lists, keep members that their types do not know."""
         self._rows: dict[str, OutgoingRequest[Any, Any]] = {}
         self._extended: dict[str, Extension] = {}
         self._notices: dict[str, NotificationType] = {}
@@ -211,12 +212,14 @@ class Connection(connection.Connection[W]):
         progress: bool = False,
         result: type[Result] | None = None,
         capabilities: ClientCapabilities | None = None,
+        whole: bool = False,
     ) -> OutgoingMessage:
         """Encode a request, and register it as pending.
 
         ``meta`` has additional keys of ``_meta``; a log level of None disables log messages. With ``progress``, the
         request's id is its progress token. ``result`` is the type of the result, if it differs from the method's
-        default. ``capabilities`` replaces the client's capabilities in this request (stateless revisions).
+        default; with ``whole``, the result is a ``PassedResult``. ``capabilities`` replaces the client's capabilities
+        in this request (stateless revisions).
 
         Raises:
             MethodNotFound: the revision has no such operation.
@@ -239,9 +242,9 @@ class Connection(connection.Connection[W]):
         name = None if row.name_field is None else getattr(params, row.name_field)
         self.last_id = id  # as in ``ask``, which would be one call more for each request
         data = encode(RequestMessage("2.0", id, row.method, params))
-        if RESTORING.mark in data:
-            data = RESTORING.restore(data)
-        self.waiting[id] = Waiting(row, row.result if result is None else result, owner)
+        if MARK in data:
+            data = restored(data)
+        self.waiting[id] = Waiting(row, row.result if result is None else result, owner, whole)
         return OutgoingMessage(data, row.method, id, name, revision, {}, row.endless)
 
     def _meta_of(self, meta: Mapping[str, Any], capabilities: ClientCapabilities | None) -> dict[str, Any]:
@@ -310,7 +313,7 @@ class Connection(connection.Connection[W]):
                 result = msgspec.structs.replace(result, meta=related)
             result = self.revision.project(result)
         data = encode(ResponseMessage("2.0", request.id, result))
-        return OutgoingMessage(RESTORING.restore(data) if RESTORING.mark in data else data, revision=self.revision)
+        return OutgoingMessage(restored(data) if MARK in data else data, revision=self.revision)
 
     def reject(self, request: IncomingRequest, error: BaseException) -> OutgoingMessage:
         """Encode the error response to a server request. Exceptions not of Carrel become -32603 without details."""
@@ -325,7 +328,7 @@ class Connection(connection.Connection[W]):
 
     def receive(self, data: bytes | memoryview) -> Event[W]:
         """Decode one message or batch from the server. Nothing is raised."""
-        if len(data) >= LARGE and self.keeps is None:
+        if len(data) >= LARGE:
             reply = self._receive_large(data)
             if reply is not None:
                 return reply
@@ -349,7 +352,7 @@ class Connection(connection.Connection[W]):
         """Decode a large response in one pass, by a guess of its id; None if it may be anything else."""
         guess = guess_id(data)
         waiting = None if guess is None else self.waiting.get(guess)
-        if waiting is None:
+        if waiting is None or waiting.whole:
             return None
         answer = read_response(waiting.result, data)
         if answer is None or self.waiting.get(answer.id if type(answer.id) is int else None) is not waiting:  # type: ignore[arg-type]
@@ -359,20 +362,32 @@ class Connection(connection.Connection[W]):
             answer.result.result_type = UNSET
         return Response(waiting, answer.id, answer.result)
 
-    def read(self, waiting: Waiting[W], raw: Raw, *, plain: bool = False) -> Any:
-        """Decode a result: at once if it is complete, otherwise by ``read_result``. ``plain`` leaves ``keeps`` out."""
-        if self.keeps is not None and not plain:
-            return self.keeps(partial(self.read, waiting, plain=True), raw)
+    def read(self, waiting: Waiting[W], raw: Raw) -> Any:
+        """Decode a result: at once if it is complete, otherwise by ``read_result``."""
         typed = self.revision is not None and self.revision.stateless
         try:
             result = reader(waiting.result)(raw)
             if not typed or result.result_type is UNSET or result.result_type == "complete":
                 if not typed:
                     result.result_type = UNSET  # an older revision has none, and this one may be passed on in a newer
-                return result
+                return (
+                    result if not waiting.whole or self.revision is None else PassedResult(result, raw, self.revision)
+                )
         except UNREADABLE:
             pass
-        return read_result(waiting, raw, typed=typed, tasks=GET_TASK.operation in self._rows)
+        tasks = GET_TASK.operation in self._rows
+        if not waiting.whole or self.revision is None:
+            return read_result(waiting, raw, typed=typed, tasks=tasks)
+        try:
+            return read_result(waiting, raw, typed=typed, tasks=tasks)
+        except InvalidMessage:
+            from carrel.protocol.unknown import without_foreign_blocks  # few results have any
+
+            known = without_foreign_blocks(raw)
+            if known is None:
+                raise
+            found = read_result(waiting, known[0], typed=typed, tasks=tasks)
+            return PassedResult(found, raw, self.revision, known[1]) if type(found) is waiting.result else found
 
     def _receive_notice(self, method: str, params: Raw) -> Event[W]:
         row = self._notices.get(method)
@@ -402,7 +417,13 @@ class Connection(connection.Connection[W]):
         kind: type[Wire] = row.params
         read: Callable[[Raw], Any] = reader(kind)
         try:
-            return IncomingRequest(id, row.operation, read(params) if self.keeps is None else self.keeps(read, params))
+            decoded = read(params)
+            if self.keeps:
+                from carrel.protocol.unknown import attach, find_raw  # few clients pass anything on
+
+                found = find_raw(decoded, params)
+                decoded = decoded if found is None else attach(decoded, found)
+            return IncomingRequest(id, row.operation, decoded)
         except UNREADABLE as error:
             response = encode_error(id, INVALID_PARAMS, f"Invalid params: {printable(error)}")
             return Ignored(f"the request {method} is wrong: {printable(error)}", response)

@@ -21,7 +21,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from carrel.errors import InvalidMessage, PeerError, ProtocolError
 from carrel.printable import printable
-from carrel.protocol.encoding import RESTORING, encode
+from carrel.protocol.encoding import MARK, encode, restored
 from carrel.protocol.methods import CANCELLED, DISCOVER, INITIALIZE, OutgoingRequest
 from carrel.protocol.revision import Revision
 from carrel.wire.base import ClientCapabilities, Id, Implementation, Wire
@@ -145,6 +145,8 @@ class Waiting(msgspec.Struct, Generic[W], gc=False):
     request: OutgoingRequest[Any, Any]
     result: type[Wire]
     owner: W
+    whole: bool = False
+    """Whether the result is a ``PassedResult``."""
 
 
 class Response(msgspec.Struct, Generic[W], gc=False):
@@ -235,8 +237,8 @@ class Connection(Generic[W]):
         """Encode a request with the next id, which is then ``last_id``, and register it as pending."""
         self.last_id = id = self.last_id + 1
         data = encode(RequestMessage("2.0", id, request.method, params))
-        if RESTORING.mark in data:
-            data = RESTORING.restore(data)
+        if MARK in data:
+            data = restored(data)
         if self.waiting is NO_REQUESTS:
             self.waiting = {}
         self.waiting[id] = Waiting(request, request.result if result is None else result, owner)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,7 +16,7 @@ from carrel.wire.jsonrpc import ErrorMessage, ErrorObject, NotificationMessage
 if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
 
-__all__ = ["RESTORING", "encode", "encode_error", "encode_event"]
+__all__ = ["FOREIGN", "KEY", "MARK", "encode", "encode_error", "encode_event", "merged", "restored"]
 
 
 def _foreign(value: Any) -> Any:
@@ -25,24 +27,56 @@ def _foreign(value: Any) -> Any:
     return dump(mode="json", by_alias=True)
 
 
+#: Key of ``_meta`` for members that are passed on, see ``carrel.protocol.unknown``. No peer knows it.
+KEY = f"carrel/{os.urandom(8).hex()}"
+MARK = f'"{KEY}"'.encode()
+#: Key of the trees of members: the value of it takes the place of the whole object.
+FOREIGN = f"{KEY}/block"
+
 encode = msgspec.json.Encoder(enc_hook=_foreign).encode
 
 
-class Restoring:
-    """Operation on encoded messages with ``mark`` in them: members are put back that are passed on.
+def restored(data: bytes) -> bytes:
+    """Return an encoded message that contains ``MARK`` with the members that are passed on in their places.
 
-    See ``carrel.protocol.unknown``, which sets ``mark`` and ``restore``; until then, no message is marked.
+    Nothing that the types know is replaced.
     """
-
-    mark: bytes = b"\n"
-
-    @staticmethod
-    def restore(data: bytes) -> bytes:
-        """Return a message that is marked as it has to be sent."""
-        return data
+    message = msgspec.json.decode(data)
+    put_back(message)
+    return encode(message)
 
 
-RESTORING = Restoring()
+def put_back(value: Any) -> None:
+    if isinstance(value, list):
+        for each in value:
+            put_back(each)
+    elif isinstance(value, dict):
+        meta = value.get("_meta")
+        unknown = meta.pop(KEY, None) if isinstance(meta, dict) else None
+        if unknown is not None:
+            if not meta:
+                del value["_meta"]
+            merge(value, unknown)
+        for each in value.values():
+            put_back(each)
+
+
+def merge(value: Any, unknown: Mapping[str, Any]) -> None:
+    if isinstance(value, dict):
+        for name, each in unknown.items():
+            if name not in value:
+                value[name] = each
+            elif isinstance(each, dict):
+                value[name] = each[FOREIGN] if FOREIGN in each else merged(value[name], each)
+    elif isinstance(value, list):
+        for index, each in unknown.items():
+            if index.isdecimal() and (at := int(index)) < len(value):
+                value[at] = each[FOREIGN] if FOREIGN in each else merged(value[at], each)
+
+
+def merged(value: Any, unknown: Mapping[str, Any]) -> Any:
+    merge(value, unknown)
+    return value
 
 
 def encode_event(revision: Revision, event: str, params: Any = UNSET, extension: Extension | None = None) -> bytes:

@@ -31,9 +31,9 @@ from carrel.protocol.connection import (
     read_batch,
 )
 from carrel.protocol.description import Description
-from carrel.protocol.encoding import RESTORING, encode, encode_error
+from carrel.protocol.encoding import MARK, encode, encode_error, restored
 from carrel.protocol.members import FRAME, NAMES, NO_PARAMS, QUOTES, SMALL, DuplicateId
-from carrel.protocol.methods import OutgoingRequest
+from carrel.protocol.methods import AnyParams, OutgoingRequest
 from carrel.protocol.peers import new_peer, stateless_peer
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import CLIENT_NOTIFICATIONS, LATEST, LATEST_HANDSHAKE, REQUESTS
@@ -73,7 +73,7 @@ class _ParamsReaders(dict[type[Wire], Callable[[Any], Any]]):
 
 _read_params = _ParamsReaders()
 _read_unknown = _read_params[Params]
-_read_any = msgspec.json.Decoder().decode
+_read_meta = msgspec.json.Decoder(AnyParams).decode
 _NO_PARAMS = Raw(b"{}")
 _IN_USE = "Invalid request: this id is still in use by another request"
 
@@ -120,7 +120,7 @@ class Call(msgspec.Struct, Generic[P]):
     @property
     def meta(self) -> dict[str, Any]:
         """All of ``_meta``, including keys unknown to the protocol."""
-        return _read_any(self.raw).get("_meta") or {}
+        return _read_meta(self.raw).meta or {}
 
     @property
     def progress_token(self) -> Id | None:
@@ -428,10 +428,9 @@ class Connection(connection.Connection[Requester]):
     def reply(self, call: Call, result: Result | bytes) -> bytes:
         """Encode the response to a call. A ``result`` in bytes is finished and encoded already."""
         if type(result) is bytes:
-            data = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(call.id), result)
-        else:
-            data = encode(ResponseMessage("2.0", call.id, self.finish(call, result)))  # type: ignore[arg-type]
-        return RESTORING.restore(data) if RESTORING.mark in data else data
+            return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(call.id), result)
+        data = encode(ResponseMessage("2.0", call.id, self.finish(call, result)))  # type: ignore[arg-type]
+        return restored(data) if MARK in data else data
 
     def reject(self, call: Call, error: BaseException) -> ErrorResponse:
         """Encode an error response. Exceptions that are not in ``carrel.errors`` become -32603 without details."""

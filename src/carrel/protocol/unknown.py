@@ -1,15 +1,14 @@
 """Unknown members of messages: kept, so that they can be passed through unchanged.
 
 A struct has fields for the members that the specification defines. Other members of a JSON object are kept in the
-``_meta`` of the nearest struct that has one, under ``KEY``, as a tree of paths; ``spread`` puts them back into encoded
-JSON.
+``_meta`` of the nearest struct that has one, under ``KEY``, as a tree of paths; ``encoding.restored`` puts them back
+into encoded JSON. Results of calls are passed on as JSON instead, see ``carrel.protocol.passed_results``.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic#meta
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeAlias, TypeVar, get_args
@@ -18,20 +17,15 @@ import msgspec
 from msgspec import inspect
 
 from carrel.protocol.connection import UNREADABLE
-from carrel.protocol.encoding import RESTORING, encode
+from carrel.protocol.encoding import FOREIGN, KEY, MARK, encode, restored
 
 __all__ = [
-    *("KEY", "attach", "distribute", "find", "find_raw", "is_whole", "joined", "kept", "members", "spread"),
+    *("attach", "distribute", "find", "find_raw", "is_whole", "joined", "kept", "members"),
     *("whole", "without_foreign_blocks"),
 ]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-KEY = f"carrel/{os.urandom(8).hex()}"
-"""Key of ``_meta``, which no peer knows, and which never leaves the process."""
-MARK = f'"{KEY}"'.encode()
-FOREIGN = f"{KEY}/block"
-"""Key of the trees of members: the value of it takes the place of the whole object."""
 #: Levels of nested objects in which unknown members are looked for.
 MAX_DEPTH = 8
 
@@ -116,7 +110,7 @@ def kept(value: T, given: Any) -> T:
 def whole(value: msgspec.Struct) -> Any:
     """Return a struct as decoded JSON, with the members that are not known in their places."""
     data = encode(value)
-    return msgspec.json.decode(spread(data) if MARK in data else data)
+    return msgspec.json.decode(restored(data) if MARK in data else data)
 
 
 def attach(value: Any, unknown: Mapping[str, Any]) -> Any:
@@ -202,46 +196,3 @@ def distribute(result: T) -> T:
             del rest[field.encode_name]
     changed["meta"] = {**result.meta, KEY: rest}  # type: ignore[attr-defined]
     return msgspec.structs.replace(result, **changed)
-
-
-def spread(data: bytes) -> bytes:
-    """Return encoded JSON with the members that are not known in their places. Nothing known is replaced."""
-    message = msgspec.json.decode(data)
-    put_back(message)
-    return encode(message)
-
-
-def put_back(value: Any) -> None:
-    if isinstance(value, list):
-        for each in value:
-            put_back(each)
-    elif isinstance(value, dict):
-        meta = value.get("_meta")
-        unknown = meta.pop(KEY, None) if isinstance(meta, dict) else None
-        if unknown is not None:
-            if not meta:
-                del value["_meta"]
-            merge(value, unknown)
-        for each in value.values():
-            put_back(each)
-
-
-def merge(value: Any, unknown: Mapping[str, Any]) -> None:
-    if isinstance(value, dict):
-        for name, each in unknown.items():
-            if name not in value:
-                value[name] = each
-            elif isinstance(each, dict):
-                value[name] = each[FOREIGN] if FOREIGN in each else merged(value[name], each)
-    elif isinstance(value, list):
-        for index, each in unknown.items():
-            if index.isdecimal() and (at := int(index)) < len(value):
-                value[at] = each[FOREIGN] if FOREIGN in each else merged(value[at], each)
-
-
-def merged(value: Any, unknown: Mapping[str, Any]) -> Any:
-    merge(value, unknown)
-    return value
-
-
-RESTORING.mark, RESTORING.restore = MARK, spread  # type: ignore[method-assign]

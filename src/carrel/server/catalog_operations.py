@@ -19,7 +19,7 @@ from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.base import PageResult, Result
 from carrel.wire.completion import CompleteResult, Completion, ResourceTemplateReference
 from carrel.wire.prompts import ListPromptsResult
-from carrel.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult, decoded
+from carrel.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
 from carrel.wire.tools import ListToolsResult
 
 if TYPE_CHECKING:
@@ -243,6 +243,11 @@ def _with_hints(result: PageResult, page: Page[Any]) -> PageResult:
     return msgspec.structs.replace(result, ttl_ms=ttl, cache_scope=page.scope)
 
 
-async def _private_later(pending: MaybeAwaitable[ReadResourceResult | bytes], call: Call) -> ReadResourceResult:
+async def _private_later(pending: MaybeAwaitable[ReadResourceResult | bytes], call: Call) -> ReadResourceResult | bytes:
     result: ReadResourceResult | bytes = await resolved(pending)
-    return private(decoded(result), call)
+    if isinstance(result, bytes):
+        from carrel.protocol.passed_results import with_members
+
+        everybody = call.view is None or call.view.everybody or not call.peer.revision.stateless
+        return result if everybody else with_members(result, {"cacheScope": "private"})
+    return private(result, call)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from carrel.protocol.connection import MAX_SLOT, SLOT_SHIFT
+from carrel.protocol.connection import SLOT_SHIFT
 from carrel.wire.base import ClientCapabilities, Id, Implementation
 from carrel.wire.client_features import InputRequest
 from carrel.wire.jsonrpc import ErrorObject
@@ -39,7 +39,6 @@ __all__ = [
     "TaskMessageLetter",
     "TaskRecord",
     "slot_of_request",
-    "slot_of_stream",
 ]
 
 
@@ -242,11 +241,3 @@ Letter: TypeAlias = (
 def slot_of_request(id: Id) -> int | None:
     """Return the slot of the replica whose handler waits for the response to a request; None for a foreign id."""
     return id >> SLOT_SHIFT if isinstance(id, int) and id >= 0 else None
-
-
-def slot_of_stream(stream: str) -> int | None:
-    """Return the slot of the replica that writes a stream, from its id ``slot.stream``; None for a foreign id."""
-    slot, dot, _ = stream.partition(".")
-    if not dot or not (slot.isascii() and slot.isdigit() and len(slot) < 8):
-        return None
-    return int(slot) if int(slot) <= MAX_SLOT else None

@@ -48,7 +48,7 @@ def test_what_a_tool_search_saves_is_shown(tmp_path):
     (tmp_path / "searched.py").write_text(SEARCHED)
     done = carrel("info", str(tmp_path / "searched.py:app"), "--quick")
     assert re.search(
-        r"  tools      2, about 2\d\d tokens of a model's context, in place of 40, about \d{3,4}\n",
+        r"  tools      2, about 2\d\d tokens of a model's context, instead of 40, about \d{3,4}\n",
         done.stdout.decode(),
     ), done
 

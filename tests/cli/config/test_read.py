@@ -163,8 +163,7 @@ def test_everything_that_is_wrong_has_its_line_its_column_and_the_near_word():
         "carrel.toml:7:1: [logging] level: 'warn' is none of debug, info, warning, error; did you mean warning?",
         "carrel.toml:9:1: [limits] max_sessions: The limit max_sessions must be a number above 0, not 0",
         "carrel.toml:10:1: [limits] max_kept_bytes: '5XB' is not a size such as 500KiB or 10MiB",
-        "carrel.toml:12:19: [auth.introspection] client_id: ${env:NO_SUCH_VARIABLE}: the environment variable "
-        "NO_SUCH_VARIABLE is not set",
+        "carrel.toml:12:19: [auth.introspection] client_id: the environment variable NO_SUCH_VARIABLE is not set",
         f"carrel.toml:12:58: [auth.introspection] client_secret: a secret {secret}",
         f"carrel.toml:14:1: [[sources]] url: a password {secret}",
         f"carrel.toml:16:1: [[sources]] url: there is no source for imap: URLs; there are {schemes}",

@@ -7,9 +7,10 @@ import types
 import pytest
 
 from carrel.cli.config.settings import fields
-from carrel.cli.config.values import MAX_FILE, convert, mask, resolve, shown
+from carrel.cli.config.values import convert, mask, resolve, shown
 from carrel.errors import ConfigError
 from carrel.redaction import without_secrets
+from carrel.references import MAX_FILE
 
 
 def test_references_are_resolved_in_texts_lists_and_tables(tmp_path, monkeypatch):
@@ -28,7 +29,7 @@ def test_references_are_resolved_in_texts_lists_and_tables(tmp_path, monkeypatch
     ("text", "complaint"),
     [
         ("${env:NO_SUCH_VARIABLE}", "the environment variable NO_SUCH_VARIABLE is not set"),
-        ("${env:CARREL_TEST_WHOM}", "did you mean CARREL_TEST_WHO?"),
+        ("${env:CARREL_TEST_WHOM}", "did you mean 'CARREL_TEST_WHO'?"),
         ("${file:nowhere}", "${file:nowhere} cannot be read: No such file or directory"),
         ("${keyring:carrel}", "write ${keyring:SERVICE/NAME}"),
         ("${vault:x}", "${vault:x} is no reference: there are ${env:…}, ${file:…} and ${keyring:…}"),

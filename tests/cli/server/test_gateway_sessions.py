@@ -4,7 +4,7 @@ import pytest
 
 from carrel.cli.config.read import read_configuration
 from carrel.cli.server import gateway
-from carrel.cli.server.gateway_sessions import session_options
+from carrel.cli.server.gateway_sessions import isolation_options
 from carrel.cli.server.http_options import read_http_options
 from carrel.errors import ConfigError
 from carrel.gateway.browser_login import IssuerLogin
@@ -21,7 +21,7 @@ def options_of(tmp_path, text, *arguments):
     configuration = read_configuration(
         gateway.parser().parse_intermixed_args(["--config", str(file), *arguments]), targeted=False
     )
-    return session_options(configuration, read_http_options(configuration))
+    return isolation_options(configuration, read_http_options(configuration))
 
 
 def test_limits_of_sessions_are_set_in_the_file(tmp_path):

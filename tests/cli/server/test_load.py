@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from carrel import Server
-from carrel.cli.server.load import load, read_place, ready
+from carrel.cli.server.load import load, read_location, ready
 from carrel.errors import ConfigError
 
 ONE = "from carrel import Server\nbooks = Server('books')\n"
@@ -105,5 +105,5 @@ async def test_an_async_factory_that_makes_no_server_is_refused(write, body, com
 
 def test_a_place_is_shown_whole(write):
     folder = write(shop=ONE)
-    assert read_place("shop.py:books").absolute == f"{folder}/shop.py:books"
-    assert read_place("shop:books").absolute == "shop:books"
+    assert read_location("shop.py:books").absolute == f"{folder}/shop.py:books"
+    assert read_location("shop:books").absolute == "shop:books"

@@ -206,7 +206,7 @@ def test_the_stdio_start_path_loads_no_http_and_nothing_slow(tmp_path):
     (tmp_path / "a.txt").write_text("x")
     _, _, times = converse([tmp_path], {"method": "resources/list"}, flags=["-X", "importtime"])
     loaded = set(re.findall(r"\| +([\w.]+)$", times, re.MULTILINE))
-    assert "carrel.cli.server.serve" in loaded
+    assert "carrel.cli.server.sharing" in loaded
     unwanted = {"uvicorn", "http.client", "email", "importlib.metadata", "pydantic", "carrel.cli.install.install"}
     assert loaded & unwanted == set()
 

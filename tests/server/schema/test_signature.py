@@ -935,6 +935,7 @@ def test_definitions_of_the_same_name_do_not_clash():
 IMPORTS = "import sys; from carrel.server.schema.signature import Signature; from carrel.errors import ConfigError\n"
 
 
+@pytest.mark.slow
 def test_pydantic_and_the_validator_are_never_imported_by_us():
     code = """
 import dataclasses, typing, enum

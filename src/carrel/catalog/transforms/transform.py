@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import Raw
 
-from carrel.awaitables import MaybeAwaitable, resolved
+from carrel.awaitables import MaybeAwaitable, is_awaitable, resolved
 from carrel.catalog.access import NAME_VERBS, RenamedView
 from carrel.catalog.forwarding import ForwardingProvider
 from carrel.catalog.provider import (
@@ -26,6 +26,7 @@ from carrel.catalog.provider import (
 )
 from carrel.catalog.tool_pages import PAGE_KEYS, with_page_uris
 from carrel.catalog.transforms.changed_results import ChangedResults
+from carrel.catalog.transforms.changed_uris import change_uris
 from carrel.errors import InvalidParams, MCPError, ResourceError, ResourceNotFound
 from carrel.protocol.methods import CALL_TOOL, LIST_NOTIFICATIONS, ItemKind, OutgoingRequest
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -226,10 +227,12 @@ class Transform(ForwardingProvider):
         return self.outer(row.item, result)
 
     async def _result(self, row: OutgoingRequest[Any, Any], pending: MaybeAwaitable[Any]) -> Any:
-        return self.outer(row.item, await resolved(pending))
+        return self.outer(row.item, await pending if is_awaitable(pending) else pending)
 
     def outer(self, kind: Kind | None, result: Any) -> Any:
         """Return a result as it is seen from outside; ``kind`` is the kind of its items."""
+        if isinstance(result, bytes):
+            return change_uris(result, self.uri_out)
         if isinstance(result, Page) and kind is not None:
             items = [self.outer_item(kind, item) for item in result.items if self.keeps(kind, item)]
             return msgspec.structs.replace(result, items=items)
@@ -282,6 +285,8 @@ class Transform(ForwardingProvider):
     def _read(self, uri: str, own: str, result: ReadResourceResult | bytes) -> ReadResourceResult | bytes:
         if own == uri:
             return result
+        if isinstance(result, bytes):
+            return change_uris(result, self.uri_out)
         whole = decoded(result)
         contents = [msgspec.structs.replace(part, uri=self.uri_out(part.uri)) for part in whole.contents]
         return msgspec.structs.replace(whole, contents=contents)

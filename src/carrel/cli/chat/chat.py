@@ -56,13 +56,13 @@ def parser() -> Parser:
         const="",
         help="show the models of a vendor, with context windows and prices, and end (default: as --model)",
     )
-    reader.add_argument("--system", metavar="TEXT", help="the system prompt, in place of the default one")
+    reader.add_argument("--system", metavar="TEXT", help="the system prompt, instead of the default")
     once = reader.add_argument_group("one question, for scripts")
     once.add_argument(
         "--print", action="store_true", help="answer the question on standard input, and print only the answer"
     )
     once.add_argument("--json", action="store_true", help="the same, with all events as lines of JSON")
-    once.add_argument("--question", metavar="TEXT", help="the question, in place of standard input; implies --print")
+    once.add_argument("--question", metavar="TEXT", help="the question, instead of standard input; implies --print")
     saved = reader.add_argument_group("saved conversations")
     saved.add_argument(
         "--resume",

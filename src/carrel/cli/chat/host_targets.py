@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from carrel.cli.client.connection import Asked, asked, split
+from carrel.cli.client.connection import ServerTarget, asked, split
 from carrel.cli.server_names import find_server
 from carrel.errors import ConfigError
 from carrel.host.config import ServerConfig
@@ -43,19 +43,23 @@ def read_host_targets(targets: Iterable[str], headers: Sequence[str] = ()) -> Ho
     pairs = dict(map(_header, headers))
     for target in targets:
         match = NAMED.fullmatch(target)
-        name, place = (match[1], match[2]) if match else ("", target)
-        file = Path(place).expanduser()
-        if file.suffix in CONFIGURATIONS and " " not in place and not place.lower().startswith(("http:", "https:")):
+        name, location = (match[1], match[2]) if match else ("", target)
+        file = Path(location).expanduser()
+        if (
+            file.suffix in CONFIGURATIONS
+            and " " not in location
+            and not location.lower().startswith(("http:", "https:"))
+        ):
             if not file.is_file():
-                raise ConfigError(f"there is no configuration file {place}")
+                raise ConfigError(f"there is no configuration file {location}")
             found.files.append(file.absolute())
             continue
-        if place.startswith(COMMAND):
-            place = place.removeprefix(COMMAND)
-            words = split(place)
-            server = _given(Asked(words[0], words), place, pairs)
+        if location.startswith(COMMAND):
+            location = location.removeprefix(COMMAND)
+            words = split(location)
+            server = _given(ServerTarget(words[0], words), location, pairs)
         else:
-            server = find_server(place) or _given(asked(place), place, pairs)
+            server = find_server(location) or _given(asked(location), location, pairs)
         found.servers.append(_unique(msgspec.structs.replace(server, name=name or server.name), found.servers))
     return found
 
@@ -67,7 +71,7 @@ def _header(text: str) -> tuple[str, str]:
     return name.strip(), _literal(value.strip())
 
 
-def _given(whom: Asked, target: str, headers: dict[str, str]) -> ServerConfig:
+def _given(whom: ServerTarget, target: str, headers: dict[str, str]) -> ServerConfig:
     """Return the configuration of a server given as a URL or a command.
 
     A command inherits only the few environment variables that a host passes to servers: no model API keys, for example.
@@ -79,7 +83,7 @@ def _given(whom: Asked, target: str, headers: dict[str, str]) -> ServerConfig:
     return ServerConfig(name=_name_of(whom, target), command=command, args=tuple(arguments))
 
 
-def _name_of(whom: Asked, target: str) -> str:
+def _name_of(whom: ServerTarget, target: str) -> str:
     """Derive a name from a command: the script or package that it runs, else the program."""
     words = target.split() if " " in target else [target]
     scripts = [word for word in words if Path(word.partition(":")[0]).suffix in (".py", ".js", ".ts")]

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from carrel.cli.client.connection import REFUSED, UNREACHABLE, failed, shown
+from carrel.cli.client.connection import SERVER_ERROR, UNREACHABLE, failed, shown
 from carrel.cli.terminal.messages import tell
 from carrel.cli.terminal.output import write_text
 from carrel.errors import ConfigError
@@ -45,7 +45,7 @@ class Start:
         self.store = store
         self.saved = saved
         self.targets = list(targets)
-        self.places: HostTargets = read_host_targets(targets, options.header)
+        self.servers: HostTargets = read_host_targets(targets, options.header)
         self.session: ChatSession | None = None
 
     async def answer_once(self) -> int:
@@ -66,7 +66,7 @@ class Start:
             await model.close()
         if not self.options.json:
             write_text(answer.text)
-        return REFUSED if answer.stop_reason in ("maxRounds", "refusal") else 0
+        return SERVER_ERROR if answer.stop_reason in ("maxRounds", "refusal") else 0
 
     async def read_question(self) -> str:
         """Return the question from the option or from standard input.
@@ -98,8 +98,8 @@ class Start:
         from carrel.host import Host
 
         return Host(
-            self.places.servers,
-            files=self.places.files,
+            self.servers.servers,
+            files=self.servers.files,
             inputs=inputs,
             handlers=handlers,
             timeout=self.options.timeout,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["converse"]
 
 
-class Face:
+class TerminalInterface:
     """Screen and keyboard of this terminal. A dumb terminal reads and writes plain lines."""
 
     def __init__(self) -> None:
@@ -78,51 +78,51 @@ class Face:
 
 async def converse(start: Start) -> int:
     """Chat in the terminal until the user leaves, and return the exit code."""
-    face = Face()
+    interface = TerminalInterface()
     typing = ExitStack()
-    if not face.is_dumb:
+    if not interface.is_dumb:
         typing.enter_context(typed_ahead())
     try:
-        return await connected(start, face, typing)
+        return await connected(start, interface, typing)
     finally:
         typing.close()
 
 
-async def connected(start: Start, face: Face, typing: ExitStack) -> int:
+async def connected(start: Start, interface: TerminalInterface, typing: ExitStack) -> int:
     """Connect, and run the chat. ``typing`` buffers keys until the first prompt, and is closed there."""
     model = await start.open_model()
-    terminal = Terminal(face.dialogs.read, face.write, face.screen.hold, open_page)
-    base = on_the_terminal(terminal, face.dialogs.lock)
+    terminal = Terminal(interface.dialogs.read, interface.write, interface.screen.hold, open_page)
+    base = on_the_terminal(terminal, interface.dialogs.lock)
 
     def current() -> ChatSession:
-        assert face.session is not None  # servers send requests only while the session is open
-        return face.session
+        assert interface.session is not None  # servers send requests only while the session is open
+        return interface.session
 
     sample = reviewed_sampling(
-        lambda: current().model, face.dialogs, lambda name, usage: current().count_sampling(name, usage)
+        lambda: current().model, interface.dialogs, lambda name, usage: current().count_sampling(name, usage)
     )
     handlers = start.handlers(_replace(base, sample=sample, sample_tools=True))
-    approvals = Approvals(start.remembered(), ask=face.dialogs.approve, allowed=start.options.yes)
-    face.write(f"Connecting to {', '.join(start.targets)} …" if start.targets else "Carrel chat, without servers.")
+    approvals = Approvals(start.remembered(), ask=interface.dialogs.approve, allowed=start.options.yes)
+    interface.write(f"Connecting to {', '.join(start.targets)} …" if start.targets else "Carrel chat, without servers.")
     try:
-        async with start.host(handlers, Inputs(face.ask_input)) as host:
-            session = start.make_session(host, model, approvals, face.screen.show)
-            face.session = session
+        async with start.host(handlers, Inputs(interface.ask_input)) as host:
+            session = start.make_session(host, model, approvals, interface.screen.show)
+            interface.session = session
             program = Program(
                 session,
-                face.screen,
-                face.keyboard,
-                face.interrupts,
-                quiet=nullcontext if face.is_dumb else quiet,
+                interface.screen,
+                interface.keyboard,
+                interface.interrupts,
+                quiet=nullcontext if interface.is_dumb else quiet,
                 models=session.prices.known(),
             )
-            face.completer = ChatCompleter(host, program.commands.names, program.commands.values)
-            await greet(start, face, host, session)
+            interface.completer = ChatCompleter(host, program.commands.names, program.commands.values)
+            await greet(start, interface, host, session)
             typing.close()
             await program.run()
             model = session.model
             if session.file.path is not None and session.file.path.exists():
-                face.write(f"Saved. To continue: carrel chat --resume {session.file.id}")
+                interface.write(f"Saved. To continue: carrel chat --resume {session.file.id}")
     finally:
         await model.close()
     return 0
@@ -134,9 +134,9 @@ def _replace(handlers: Any, **changes: Any) -> Any:
     return msgspec.structs.replace(handlers, **changes)
 
 
-async def greet(start: Start, face: Face, host: Host, session: ChatSession) -> None:
+async def greet(start: Start, interface: TerminalInterface, host: Host, session: ChatSession) -> None:
     """Print the model, the servers, how to get help, and the last messages of a resumed conversation."""
-    screen = face.screen
+    screen = interface.screen
     screen.say(f"Model: {clean_line(session.model.name)}. /help shows what you can do, Ctrl-D ends the chat.")
     start.tell_failures(host)
     for server in host.servers.values():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from carrel.cli.client.connection import REFUSED, ask, near, read_asked, shown
+from carrel.cli.client.connection import SERVER_ERROR, ask, near, read_target, shown
 from carrel.cli.client.named import is_unknown, missing, named_parser, unlisted
 from carrel.cli.options import Parser
 from carrel.cli.terminal.messages import tell
@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: there is no such tool, or the arguments are invalid.
     """
-    options, whom = read_asked(parser(), arguments)
+    options, whom = read_target(parser(), arguments)
     pairs = [split_pair(pair) for pair in options.arguments]
     handlers = None
     bar = Bar.of(options)
@@ -78,7 +78,7 @@ def run(arguments: list[str]) -> int:
             raise missing(whom, "tool", name, tools)
         bar.stop()
         write(result, as_json=options.json)
-        return REFUSED if result.is_error else 0
+        return SERVER_ERROR if result.is_error else 0
 
     return ask(whom, options, call, handlers, bar)
 

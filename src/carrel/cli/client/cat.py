@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carrel.cli.client.connection import REFUSED, add_connection_options, ask, failed, near, read_asked, shown
+from carrel.cli.client.connection import SERVER_ERROR, add_connection_options, ask, failed, near, read_target, shown
 from carrel.cli.options import Parser
 from carrel.cli.terminal.output import write_json, write_text
 from carrel.cli.terminal.progress import Bar, is_wanted
@@ -53,7 +53,7 @@ def run(arguments: list[str]) -> int:
     template = template_in(arguments)
     if template is not None:
         add_variables(reader, template)
-    options, whom = read_asked(reader, arguments)
+    options, whom = read_target(reader, arguments)
     uri = options.uri if template is None and not options.values else filled_in(options)
 
     bar = Bar.of(options)
@@ -70,7 +70,7 @@ def run(arguments: list[str]) -> int:
             if ":" in uri:
                 raise
             bar.stop()
-            return failed(f"{uri} is not the URI of a resource; carrel ls {whom.name} lists them", REFUSED)
+            return failed(f"{uri} is not the URI of a resource; carrel ls {whom.name} lists them", SERVER_ERROR)
         bar.stop()
         if options.output is not None:
             save(result, options.output)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CARREL",
-    "REFUSED",
+    "SERVER_ERROR",
     "UNREACHABLE",
-    "Asked",
+    "ServerTarget",
     "add_connection_options",
     "add_target",
     "answered",
@@ -37,14 +37,14 @@ __all__ = [
     "failed",
     "near",
     "open_client",
-    "read_asked",
+    "read_target",
     "settings",
     "shown",
     "split",
 ]
 
 #: Exit codes: the server returned an error; the server could not be reached, or the connection was lost.
-REFUSED = 1
+SERVER_ERROR = 1
 UNREACHABLE = 3
 TIMEOUT = 60.0
 #: The command that runs this Carrel.
@@ -53,7 +53,7 @@ CARREL = (sys.executable, "-m", "carrel")
 HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:\d+(/.*)?")
 
 
-class Asked(NamedTuple):
+class ServerTarget(NamedTuple):
     """Server to connect to: its URL, or the command that starts it. ``name`` is the target without secrets.
 
     ``configured`` is the configuration of a server found by name, with all variables replaced.
@@ -65,7 +65,7 @@ class Asked(NamedTuple):
 
 
 def add_target(reader: Parser) -> None:
-    """Add the argument TARGET for ``read_asked``."""
+    """Add the argument TARGET for ``read_target``."""
     reader.add_argument(
         "target",
         metavar="TARGET",
@@ -76,7 +76,7 @@ def add_target(reader: Parser) -> None:
 
 
 def add_connection_options(reader: Parser) -> None:
-    """Add the argument TARGET and the connection options for ``read_asked``."""
+    """Add the argument TARGET and the connection options for ``read_target``."""
     add_target(reader)
     group = reader.add_argument_group("the connection")
     group.add_argument(
@@ -95,7 +95,7 @@ def add_connection_options(reader: Parser) -> None:
     group.add_argument("--json", action="store_true", help="print the answer as JSON")
 
 
-def read_asked(reader: Parser, arguments: list[str]) -> tuple[argparse.Namespace, Asked]:
+def read_target(reader: Parser, arguments: list[str]) -> tuple[argparse.Namespace, ServerTarget]:
     """Parse the arguments of a command. The words after ``--`` are a server command that replaces TARGET.
 
     Raises:
@@ -109,12 +109,12 @@ def read_asked(reader: Parser, arguments: list[str]) -> tuple[argparse.Namespace
         if not command:
             raise ConfigError("after -- comes the command of a server, for example: -- python server.py")
         options = reader.parse_intermixed_args([shlex.join(command), *arguments[:at]])
-        return options, Asked(without_secrets(shlex.join(command)), command)
+        return options, ServerTarget(without_secrets(shlex.join(command)), command)
     options = reader.parse_intermixed_args(arguments)
     return options, asked(options.target)
 
 
-def asked(target: str) -> Asked:
+def asked(target: str) -> ServerTarget:
     """Return the server for a URL, folder, command, configured name or file.
 
     Raises:
@@ -127,17 +127,17 @@ def asked(target: str) -> Asked:
     return found._replace(name=without_secrets(found.name))
 
 
-def of_url(target: str) -> Asked | None:
+def of_url(target: str) -> ServerTarget | None:
     is_url = target.lower().startswith(("http://", "https://"))
-    return Asked(target.partition("?")[0], target) if is_url else None
+    return ServerTarget(target.partition("?")[0], target) if is_url else None
 
 
-def of_folder(target: str) -> Asked | None:
+def of_folder(target: str) -> ServerTarget | None:
     folder = Path(target).expanduser()
-    return Asked(target, [*CARREL, "serve", str(folder)]) if folder.is_dir() else None
+    return ServerTarget(target, [*CARREL, "serve", str(folder)]) if folder.is_dir() else None
 
 
-def of_source(target: str) -> Asked | None:
+def of_source(target: str) -> ServerTarget | None:
     """Return a server that shares a source, such as ``git:.`` or ``sqlite:///shop.db``."""
     if ":" not in target or ".py:" in target or " " in target:
         return None
@@ -146,29 +146,29 @@ def of_source(target: str) -> Asked | None:
     scheme = scheme_of(target)
     if scheme == "file" and not target.lower().startswith("file:"):
         return None
-    return Asked(target, [*CARREL, "serve", target]) if find(scheme) is not None else None
+    return ServerTarget(target, [*CARREL, "serve", target]) if find(scheme) is not None else None
 
 
-def of_command(target: str) -> Asked | None:
+def of_command(target: str) -> ServerTarget | None:
     if " " not in target or Path(target).exists():
         return None
-    return Asked(target, split(target))
+    return ServerTarget(target, split(target))
 
 
-def of_file(target: str) -> Asked:
-    from carrel.cli.server.load import read_place
+def of_file(target: str) -> ServerTarget:
+    from carrel.cli.server.load import read_location
 
     if "://" in target:
         raise ConfigError(f"{target} is neither the URL of a server (http://, https://) nor a source")
     if HOST_AND_PORT.fullmatch(target) and not Path(target).exists():
         raise ConfigError(f"{target} is not a file; for a URL, write http://{target}")
-    place = read_place(target)
-    if place.file is not None and Path(place.file).suffix != ".py":
+    location = read_location(target)
+    if location.file is not None and Path(location.file).suffix != ".py":
         raise ConfigError(f"{target} is not a Python file; to ask a program, write its command after --")
-    return Asked(target, [*CARREL, "run", place.absolute])
+    return ServerTarget(target, [*CARREL, "run", location.absolute])
 
 
-def of_name(target: str) -> Asked | None:
+def of_name(target: str) -> ServerTarget | None:
     """Return the server with a name in carrel.toml or in the configuration of an application."""
     if not target.startswith("@") and ("/" in target or target.endswith(".py") or ".py:" in target):
         return None
@@ -179,11 +179,11 @@ def of_name(target: str) -> Asked | None:
         return None
     configured = resolved_server(server)
     command = [configured.command, *configured.args] if configured.command is not None else []
-    return Asked(server.name, configured.url or command, configured)
+    return ServerTarget(server.name, configured.url or command, configured)
 
 
 #: Functions that recognize the forms of a target, tried in order. Any other target is a file.
-FORMS: tuple[Callable[[str], Asked | None], ...] = (of_url, of_source, of_name, of_folder, of_command)
+FORMS: tuple[Callable[[str], ServerTarget | None], ...] = (of_url, of_source, of_name, of_folder, of_command)
 
 
 def split(command: str) -> list[str]:
@@ -199,15 +199,15 @@ def split(command: str) -> list[str]:
 
 
 def ask(
-    whom: Asked,
+    whom: ServerTarget,
     options: argparse.Namespace,
-    question: Callable[[Client], Awaitable[int]],
+    request: Callable[[Client], Awaitable[int]],
     handlers: Handlers | None = None,
     bar: Bar | None = None,
 ) -> int:
-    """Connect to a server, await ``question`` with the client, and return its exit code.
+    """Connect to a server, await ``request`` with the client, and return its exit code.
 
-    A progress bar is shown while connecting. If ``bar`` is given, it stays after that, and ``question`` must stop it.
+    A progress bar is shown while connecting. If ``bar`` is given, it stays after that, and ``request`` must stop it.
 
     Server errors and connection errors are printed as one line on standard error, with exit code 1 or 3.
 
@@ -221,13 +221,13 @@ def ask(
             async with open_client(whom, options, handlers=handlers) as client:
                 if bar is None:
                     showing.stop()
-                return await question(client)
+                return await request(client)
 
     return answered(connected, quiet=options.quiet, name=whom.name)
 
 
 def open_client(
-    whom: Asked,
+    whom: ServerTarget,
     options: argparse.Namespace,
     *,
     handlers: Handlers | None = None,
@@ -252,7 +252,7 @@ def open_client(
     return Client(whom.server, timeout=timeout, handlers=handlers, revision=revision, http=http, process=process)
 
 
-def answered(question: Callable[[], Coroutine[Any, Any, int]], *, quiet: bool = False, name: str = "") -> int:
+def answered(request: Callable[[], Coroutine[Any, Any, int]], *, quiet: bool = False, name: str = "") -> int:
     """Run a coroutine, and return its exit code, or the exit code for the error that it raises.
 
     ``name`` is the name of the server, which is printed with errors of its HTTP endpoint.
@@ -261,13 +261,13 @@ def answered(question: Callable[[], Coroutine[Any, Any, int]], *, quiet: bool = 
         ConfigError: an option is wrong, or a package is missing.
     """
     try:
-        return asyncio.run(question())
+        return asyncio.run(request())
     except ConfigError:
         raise
     except (PeerError, ResourceError) as error:
         text = error.message if isinstance(error, PeerError) else str(error)
         of_endpoint = isinstance(error, PeerError) and error.status is not None and name
-        return failed(f"{name}: {text}" if of_endpoint else text, REFUSED)
+        return failed(f"{name}: {text}" if of_endpoint else text, SERVER_ERROR)
     except MCPError as error:  # connection lost, access denied, or protocol violation
         from carrel.transports.client.transport import STDERR_FOLLOWS
 
@@ -276,7 +276,7 @@ def answered(question: Callable[[], Coroutine[Any, Any, int]], *, quiet: bool = 
 
 
 def settings(
-    whom: Asked, options: argparse.Namespace, stderr: Callable[[str], None] | None = None
+    whom: ServerTarget, options: argparse.Namespace, stderr: Callable[[str], None] | None = None
 ) -> tuple[HTTPOptions | None, ProcessOptions | None]:
     """Return the connection options, for HTTP or for a process.
 
@@ -300,14 +300,14 @@ def settings(
     if options.header:
         raise ConfigError("--header is for URLs; a command gets the environment of your shell")
     if stderr is None and not options.quiet:
-        stderr = Told()
+        stderr = DistinctLines()
     if whom.configured is None:
         return None, ProcessOptions(env=dict(os.environ), stderr=stderr, name=whom.name)
     configured = whom.configured
     return None, ProcessOptions(env=configured.env, cwd=configured.cwd, stderr=stderr, name=whom.name)
 
 
-class Told:
+class DistinctLines:
     """Prints lines of a server without repetitions: a server that exits at once is restarted for an older revision."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carrel.cli.client.connection import REFUSED, add_connection_options, answered, open_client, read_asked, shown
+from carrel.cli.client.connection import SERVER_ERROR, add_connection_options, answered, open_client, read_target, shown
 from carrel.cli.client.info import transport_of
 from carrel.cli.options import Parser
 from carrel.cli.terminal.output import bold, wrapped, write_json, write_text
@@ -46,7 +46,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: the arguments are invalid, or the page cannot be written.
     """
-    options, whom = read_asked(parser(), arguments)
+    options, whom = read_target(parser(), arguments)
 
     async def show() -> int:
         from carrel.doctor.examination import examine
@@ -79,7 +79,7 @@ def run(arguments: list[str]) -> int:
             write_json(report)
         else:
             write_text(written(report), escape=False)
-        return REFUSED if any(finding.severity != "advice" for finding in report.findings) else 0
+        return SERVER_ERROR if any(finding.severity != "advice" for finding in report.findings) else 0
 
     return answered(show, quiet=True)  # errors include the server's standard error, which has not been shown
 

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from carrel.cli.client.call import described
-from carrel.cli.client.connection import REFUSED, add_connection_options, ask, read_asked, shown
+from carrel.cli.client.connection import SERVER_ERROR, add_connection_options, ask, read_target, shown
 from carrel.cli.client.ls import first_line, unless_in
 from carrel.cli.options import Parser
 from carrel.cli.terminal.messages import tell
@@ -56,7 +56,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: the arguments are invalid.
     """
-    options, whom = read_asked(parser(), arguments)
+    options, whom = read_target(parser(), arguments)
     bar = Bar.of(options)
 
     async def show(client: Client) -> int:
@@ -73,7 +73,7 @@ def run(arguments: list[str]) -> int:
         found = result is not None and not result.is_error and bool(result.content if links is None else links)
         if options.json:
             write_json({"matches": [match._asdict() for match in matches], "search": result if found else None})
-            return 0 if matches or found else REFUSED
+            return 0 if matches or found else SERVER_ERROR
         matches += [link for link in links or () if all(link.name != match.name for match in matches)]
         if matches:
             rows = [
@@ -86,7 +86,7 @@ def run(arguments: list[str]) -> int:
             write_text("Nothing found.")
             if not options.names and not options.quiet and (searcher is None or searcher[0].name == SEARCH_TOOLS[0]):
                 tell("Only names and descriptions were searched. To search texts: carrel serve PATH --search")
-        return 0 if matches or found else REFUSED
+        return 0 if matches or found else SERVER_ERROR
 
     return ask(whom, options, show, bar=bar)
 

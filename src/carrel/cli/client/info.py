@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from carrel.cli.client.connection import Asked, add_connection_options, answered, open_client, read_asked, shown
+from carrel.cli.client.connection import ServerTarget, add_connection_options, answered, open_client, read_target, shown
 from carrel.cli.options import Parser
 from carrel.cli.terminal.output import duration, table, write_json, write_text
 from carrel.cli.terminal.progress import Bar
@@ -48,7 +48,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: wrong use.
     """
-    options, whom = read_asked(parser(), arguments)
+    options, whom = read_target(parser(), arguments)
 
     async def show() -> int:
         started = time.perf_counter()
@@ -145,7 +145,7 @@ def milliseconds(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 
-async def accepted(whom: Asked, options: argparse.Namespace, spoken: str) -> dict[str, bool]:
+async def accepted(whom: ServerTarget, options: argparse.Namespace, spoken: str) -> dict[str, bool]:
     """Return whether the server accepts each protocol revision. Opens one connection per revision."""
     from carrel.protocol.revisions import REVISIONS
 
@@ -193,7 +193,7 @@ def tools_of(facts: dict[str, int]) -> str:
     listed = f"{facts['listed']}, about {facts['tokens']} tokens of a model's context"
     if "found" not in facts:
         return listed
-    return f"{listed}, in place of {facts['found']}, about {facts['foundTokens']}"
+    return f"{listed}, instead of {facts['found']}, about {facts['foundTokens']}"
 
 
 def label_of(name: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from carrel.cli.client.call import fields_of, kinds_of
-from carrel.cli.client.connection import add_connection_options, ask, read_asked, shown
+from carrel.cli.client.connection import add_connection_options, ask, read_target, shown
 from carrel.cli.options import Parser
 from carrel.cli.terminal.output import table, write_json, write_text
 from carrel.cli.terminal.progress import Bar, counted
@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: wrong use.
     """
-    options, whom = read_asked(parser(), arguments)
+    options, whom = read_target(parser(), arguments)
     bar = Bar.of(options)
 
     async def show(client: Client) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
-from carrel.cli.client.connection import Asked, add_connection_options, near
+from carrel.cli.client.connection import ServerTarget, add_connection_options, near
 from carrel.cli.options import Parser
 from carrel.errors import ConfigError, MethodNotFound, PeerError
 
@@ -33,7 +33,7 @@ def named_parser(
     return reader
 
 
-def find_named(whom: Asked, kind: str, name: str, found: Mapping[str, T]) -> T:
+def find_named(whom: ServerTarget, kind: str, name: str, found: Mapping[str, T]) -> T:
     """Find a tool, prompt or skill by name.
 
     Raises:
@@ -45,7 +45,7 @@ def find_named(whom: Asked, kind: str, name: str, found: Mapping[str, T]) -> T:
 
 
 @contextmanager
-def unlisted(whom: Asked, kind: str, name: str, found: Collection[str]) -> Iterator[None]:
+def unlisted(whom: ServerTarget, kind: str, name: str, found: Collection[str]) -> Iterator[None]:
     """Send a request with a name that may not be in the list of a server: servers accept other names, too.
 
     Raises:
@@ -65,5 +65,5 @@ def is_unknown(kind: str, message: str) -> bool:
     return re.search(says, message, re.IGNORECASE) is not None
 
 
-def missing(whom: Asked, kind: str, name: str, found: Collection[str]) -> ConfigError:
+def missing(whom: ServerTarget, kind: str, name: str, found: Collection[str]) -> ConfigError:
     return ConfigError(f"{whom.name} has no {kind} {name!r}{near(name, list(found))}")

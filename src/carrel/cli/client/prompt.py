@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from carrel.cli.client.call import described
-from carrel.cli.client.connection import ask, near, read_asked, shown
+from carrel.cli.client.connection import ask, near, read_target, shown
 from carrel.cli.client.named import named_parser, unlisted
 from carrel.cli.options import Parser
 from carrel.cli.terminal.output import bold, write_json, write_text
@@ -37,7 +37,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: there is no such prompt, or the arguments are invalid.
     """
-    options, whom = read_asked(parser(), arguments)
+    options, whom = read_target(parser(), arguments)
     values = dict(split_pair(pair) for pair in options.arguments)
 
     async def show(client: Client) -> int:

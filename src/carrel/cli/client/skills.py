@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from carrel.cli.client.connection import REFUSED, ask, failed, near, read_asked, shown
+from carrel.cli.client.connection import SERVER_ERROR, ask, failed, near, read_target, shown
 from carrel.cli.client.ls import first_line
 from carrel.cli.client.named import named_parser
 from carrel.cli.options import Parser
@@ -38,11 +38,11 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: the arguments are invalid, or there is no such skill.
     """
-    options, whom = read_asked(parser(), arguments)
+    options, whom = read_target(parser(), arguments)
 
     async def show(client: Client) -> int:
         if SKILLS.name not in client.session.server_extensions:
-            return failed(f"{whom.name} has no skills: it does not declare them", REFUSED)
+            return failed(f"{whom.name} has no skills: it does not declare them", SERVER_ERROR)
         if options.skill is not None:
             write_text(await (await choose(client, options.skill)).instructions())
             return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from carrel.cli.client.call import kinds_of
-from carrel.cli.client.connection import ask, read_asked, shown
+from carrel.cli.client.connection import ask, read_target, shown
 from carrel.cli.client.named import find_named, named_parser
 from carrel.cli.options import Parser
 from carrel.cli.terminal.output import bold, wrapped, write_json, write_text
@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: wrong use, or there is no such tool.
     """
-    options, whom = read_asked(parser(), arguments)
+    options, whom = read_target(parser(), arguments)
 
     async def show(client: Client) -> int:
         tools = await client.list_tools()

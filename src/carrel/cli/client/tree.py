@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from carrel.cli.client.connection import add_connection_options, ask, read_asked, shown
+from carrel.cli.client.connection import add_connection_options, ask, read_target, shown
 from carrel.cli.client.ls import size, unless_in
 from carrel.cli.options import Parser
 from carrel.cli.terminal.output import write_json, write_text
@@ -48,7 +48,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: wrong use.
     """
-    options, whom = read_asked(parser(), arguments)
+    options, whom = read_target(parser(), arguments)
     bar = Bar.of(options)
 
     async def show(client: Client) -> int:

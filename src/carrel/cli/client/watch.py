@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from carrel.cli.client.connection import REFUSED, add_connection_options, ask, failed, read_asked, shown
+from carrel.cli.client.connection import SERVER_ERROR, add_connection_options, ask, failed, read_target, shown
 from carrel.cli.options import Parser
 from carrel.cli.terminal.messages import tell
 from carrel.cli.terminal.output import write_text
@@ -65,7 +65,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: wrong use.
     """
-    options, whom = read_asked(parser(), arguments)
+    options, whom = read_target(parser(), arguments)
 
     async def follow(client: Client) -> int:
         watching = Watching(client, options.uris, lists_only=options.lists)
@@ -74,15 +74,15 @@ def run(arguments: list[str]) -> int:
             return failed(
                 f"{whom.name} has no notifications of its lists and no subscriptions to its listed resources; give the "
                 "URI of a resource",
-                REFUSED,
+                SERVER_ERROR,
             )
         before = await read_texts(client, watching.uris) if options.diff else None
         changes = watching.open()
         try:
             await changes.start()
-            tell_refused(changes.refused, watching)
+            tell_rejected(changes.refused, watching)
             if len(changes.refused) == len(watching.uris) + len(watching.lists):
-                return REFUSED
+                return SERVER_ERROR
             tell(f"watching {shown(watching.description, 300)}; Ctrl-C ends")
             number = 0
             while True:
@@ -113,7 +113,7 @@ class Watching:
         self.lists = [kind for kind in KINDS if facts.reports_changes(kind)] if lists_only or not uris else []
         self.follows = not uris and not lists_only and offered is not None and offered.subscribe is True
         """Whether all listed resources are watched."""
-        self._told = False
+        self._warned = False
 
     async def look(self) -> bool:
         """List the resources, if all listed resources are watched. Return whether the set has changed."""
@@ -122,9 +122,9 @@ class Watching:
         found: dict[str, None] = {}
         async for resource in self._client.list_resources():
             if len(found) == MOST and resource.uri not in found:
-                if not self._told:
+                if not self._warned:
                     tell(f"carrel: the first {MOST:,} of the listed resources are watched; give the URIs of others")
-                self._told = True
+                self._warned = True
                 break
             found[resource.uri] = None
         before, self.uris = self.uris, tuple(found)
@@ -147,7 +147,7 @@ class Watching:
         return " and ".join(filter(None, parts))
 
 
-def tell_refused(refused: Sequence[str], watching: Watching) -> None:
+def tell_rejected(refused: Sequence[str], watching: Watching) -> None:
     """Print the subscriptions rejected by the server. For listed resources, print only the number."""
     single = [name for name in refused if not watching.follows or name in watching.lists]
     for name in single:

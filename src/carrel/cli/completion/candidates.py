@@ -129,8 +129,8 @@ def servers(typed: str) -> list[str]:
     return [f"{mark}{name}" for name in names_of_servers()]
 
 
-async def ask(given: Line, question: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
-    """Connect to the server and return the result of ``question``.
+async def ask(given: Line, request: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
+    """Connect to the server and return the result of ``request``.
 
     Raises:
         MCPError: there is no such server, or a request failed.
@@ -139,13 +139,13 @@ async def ask(given: Line, question: Callable[[Client], Awaitable[list[str]]]) -
     options = argparse.Namespace(timeout=PATIENCE, header=given.options.get("--header", []), quiet=True)
     whom = await asyncio.to_thread(asked, given.positional[0])
     async with asyncio.timeout(PATIENCE), open_client(whom, options, stderr=lambda _: None) as client:
-        return await question(client)
+        return await request(client)
 
 
 async def of_call(given: Line) -> list[str]:
     """Return tool names, then the argument names and values of the given tool."""
 
-    async def question(client: Client) -> list[str]:
+    async def request(client: Client) -> list[str]:
         tools = await client.list_tools()
         if len(given.positional) == 1:
             return [tool.name for tool in tools]
@@ -159,7 +159,7 @@ async def of_call(given: Line) -> list[str]:
         names = [*required, *(name for name in fields if name not in required)]
         return [f"{name}=" for name in names if name not in keys_of(given.positional[2:])]
 
-    return await ask(given, question)
+    return await ask(given, request)
 
 
 async def of_tools(given: Line) -> list[str]:
@@ -170,7 +170,7 @@ async def of_tools(given: Line) -> list[str]:
 async def of_prompt(given: Line) -> list[str]:
     """Return prompt names, then the argument names of the given prompt, and argument values completed by the server."""
 
-    async def question(client: Client) -> list[str]:
+    async def request(client: Client) -> list[str]:
         prompts = await client.list_prompts()
         if len(given.positional) == 1:
             return [prompt.name for prompt in prompts]
@@ -184,7 +184,7 @@ async def of_prompt(given: Line) -> list[str]:
             return [f"{key}={value}" for value in found.values]
         return [f"{argument.name}=" for argument in prompt.arguments or () if argument.name not in known]
 
-    return await ask(given, question)
+    return await ask(given, request)
 
 
 async def of_cat(given: Line) -> list[str]:
@@ -207,7 +207,7 @@ async def of_cat(given: Line) -> list[str]:
     head = given.typed[: len(given.typed) - len(typed)] if given.option is None else ""
     wanted = typed if given.option is None else given.typed
 
-    async def question(client: Client) -> list[str]:
+    async def request(client: Client) -> list[str]:
         templates = await client.list_resource_templates()
         found = next((one for one in templates if one.uri_template == template), None)
         if found is None or name not in names:
@@ -215,7 +215,7 @@ async def of_cat(given: Line) -> list[str]:
         context = {key: value for key, value in known.items() if key in names and key != name}
         return [f"{head}{value}" for value in (await client.complete(found, name, wanted, context)).values]
 
-    return await ask(given, question)
+    return await ask(given, request)
 
 
 async def of_watch(given: Line) -> list[str]:
@@ -226,10 +226,10 @@ async def of_watch(given: Line) -> list[str]:
 async def of_skills(given: Line) -> list[str]:
     """Return skill names."""
 
-    async def question(client: Client) -> list[str]:
+    async def request(client: Client) -> list[str]:
         return [skill.name for skill in await client.skills.list_skills()]
 
-    return await ask(given, question) if len(given.positional) == 1 else []
+    return await ask(given, request) if len(given.positional) == 1 else []
 
 
 async def of_server(given: Line) -> list[str]:

@@ -16,8 +16,8 @@ from carrel.cli.config.values import mask, shown
 from carrel.cli.options import Parser, sources_of
 from carrel.cli.server import serve
 from carrel.cli.server.http_options import read_authorization
-from carrel.cli.server.load import read_place
-from carrel.cli.server.sharing import app_place, read_targets
+from carrel.cli.server.load import read_location
+from carrel.cli.server.sharing import app_location, read_targets
 from carrel.cli.source_flags import SourceFlags
 from carrel.cli.terminal.messages import say, tell
 from carrel.cli.terminal.output import write_text
@@ -42,7 +42,7 @@ DEFAULT = Origin("default")
 COMMENT = 40
 
 
-#: A source: its place, the origin of the place, the place as shown, its options and their origins.
+#: A source: its location, the origin of the location, the location as shown, its options and their origins.
 Entry: TypeAlias = tuple[str, str, str, dict[str, Any], dict[str, Origin]]
 
 
@@ -69,14 +69,14 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: the arguments or the settings are invalid.
     """
-    own, rest = parser().parse_known_args(arguments)
+    own, remaining = parser().parse_known_args(arguments)
     if own.action == "schema":
         from carrel.cli.config.schema import schema
 
         write_text(msgspec.json.format(msgspec.json.encode(schema())).decode() + "\n")
         return 0
-    reader = serve.parser(sources_of(rest))
-    options = reader.parse_intermixed_args(rest)
+    reader = serve.parser(sources_of(remaining))
+    options = reader.parse_intermixed_args(remaining)
     if own.action == "check":
         return check(options, reader.flags)
     found = list(settings_of(read_configuration(options, targeted=bool(options.targets)), options, reader.flags))
@@ -100,7 +100,7 @@ def check(options: argparse.Namespace, flags: SourceFlags) -> int:
     targets = read_targets(options, flags, configuration)
     app = configuration.settings.app.file
     if app is not None:
-        read_place(app_place(configuration, app))
+        read_location(app_location(configuration, app))
     read_authorization(configuration)
     servers = read_servers(Path(file), "carrel").servers
     if app is None and not targets and servers:
@@ -126,9 +126,9 @@ def settings_of(configuration: Configuration, options: argparse.Namespace, flags
                 value = mask(field, getattr(values, field.name), secret=origin.is_secret)
                 yield Shown(section, field.name, value, origin.text)
     given: list[Entry] = [(one, "command line", one, {}, {}) for one in (*options.targets, *skills_of(options))]
-    entries = [(one.place, one.where, one.shown, one.options, one.origins) for one in configuration.sources]
-    for number, (place, where, text, values, origins) in enumerate([*given, *entries]):
-        scheme, section = scheme_of(place), f"sources.{number}"
+    entries = [(one.location, one.where, one.shown, one.options, one.origins) for one in configuration.sources]
+    for number, (location, where, text, values, origins) in enumerate([*given, *entries]):
+        scheme, section = scheme_of(location), f"sources.{number}"
         source = find(scheme)
         yield Shown(section, "url", without_secrets(text), where)
         named = {flag.name: flag.flag for flag in flags.by_scheme.get(scheme, ())}

@@ -63,7 +63,7 @@ MORE_SOURCES = """
 """
 HAS_GITIGNORE = "# gitignore = false              # share the files that .gitignore excludes, too"
 NO_GITIGNORE = "# There is no .gitignore here: all files are shared except hidden ones."
-REST = """
+REMAINING = """
 # Without a port, the server speaks on stdio, for applications that start it.
 # [http]
 # port = 8000
@@ -140,7 +140,7 @@ def template(folder: Path) -> str:
         parts.append(SOURCE.format(exclude=", ".join(map(quoted, [*private, *twice])), gitignore=gitignore))
     if skills:
         parts.append(f"\n[skills]\nfolders = [{', '.join(map(quoted, skills))}]\n")
-    return "".join([*parts, REST])
+    return "".join([*parts, REMAINING])
 
 
 def quoted(text: str) -> str:

@@ -21,7 +21,7 @@ DIALECT = "http://json-schema.org/draft-07/schema#"
 REFERENCE = {"type": "string", "pattern": r"\$\{[^}]+\}"}
 ONLY_REFERENCE = {"type": "string", "pattern": r"^\$\{[^}]+\}$"}
 SIZE = {"type": "string", "pattern": r"^\s*[0-9.]+ *[kKmMgG]?[iI]?[bB]?\s*$"}
-PLACES = {
+LOCATIONS = {
     "path": "a folder or a file to share, relative to this file",
     "url": "what to share: a path, skills:FOLDER, or a URL of a source",
 }
@@ -32,17 +32,17 @@ def schema() -> dict[str, Any]:
     root = closed("Settings of carrel serve and carrel run.")
     for name, struct in SECTIONS.items():
         *outer, last = name.split(".")
-        place = root
+        location = root
         for part in outer:
-            place = place["properties"][part]
+            location = location["properties"][part]
         section = closed((struct.__doc__ or "").partition("\n")[0])
         section["properties"] = {
             field.name: schema_of(field)
             for field in fields().values()
             if field.section == name and field.path not in SECTIONS
         }
-        needed = [field.name for field in fields_of(struct, name).values() if field.default is msgspec.NODEFAULT]
-        place["properties"][last] = section | ({"required": needed} if needed else {})
+        required = [field.name for field in fields_of(struct, name).values() if field.default is msgspec.NODEFAULT]
+        location["properties"][last] = section | ({"required": required} if required else {})
     root["properties"]["sources"] = {"type": "array", "description": "What is shared.", "items": source()}
     for name in HOST_SECTIONS:
         description = f"The {name} of hosts and gateways, by name (docs/host.md)."
@@ -59,7 +59,7 @@ def closed(description: str) -> dict[str, Any]:
 def source() -> dict[str, Any]:
     """Return the schema of a ``[[sources]]`` table, with the options of all sources. The URL selects the source."""
     found = closed("A source; its options are those of its kind.")
-    for name, description in PLACES.items():
+    for name, description in LOCATIONS.items():
         found["properties"][name] = {"type": "string", "description": description}
     found["properties"]["optional"] = {
         "type": "boolean",
@@ -78,7 +78,7 @@ def source() -> dict[str, Any]:
                 kinds[field.name].append(kind)
     for name, some in kinds.items():
         found["properties"][name] = some[0] if len(some) == 1 else {"anyOf": some}
-    found["oneOf"] = [{"required": [name]} for name in PLACES]
+    found["oneOf"] = [{"required": [name]} for name in LOCATIONS]
     return found
 
 

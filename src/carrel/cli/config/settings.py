@@ -225,7 +225,7 @@ class SourceEntry(NamedTuple):
     origins. If an ``optional`` source cannot be opened, it is skipped with a warning.
     """
 
-    place: str
+    location: str
     options: dict[str, Any]
     where: str
     shown: str

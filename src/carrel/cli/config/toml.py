@@ -99,8 +99,8 @@ class Reader:
     def _at(self, path: KeyPath, *, columns: bool = False) -> str:
         while path not in self._positions and path:
             path = path[:-1]
-        place = self._positions.get(path, Position(1, 1))
-        return f"{self._file}:{place.line}:{place.column}" if columns else f"{self._file}:{place.line}"
+        location = self._positions.get(path, Position(1, 1))
+        return f"{self._file}:{location.line}:{location.column}" if columns else f"{self._file}:{location.line}"
 
     def _unknown_section(self, key: str) -> None:
         homes = [field.section for field in fields().values() if field.name == key]
@@ -126,7 +126,7 @@ class Reader:
     def _setting(self, field: Field, path: KeyPath, value: Any) -> None:
         read = self._value(field, path, value, f"[{field.section}] {field.name}")
         if read is not None:
-            self._found.values[field.path] = self._placed(read.value) if field.is_path else read.value
+            self._found.values[field.path] = self._in_folder(read.value) if field.is_path else read.value
             self._found.origins[field.path] = Origin(self._at(path), read.is_secret)
 
     def _value(self, field: Field, path: KeyPath, value: Any, owner: str) -> Resolved | None:
@@ -138,11 +138,11 @@ class Reader:
             self._problem(path, f"{owner}: {error}")
             return None
 
-    def _placed(self, value: Any) -> Any:
+    def _in_folder(self, value: Any) -> Any:
         """Resolve a path, or several paths, relative to the file."""
         if isinstance(value, str):
             return os.path.join(self._folder, os.path.expanduser(value))
-        return value if value is None else tuple(map(self._placed, value))
+        return value if value is None else tuple(map(self._in_folder, value))
 
     def _sources(self, tables: Any) -> None:
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -157,11 +157,11 @@ class Reader:
             self._problem(path, '[[sources]] needs either a path or a url, for example path = "./docs"')
             return
         [key] = keys
-        place = self._value(Field("sources", key, str, None, {}), (*path, key), table[key], f"[[sources]] {key}")
-        if place is None:
+        location = self._value(Field("sources", key, str, None, {}), (*path, key), table[key], f"[[sources]] {key}")
+        if location is None:
             return
         shown = str(table[key])
-        scheme = "file" if key == "path" else scheme_of(place.value)
+        scheme = "file" if key == "path" else scheme_of(location.value)
         source = find(scheme)
         if source is None:
             schemes = ", ".join(f"{name}:" for name in dict.fromkeys((*SOURCES, *installed())))
@@ -176,7 +176,7 @@ class Reader:
         if not isinstance(optional, bool):
             self._problem((*path, OPTIONAL), f"[[sources]] {OPTIONAL}: expected true or false")
         options, origins = self._options(path, table, known, scheme)
-        value = self._placed(place.value) if key == "path" else place.value
+        value = self._in_folder(location.value) if key == "path" else location.value
         self._found.sources.append(SourceEntry(value, options, self._at(path), shown, origins, optional is True))
 
     def _options(
@@ -195,6 +195,6 @@ class Reader:
                 continue
             read = self._value(known[key], (*path, key), value, f"[[sources]] {key}")
             if read is not None:
-                options[key] = self._placed(read.value) if known[key].is_path else read.value
+                options[key] = self._in_folder(read.value) if known[key].is_path else read.value
                 origins[key] = Origin(self._at((*path, key)), read.is_secret)
         return options, origins

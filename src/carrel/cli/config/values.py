@@ -1,20 +1,8 @@
-"""Values of settings: references to secrets and environment variables, conversion, and masking of secrets.
-
-    ${env:NAME}              an environment variable
-    ${env:NAME:-default}     the same, with a default; not for secrets
-    ${file:PATH}             the text of a file, without the line break at its end
-    ${keyring:SERVICE/NAME}  an entry of the keyring of the operating system
-
-``$${`` is a plain ``${``.
-"""
-
-# No pathlib, whose import takes a few milliseconds: clients wait for a stdio server to start.
-# ruff: noqa: PTH111, PTH118
+"""Values of settings: references (``carrel.references``), conversion, and masking of secrets."""
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -26,15 +14,12 @@ from carrel.cli.values import glob, near, size
 from carrel.errors import ConfigError
 from carrel.limits import Limits
 from carrel.redaction import MASK, without_secrets
-from carrel.regular_file import read_regular
+from carrel.references import look_up, references_in, substitute
 
 __all__ = ["Resolved", "convert", "mask", "resolve", "shown"]
 
 NOT_HERE = "does not belong in the file: write ${env:NAME}, ${file:PATH} or ${keyring:SERVICE/NAME}"
-REFERENCE = re.compile(r"\$(\$\{)|\$\{([^}]*)\}")
 WHOLE = re.compile(r"\$\{[^}]*\}")
-#: Maximum length of a file read by a reference, in characters. The file may be an endless device.
-MAX_FILE = 1024 * 1024
 #: URL with a password: ``imap://user:password@host``.
 PASSWORD = re.compile(r"(?P<before>\b[A-Za-z][\w+.-]*://[^\s/?#:@]*:)(?P<password>[^\s/?#]+)(?=@)")
 KINDS = {
@@ -57,7 +42,7 @@ class Resolved(NamedTuple):
     @property
     def is_secret(self) -> bool:
         """Whether a part of the value comes from a secret reference."""
-        return any(not text.startswith("${env:") for text in self.references)
+        return any(text.startswith(("${file:", "${keyring:")) for text in self.references)
 
 
 def resolve(value: Any, folder: str, *, secret: bool = False) -> Resolved:
@@ -71,12 +56,9 @@ def resolve(value: Any, folder: str, *, secret: bool = False) -> Resolved:
             raise ConfigError(f"a secret {NOT_HERE}")
         if any(WHOLE.fullmatch(found["password"]) is None for found in PASSWORD.finditer(value)):
             raise ConfigError(f"a password {NOT_HERE}")
-        references = tuple(match[0] for match in REFERENCE.finditer(value) if match[1] is None)
         in_url = {found["password"] for found in PASSWORD.finditer(value)}
-        text = REFERENCE.sub(
-            lambda match: match[1] or look_up(match[2], folder, secret=secret or match[0] in in_url), value
-        )
-        return Resolved(text, references)
+        text = substitute(value, lambda name: look_up(name, folder, secret=secret or f"${{{name}}}" in in_url))
+        return Resolved(text, tuple(f"${{{name}}}" for name in references_in(value)))
     if isinstance(value, list):
         items = [resolve(item, folder, secret=secret) for item in value]
         return Resolved([item.value for item in items], tuple(text for item in items for text in item.references))
@@ -85,60 +67,6 @@ def resolve(value: Any, folder: str, *, secret: bool = False) -> Resolved:
         references = tuple(text for item in pairs.values() for text in item.references)
         return Resolved({key: item.value for key, item in pairs.items()}, references)
     return Resolved(value, ())
-
-
-def look_up(reference: str, folder: str, *, secret: bool) -> str:
-    """Return the value of a reference. ``${`` and ``}`` are already removed.
-
-    Raises:
-        ConfigError: the kind of reference is unknown, or the name is not found.
-    """
-    kind, _, name = reference.partition(":")
-    if kind == "env":
-        name, has_default, default = name.partition(":-")
-        if has_default and secret:
-            raise ConfigError(f"${{env:{name}:-…}}: a secret has no default")
-        if name in os.environ:
-            return os.environ[name]
-        if has_default:
-            return default
-        raise ConfigError(f"${{env:{name}}}: the environment variable {name} is not set{near(name, os.environ, '')}")
-    if kind == "file":
-        try:
-            text = read_regular(os.path.join(folder, os.path.expanduser(name)), MAX_FILE + 1)
-            if len(text) > MAX_FILE:
-                raise ConfigError(f"${{file:{name}}} has more than {MAX_FILE} bytes")
-            return text.decode().replace("\r\n", "\n").removesuffix("\n")
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"${{file:{name}}} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if kind == "keyring":
-        return from_keyring(name)
-    raise ConfigError(
-        f"${{{reference}}} is no reference: there are ${{env:…}}, ${{file:…}} and ${{keyring:…}}; $${{ is a plain ${{"
-    )
-
-
-def from_keyring(place: str) -> str:
-    """Return the entry ``SERVICE/NAME`` of the keyring.
-
-    Raises:
-        ConfigError: there is no such entry, no keyring, or the keyring package is missing.
-    """
-    service, slash, name = place.rpartition("/")
-    if not slash or not service or not name:
-        raise ConfigError(f"${{keyring:{place}}}: write ${{keyring:SERVICE/NAME}}")
-    try:
-        import keyring
-        from keyring.errors import KeyringError
-    except ImportError:
-        raise ConfigError("${keyring:…} needs the package keyring: pip install 'carrel[keyring]'") from None
-    try:
-        found = keyring.get_password(service, name)
-    except KeyringError as error:
-        raise ConfigError(f"${{keyring:{place}}}: {error or type(error).__name__}") from None
-    if found is None:
-        raise ConfigError(f"${{keyring:{place}}}: the keyring has no such entry; keyring set {service} {name} adds it")
-    return found
 
 
 def convert(field: Field, value: Any, *, from_text: bool) -> Any:

@@ -50,7 +50,7 @@ def parser() -> Parser:
         action="append",
         default=[],
         dest="files",
-        help="a configuration file to read, in place of the files of the applications; may be repeated",
+        help="a configuration file to read, instead of the files of the applications; may be repeated",
     )
     reader.add_argument("--config", metavar="FILE", default="carrel.toml", help="where to write (default: carrel.toml)")
     reader.add_argument("--keep-secrets", action="store_true", help="copy secrets as plain text")
@@ -153,7 +153,7 @@ class Taken:
         self.variables: list[str] = []
         self._store = store
         self._file = str(target)
-        config = placed(server, target)
+        config = in_workspace(server, target)
         config = config if clear else hide(config, self._replace)
         self.inputs |= server.inputs
         name, number = config.name, 1
@@ -201,8 +201,8 @@ class Taken:
             notes.append(f"{len(self.secrets)} to the keyring")
         if not self.known and self.variables:
             notes.append(f"needs {', '.join(dict.fromkeys(self.variables))}")
-        place = str(self.origin) if self.origin is not None else ""
-        return self.config.name, self.config.shown, place, "; ".join(notes)
+        origin = str(self.origin) if self.origin is not None else ""
+        return self.config.name, self.config.shown, origin, "; ".join(notes)
 
     def keep_secrets(self) -> None:
         """Store the secrets in the keyring, for the inputs of carrel.toml."""
@@ -234,7 +234,7 @@ def edited(text: str, target: Path, new: Sequence[Taken]) -> str:
         raise ConfigError(f"{target} cannot be changed safely, so it was not changed: {error}") from error
 
 
-def placed(server: ServerConfig, target: Path) -> ServerConfig:
+def in_workspace(server: ServerConfig, target: Path) -> ServerConfig:
     """Return an equivalent configuration for carrel.toml, whose project folder may be different."""
     if server.workspace is None or Path(server.workspace) == target.parent:
         return server

@@ -45,8 +45,6 @@ examples:
 applications: {", ".join(CLIENTS)}
 """
 DECLINED = 1
-#: Import of a server package in a Python file.
-IMPORT = re.compile(r"(?m)^[ \t]*(?:from|import)[ \t]+(carrel|mcp|fastmcp)\b")
 WITHOUT_TERMINAL = "add --yes to make the change, or --dry-run to see it only"
 
 #: File names and host labels that are too generic to name a server.
@@ -74,7 +72,7 @@ def parser(others: Iterable[Source] = ()) -> Parser:
         default=[],
         help="an environment variable for the server; without a value, the variable of your shell; may be repeated",
     )
-    group.add_argument("--config", metavar="FILE", help="the configuration file, if it is not in its usual place")
+    group.add_argument("--config", metavar="FILE", help="the configuration file, if it is not in its usual location")
     group.add_argument("--workspace", metavar="DIR", help="write to the project in DIR and not to your profile")
     group.add_argument(
         "--gateway",
@@ -177,10 +175,12 @@ def server_entry(client: Application, options: argparse.Namespace, flags: Source
         if missing:
             raise ConfigError(f"there is no file {missing[0]}")
         return entry_name(options, files), client.command(command, [*leading, "gateway", *files], env)
-    if len(options.targets) == 1 and (place := server_place(first)) is not None:
+    if len(options.targets) == 1 and (location := server_location(first)) is not None:
         if extra:
             raise ConfigError(f"{first} is run, not shared, and {extra[0].partition('=')[0]} is for sharing")
-        return entry_name(options, [place]), client.command(command, [*leading, "run", *compat_flag(place), place], env)
+        return entry_name(options, [location]), client.command(
+            command, [*leading, "run", *compat_flag(location), location], env
+        )
     targets = read_targets(options, flags)
     arguments = [*leading, "serve", *targets.shared, *as_arguments(options, targets.skills, flags)]
     return entry_name(options, [*targets.shared, *targets.skills]), client.command(command, arguments, env)
@@ -190,30 +190,27 @@ def is_url(target: str) -> bool:
     return target.lower().startswith(("http://", "https://"))
 
 
-def server_place(target: str) -> str | None:
+def server_location(target: str) -> str | None:
     """Return the target of a Python server for ``carrel run``, with an absolute path, or None for other targets.
 
     Raises:
         ConfigError: there is no such file.
     """
-    from carrel.cli.server.load import read_place
+    from carrel.cli.server.load import imported_packages, read_location
 
     if not re.search(r"\.py(:\w+)?$", target):
         return None
-    place = read_place(target)
-    if place.file is None:
+    location = read_location(target)
+    if location.file is None:
         return None
-    text = Path(place.file).read_text(encoding="utf-8", errors="replace")
-    return place.absolute if place.name or IMPORT.search(text) else None
+    return location.absolute if location.name or imported_packages(location.file) else None
 
 
-def compat_flag(place: str) -> list[str]:
+def compat_flag(location: str) -> list[str]:
     """Return ``--compat`` for a program for ``mcp`` or ``fastmcp``, so that installing them later changes nothing."""
-    from carrel.cli.server.load import read_place
+    from carrel.cli.server.load import read_location, requires_compat
 
-    text = Path(read_place(place).file or place).read_text(encoding="utf-8", errors="replace")
-    packages = set(IMPORT.findall(text))
-    return ["--compat"] if packages and "carrel" not in packages else []
+    return ["--compat"] if requires_compat(read_location(location)) else []
 
 
 def read_env(settings: list[str]) -> dict[str, str]:
@@ -233,7 +230,7 @@ def read_env(settings: list[str]) -> dict[str, str]:
     return env
 
 
-def entry_name(options: argparse.Namespace, places: list[str]) -> str:
+def entry_name(options: argparse.Namespace, locations: list[str]) -> str:
     """Return the name of the server in the configuration. A derived name has only portable characters."""
     if options.name is not None:
         if not options.name.strip() or not options.name.isprintable():
@@ -241,27 +238,27 @@ def entry_name(options: argparse.Namespace, places: list[str]) -> str:
         return str(options.name)
     if options.gateway:
         return "gateway"
-    if not places:  # to be removed
+    if not locations:  # to be removed
         if not options.targets:
             raise ConfigError("say which server to remove: --name NAME")
         first = options.targets[0]
         given = [os.path.abspath(os.path.expanduser(target)) for target in options.targets]  # noqa: PTH100, PTH111
-        places = [first] if is_url(first) else [server_place(first) or given[0]]
-    letters = re.sub(r"[^A-Za-z0-9_-]+", "-", plain_name(places[0])).strip("-")
+        locations = [first] if is_url(first) else [server_location(first) or given[0]]
+    letters = re.sub(r"[^A-Za-z0-9_-]+", "-", plain_name(locations[0])).strip("-")
     return letters or "carrel"
 
 
-def plain_name(place: str) -> str:
+def plain_name(location: str) -> str:
     """Return the default name for a URL, a Python file with a server, or a shared path."""
-    if is_url(place):
-        host = re.sub(r"^https?://|[:/?#].*$", "", place, flags=re.IGNORECASE)
+    if is_url(location):
+        host = re.sub(r"^https?://|[:/?#].*$", "", location, flags=re.IGNORECASE)
         labels = [] if re.fullmatch(r"[\d.]+|\[.*", host) else host.split(".")[:-1]
         return "-".join(label for label in labels if label not in PLAIN_LABELS)
-    file = re.sub(r"\.py(:\w+)?$", "", place)
-    if file != place:
+    file = re.sub(r"\.py(:\w+)?$", "", location)
+    if file != location:
         path = Path(file)
         return path.parent.name if path.name in PLAIN_FILES else path.name
-    return default_name([place])
+    return default_name([location])
 
 
 def this_command() -> tuple[str, list[str]]:

@@ -49,7 +49,7 @@ def put(text: str, tables: Mapping[tuple[str, str], Mapping[str, Any]]) -> str:
         if not isinstance(present, dict):
             raise TOMLError(f"{section} is not a table")
         if name in present:
-            before, comments, after = _cut(text, section, name)
+            before, comments, after = _split(text, section, name)
             text = f"{_ready(before, end)}{_block(section, name, table, comments, end)}{end if after else ''}{after}"
         else:
             added.append(_block(section, name, table, [], end))
@@ -76,7 +76,7 @@ def remove(text: str, section: str, name: str) -> str:
         TOMLError: the text is not valid, or cannot be changed safely.
     """
     data = parse(text)
-    before, _, after = _cut(text, section, name)
+    before, _, after = _split(text, section, name)
     del data[section][name]
     if not data[section]:
         del data[section]
@@ -86,7 +86,7 @@ def remove(text: str, section: str, name: str) -> str:
     return _checked(before + (end if after and before else "") + after, data)
 
 
-def _cut(text: str, section: str, name: str) -> tuple[str, list[str], str]:
+def _split(text: str, section: str, name: str) -> tuple[str, list[str], str]:
     """Return the text before a table and its subtables, the comments in it, and the text after it."""
     kept: list[list[str]] = [[], []]
     comments: list[str] = []

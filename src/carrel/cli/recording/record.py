@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from typing import IO
 
-from carrel.cli.client.connection import UNREACHABLE, add_target, failed, read_asked
+from carrel.cli.client.connection import UNREACHABLE, add_target, failed, read_target
 from carrel.cli.options import Parser
 from carrel.cli.recording.recording import Recorder
 from carrel.cli.server.http_options import warn_of_terminal
@@ -44,7 +44,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: wrong use, or the file cannot be written.
     """
-    options, whom = read_asked(parser(), arguments)
+    options, whom = read_target(parser(), arguments)
     configured = whom.configured
     if isinstance(whom.server, str):
         if configured is not None and configured.headers:
@@ -53,7 +53,7 @@ def run(arguments: list[str]) -> int:
                 f"{configured.shown}, and give them to the client"
             )
         if options.port is None:
-            raise ConfigError("a URL needs --port PORT, which the client connects to in place of the server")
+            raise ConfigError("a URL needs --port PORT, which the client connects to instead of the server")
         from carrel.cli.recording.http import serve
 
         serve(whom.server, options.file, options.port)

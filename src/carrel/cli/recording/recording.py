@@ -102,7 +102,7 @@ class Recording:
         name = request_key(request)
         exchanges = self._exchanges.get(name) or self._alike(request)
         if not exchanges:
-            return [self._refusal(request)]
+            return [self._error_response(request)]
         number = self._given.get(name, 0)
         self._given[name] = number + 1
         exchange = exchanges[min(number, len(exchanges) - 1)]
@@ -117,7 +117,7 @@ class Recording:
         every = [exchange for exchanges in self._exchanges.values() for exchange in exchanges]
         return [exchange for exchange in every if exchange.request["method"] == request["method"]]
 
-    def _refusal(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _error_response(self, request: dict[str, Any]) -> dict[str, Any]:
         method = request.get("method")
         if method == "ping":
             return {"jsonrpc": "2.0", "id": request["id"], "result": {}}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from carrel.cli.config.read import read_configuration
 from carrel.cli.options import Parser
 from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
-from carrel.cli.server.load import load, read_place, redirect
+from carrel.cli.server.load import load, read_location, redirect
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.message_log import MessageLog
 from carrel.cli.server.reload import Reloading, names
@@ -60,8 +60,8 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     configuration = read_configuration(options, targeted=True)
     configure(configuration.settings.logging.format, configuration.settings.logging.level)
-    place = read_place(options.target)
-    enter(place.file, ["dev", *arguments])
+    location = read_location(options.target)
+    enter(location.file, ["dev", *arguments])
     try:
         import watchfiles  # noqa: F401
     except ImportError:
@@ -71,7 +71,7 @@ def run(arguments: list[str]) -> int:
     http = read_http_options(configuration)
     sys.dont_write_bytecode = True  # after two edits within a second, stale bytecode may look up to date
     log = MessageLog(raw=options.raw)
-    reloading = Reloading(place, log)
+    reloading = Reloading(location, log)
     if http is None:
         serve_stdio(reloading, options.target)
     else:
@@ -105,7 +105,7 @@ def serve_http(reloading: Reloading, target: str, http: ServeOptions) -> None:
     async def serve() -> None:
         front = await reloading.open(loaded)
 
-        def announce(url: str) -> None:
+        def report_url(url: str) -> None:
             reachable = reachable_url(url)
             warn(f"{front.name} is ready at {reachable}")
             if is_interactive():
@@ -113,7 +113,7 @@ def serve_http(reloading: Reloading, target: str, http: ServeOptions) -> None:
                 actions["i"] = lambda: inspect(reachable)
 
         actions: dict[str, Callable[[], Awaitable[None]]] = {"r": lambda: reload(reloading, "r was pressed")}
-        http["on_started"] = announce
+        http["on_started"] = report_url
         async with watched(reloading), keys(actions):
             await front.run_async("http", **http)
 
@@ -139,7 +139,7 @@ async def watch(reloading: Reloading) -> None:
     while True:
         folders = reloading.folders()
         async for changes in awatch(*folders, recursive=False, watch_filter=PythonFilter(), rust_timeout=1000):
-            await reload(reloading, f"{names(place for _, place in changes)} changed")
+            await reload(reloading, f"{names(location for _, location in changes)} changed")
             if reloading.folders() != folders:
                 break
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from carrel.cli.config.read import Configuration, read_configuration
 from carrel.cli.options import Parser, add_config_option, add_limit_option
-from carrel.cli.server.gateway_sessions import session_options, shared_login
+from carrel.cli.server.gateway_sessions import isolation_options, shared_login
 from carrel.cli.server.http_options import (
     SSE_PATH,
     add_http_options,
@@ -184,7 +184,7 @@ def create(
         credentials=shared_login(http),
         face=search if options.search_tools else None,
         app=app,
-        **session_options(configuration, http),
+        **isolation_options(configuration, http),
         **named,
     )
     return gateway

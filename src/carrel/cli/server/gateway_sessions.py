@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 #: Hosts that only programs on this machine can connect to.
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
-__all__ = ["SessionOptions", "session_options", "shared_login"]
+__all__ = ["IsolationOptions", "isolation_options", "shared_login"]
 
 
-class SessionOptions(TypedDict):
+class IsolationOptions(TypedDict):
     """Options of ``Gateway``."""
 
     sessions: SessionLimits
     grants: GivenGrants | None
 
 
-def session_options(configuration: Configuration, http: ServeOptions | None) -> SessionOptions:
+def isolation_options(configuration: Configuration, http: ServeOptions | None) -> IsolationOptions:
     """Return the options of the gateway.
 
     Raises:

@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import importlib.util
 import os
+import re
 import sys
 import traceback
 from collections.abc import Awaitable, Iterator
@@ -26,17 +27,19 @@ from carrel.cli.server.sharing import nearest
 from carrel.errors import ConfigError
 from carrel.server.app import Server
 
-__all__ = ["Place", "load", "read_place", "ready", "redirect"]
+__all__ = ["ServerLocation", "imported_packages", "load", "read_location", "ready", "redirect", "requires_compat"]
 
 #: Name of the function that creates the server if a file has no server and no name is given.
 FACTORY = "make_app"
 MAX_NAMED = 5
 #: Packages that ``carrel.compat`` replaces.
 MIRRORED = ("fastmcp", "mcp")
+#: Import of a server package in a Python file.
+IMPORT = re.compile(r"(?m)^[ \t]*(?:from|import)[ \t]+(carrel|mcp|fastmcp)\b")
 
 
-class Place:
-    """Place of a server: a file (an absolute path, or None), the file or module as given, and a name in it."""
+class ServerLocation:
+    """ServerLocation of a server: a file (an absolute path, or None), the file or module as given, and a name in it."""
 
     def __init__(self, shown: str, file: str | None, name: str | None) -> None:
         self.shown = shown
@@ -45,7 +48,7 @@ class Place:
 
     @property
     def absolute(self) -> str:
-        """The place with the absolute path of its file."""
+        """The location with the absolute path of its file."""
         return (self.file or self.shown) + (f":{self.name}" if self.name else "")
 
 
@@ -56,7 +59,7 @@ class _Served(BaseException):
         self.server = server
 
 
-def load(given: str | Place) -> Server[Any] | Awaitable[Any]:
+def load(given: str | ServerLocation) -> Server[Any] | Awaitable[Any]:
     """Import ``FILE[:NAME]`` or ``MODULE[:NAME]`` and return its server, or the awaitable of an asynchronous factory.
 
     NAME is a ``Server`` or a function that returns one. Without NAME, the code must define exactly one server, or a
@@ -65,15 +68,15 @@ def load(given: str | Place) -> Server[Any] | Awaitable[Any]:
     Raises:
         ConfigError: the file or module does not exist, cannot be imported, or has no server or several servers.
     """
-    place = read_place(given) if isinstance(given, str) else given
+    location = read_location(given) if isinstance(given, str) else given
     try:
-        return _load(place)
+        return _load(location)
     except ConfigError as error:
         missing = getattr(error.__cause__, "name", None)
         if not isinstance(error.__cause__, ModuleNotFoundError) or missing not in MIRRORED:
             raise
-    redirect(f"{place.shown} is a program for {missing}, which is not installed here")
-    return _load(place)
+    redirect(f"{location.shown} is a program for {missing}, which is not installed here")
+    return _load(location)
 
 
 def redirect(reason: str) -> None:
@@ -91,13 +94,13 @@ def redirect(reason: str) -> None:
         raise ConfigError(f"{reason}; Carrel can run it, but {error}") from None
 
 
-def _load(place: Place) -> Server[Any] | Awaitable[Any]:
+def _load(location: ServerLocation) -> Server[Any] | Awaitable[Any]:
     compat = _compat()
     try:
         taking = contextlib.nullcontext([]) if compat is None else compat.take_server()
-        with _no_serving(), _arguments_of(place), taking as taken:
-            module = _import_file(place.file) if place.file else _import_module(place.shown)
-            found = _named(module, place) if place.name else _only(module, place)
+        with _no_serving(), _arguments_of(location), taking as taken:
+            module = _import_file(location.file) if location.file else _import_module(location.shown)
+            found = _named(module, location) if location.name else _only(module, location)
             made = found() if _is_factory(found) else found
         made = taken[0] if taken else made
     except _Served as served:
@@ -105,12 +108,11 @@ def _load(place: Place) -> Server[Any] | Awaitable[Any]:
     except ConfigError:
         raise
     except (Exception, SystemExit) as error:
-        _explain(place, error)
+        _explain(location, error)
     made = _as_server(made)
     if not isinstance(made, Server) and not isawaitable(made):
-        raise ConfigError(
-            f"{place.shown}: {place.name or FACTORY} is a {_kind(made)}, and not a carrel.Server{_offer(place)}"
-        )
+        about = f"{location.shown}: {location.name or FACTORY}"
+        raise ConfigError(f"{about} is a {_kind(made)}, and not a carrel.Server{_offer(location)}")
     return made
 
 
@@ -131,19 +133,19 @@ def _as_server(value: Any) -> Any:
     return value if compat is None else compat.application_of(value) or value
 
 
-def _offer(place: Place) -> str:
+def _offer(location: ServerLocation) -> str:
     """Return a hint how to run a program whose package ``mcp`` or ``fastmcp`` is installed; "" for other programs."""
     used = next((name for name in MIRRORED if name in sys.modules), None)
     if used is None or _compat() is not None:
         return ""
-    return f"; it is a program for {used}, which Carrel runs with: carrel run --compat {place.shown}"
+    return f"; it is a program for {used}, which Carrel runs with: carrel run --compat {location.shown}"
 
 
-def _as_it_is(place: Place) -> str:
+def _as_it_is(location: ServerLocation) -> str:
     """Return how to run a program that is no server; "" if it uses neither ``mcp`` nor ``fastmcp``."""
     if not any(name in sys.modules for name in MIRRORED):
         return ""
-    return f"; to run it as a program, with arguments: carrel run --compat {place.shown} ARGUMENTS"
+    return f"; to run it as a program, with arguments: carrel run --compat {location.shown} ARGUMENTS"
 
 
 async def ready(loaded: Server[Any] | Awaitable[Any]) -> Server[Any]:
@@ -165,23 +167,38 @@ async def ready(loaded: Server[Any] | Awaitable[Any]) -> Server[Any]:
     return made
 
 
-def read_place(text: str) -> Place:
+def read_location(text: str) -> ServerLocation:
     """Parse ``FILE[:NAME]`` or ``MODULE[:NAME]``.
 
     Raises:
         ConfigError: there is no such file.
     """
-    place, _, name = text.rpartition(":")
-    if not place or not name.isidentifier() or len(place) == 1 or Path(text).exists():  # C:\server.py has a colon, too
-        place, name = text, ""
-    path = Path(place).expanduser()
+    location, _, name = text.rpartition(":")
+    if (
+        not location or not name.isidentifier() or len(location) == 1 or Path(text).exists()
+    ):  # C:\server.py has a colon, too
+        location, name = text, ""
+    path = Path(location).expanduser()
     if path.is_file():
-        return Place(place, os.path.abspath(path), name or None)  # noqa: PTH100
+        return ServerLocation(location, os.path.abspath(path), name or None)  # noqa: PTH100
     if path.is_dir():
-        raise ConfigError(f"{place} is a folder: name the file with the server, or share it with carrel serve {place}")
-    if path.suffix == ".py" or not all(part.isidentifier() for part in place.split(".")):
-        raise ConfigError(f"no such file: {place}{nearest(os.path.abspath(path))}")  # noqa: PTH100
-    return Place(place, None, name or None)
+        raise ConfigError(
+            f"{location} is a folder: name the file with the server, or share it with carrel serve {location}"
+        )
+    if path.suffix == ".py" or not all(part.isidentifier() for part in location.split(".")):
+        raise ConfigError(f"no such file: {location}{nearest(os.path.abspath(path))}")  # noqa: PTH100
+    return ServerLocation(location, None, name or None)
+
+
+def imported_packages(file: str) -> set[str]:
+    """Return which of ``carrel``, ``mcp`` and ``fastmcp`` a Python file imports."""
+    return set(IMPORT.findall(Path(file).read_text(encoding="utf-8", errors="replace")))
+
+
+def requires_compat(location: ServerLocation) -> bool:
+    """Return whether a file is a program for ``mcp`` or ``fastmcp``."""
+    packages = imported_packages(location.file) if location.file is not None else set()
+    return bool(packages) and "carrel" not in packages
 
 
 @contextlib.contextmanager
@@ -200,9 +217,9 @@ def _no_serving() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _arguments_of(place: Place) -> Iterator[None]:
+def _arguments_of(location: ServerLocation) -> Iterator[None]:
     """Hide the arguments of ``carrel`` from the code that is loaded: its ``sys.argv`` has its own name only."""
-    arguments, sys.argv = sys.argv, [place.file or place.shown]
+    arguments, sys.argv = sys.argv, [location.file or location.shown]
     try:
         yield
     finally:
@@ -239,18 +256,18 @@ def _search(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
-def _named(module: ModuleType, place: Place) -> Any:
-    assert place.name is not None
-    if hasattr(module, place.name):
-        return getattr(module, place.name)
+def _named(module: ModuleType, location: ServerLocation) -> Any:
+    assert location.name is not None
+    if hasattr(module, location.name):
+        return getattr(module, location.name)
     from difflib import get_close_matches
 
-    close = get_close_matches(place.name, vars(module), n=1)
+    close = get_close_matches(location.name, vars(module), n=1)
     hint = f"; did you mean {close[0]}?" if close else f"; {_contents(module)}"
-    raise ConfigError(f"{place.shown} has no {place.name}{hint}")
+    raise ConfigError(f"{location.shown} has no {location.name}{hint}")
 
 
-def _only(module: ModuleType, place: Place) -> Any:
+def _only(module: ModuleType, location: ServerLocation) -> Any:
     """Return the only server of a module, or its function ``make_app``.
 
     A program for ``mcp`` or ``fastmcp`` with neither is run instead, until a server starts serving.
@@ -267,13 +284,13 @@ def _only(module: ModuleType, place: Place) -> Any:
     if callable(factory) and not names:
         return factory
     if compat is not None:
-        compat.run_program([place.file] if place.file else ["-m", place.shown])
+        compat.run_program([location.file] if location.file else ["-m", location.shown])
     if names:
-        choices = " or ".join(f"{place.shown}:{name}" for name in names.values())
-        raise ConfigError(f"{place.shown} has {len(names)} servers; name one: {choices}")
+        choices = " or ".join(f"{location.shown}:{name}" for name in names.values())
+        raise ConfigError(f"{location.shown} has {len(names)} servers; name one: {choices}")
     if compat is not None:
-        raise ConfigError(f"{place.shown} ended without running a server; {_contents(module)}{_as_it_is(place)}")
-    raise ConfigError(f"{place.shown} has no carrel.Server; {_contents(module)}{_offer(place)}")
+        raise ConfigError(f"{location.shown} ended without running a server; {_contents(module)}{_as_it_is(location)}")
+    raise ConfigError(f"{location.shown} has no carrel.Server; {_contents(module)}{_offer(location)}")
 
 
 def _contents(module: ModuleType) -> str:
@@ -296,7 +313,7 @@ def _kind(value: object) -> str:
     return type(value).__name__
 
 
-def _explain(place: Place, error: BaseException) -> NoReturn:
+def _explain(location: ServerLocation, error: BaseException) -> NoReturn:
     """Raise an import error as a one-line ConfigError with the line number of the code.
 
     Raises:
@@ -305,15 +322,15 @@ def _explain(place: Place, error: BaseException) -> NoReturn:
     mirrored = isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] in MIRRORED
     redirected = mirrored and _compat() is not None  # the error says what the program can use instead
     if isinstance(error, ModuleNotFoundError) and error.name is not None and not redirected:
-        if place.file is None and (place.shown == error.name or place.shown.startswith(f"{error.name}.")):
+        if location.file is None and (location.shown == error.name or location.shown.startswith(f"{error.name}.")):
             raise ConfigError(f"there is no module {error.name} here, and no file of that name") from error
         from carrel.cli.server.script import missing
 
-        raise ConfigError(missing(place.shown, place.file, error.name)) from error
-    hint = "" if isinstance(error, ImportError) else _as_it_is(place)
+        raise ConfigError(missing(location.shown, location.file, error.name)) from error
+    hint = "" if isinstance(error, ImportError) else _as_it_is(location)
     if isinstance(error, ImportError) and "relative import" in str(error):
         hint = "; name it as a module of its package instead: carrel run PACKAGE.MODULE"
-    raise ConfigError(f"{place.shown} cannot be loaded: {_described(error)}{hint}") from error
+    raise ConfigError(f"{location.shown} cannot be loaded: {_described(error)}{hint}") from error
 
 
 def _described(error: BaseException) -> str:

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from carrel.catalog.access import UNRESTRICTED
-from carrel.cli.server.load import Place, load, ready
+from carrel.cli.server.load import ServerLocation, load, ready
 from carrel.cli.server.message_log import LoggedConnection, MessageLog
 from carrel.errors import ConfigError
 from carrel.server.app import Server
@@ -52,8 +52,8 @@ class Reloading:
     limits keep the values of the first load.
     """
 
-    def __init__(self, place: Place, log: MessageLog) -> None:
-        self._place = place
+    def __init__(self, location: ServerLocation, log: MessageLog) -> None:
+        self._place = location
         self._before = frozenset(sys.modules)
         self._gate = CurrentGate()
         self._number = 0
@@ -148,6 +148,6 @@ class Reloading:
         return file.startswith(root + os.sep)
 
 
-def names(places: Iterable[str]) -> str:
+def names(locations: Iterable[str]) -> str:
     """Format the names of changed files for a message."""
-    return ", ".join(sorted({Path(place).name for place in places}))
+    return ", ".join(sorted({Path(location).name for location in locations}))

@@ -12,10 +12,10 @@ import msgspec
 from carrel.cli.config.read import Configuration, read_configuration
 from carrel.cli.options import Parser, add_config_option, add_limit_option
 from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
-from carrel.cli.server.load import Place, load, read_place, ready, redirect
+from carrel.cli.server.load import ServerLocation, load, read_location, ready, redirect, requires_compat
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.script import enter
-from carrel.cli.server.sharing import Targets, app_place, read_targets, share
+from carrel.cli.server.sharing import Targets, app_location, read_targets, share
 from carrel.cli.source_flags import SourceFlags
 from carrel.errors import ConfigError
 
@@ -77,24 +77,39 @@ def run(arguments: list[str]) -> int:
     if program is not None:
         run_compat(program)
         return 0
-    options = parser().parse_args(arguments)
+    options = read_options(arguments)
     configuration = read_configuration(options, targeted=options.target is not None)
     configure(configuration.settings.logging.format, configuration.settings.logging.level)
-    place = read_place(options.target) if options.target is not None else configured_place(configuration)
-    enter(place.file, ["run", *arguments])
+    location = read_location(options.target) if options.target is not None else configured_location(configuration)
+    enter(location.file, ["run", *arguments])
     if options.compat:
         redirect("--compat runs programs for mcp and fastmcp")
     targets = read_targets(Namespace(targets=[], skills=[]), SourceFlags([]), configuration)
     http = read_http_options(configuration)
     if http is None:
-        serve_stdio(place, configuration, targets)
+        serve_stdio(location, configuration, targets)
     else:
-        serve_http(place, configuration, targets, http)
+        serve_http(location, configuration, targets, http)
     return 0
 
 
-def configured_place(configuration: Configuration) -> Place:
-    """Return the place of the server named in the configuration.
+def read_options(arguments: list[str]) -> Namespace:
+    """Parse the arguments. If a program for ``mcp`` or ``fastmcp`` is given arguments of its own, explain ``--compat``.
+
+    Raises:
+        ConfigError: the arguments are invalid.
+    """
+    options, unknown = parser().parse_known_args(arguments)
+    if unknown and options.target is not None and requires_compat(read_location(options.target)):
+        raise ConfigError(
+            f"unrecognized arguments: {' '.join(unknown)}; {options.target} is a program for mcp or fastmcp: to run it "
+            f"with its own arguments, write carrel run --compat {options.target} ARGUMENTS"
+        )
+    return parser().parse_args(arguments) if unknown else options
+
+
+def configured_location(configuration: Configuration) -> ServerLocation:
+    """Return the location of the server named in the configuration.
 
     Raises:
         ConfigError: no server is configured, or the file does not exist.
@@ -107,7 +122,7 @@ def configured_place(configuration: Configuration) -> Place:
         raise ConfigError(f"say which server: a file, a module, or {hint} (see carrel run --help)")
     if configuration.folder and configuration.folder not in sys.path:
         sys.path.insert(0, configuration.folder)  # to import a module
-    return read_place(app_place(configuration, file))
+    return read_location(app_location(configuration, file))
 
 
 def compat_program(arguments: list[str]) -> list[str] | None:
@@ -118,12 +133,12 @@ def compat_program(arguments: list[str]) -> list[str] | None:
     """
     if arguments[:1] != ["--compat"] or len(arguments) < 2:
         return None
-    target, *rest = arguments[1:]
-    if rest[:1] == ["--"]:
-        return [target, *rest[1:]]
-    if target != "-m" and (not Path(target).exists() or any(word.partition("=")[0] == "--http" for word in rest)):
+    target, *remaining = arguments[1:]
+    if remaining[:1] == ["--"]:
+        return [target, *remaining[1:]]
+    if target != "-m" and (not Path(target).exists() or any(word.partition("=")[0] == "--http" for word in remaining)):
         return None
-    return [target, *rest]
+    return [target, *remaining]
 
 
 def run_compat(program: list[str]) -> None:
@@ -140,13 +155,13 @@ def run_compat(program: list[str]) -> None:
     main(program)
 
 
-def serve_stdio(place: Place, configuration: Configuration, targets: Targets) -> None:
+def serve_stdio(location: ServerLocation, configuration: Configuration, targets: Targets) -> None:
     """Serve on stdio. The standard streams are claimed for the protocol before the user's code is imported."""
     from carrel.transports import process
     from carrel.transports.server import stdio
 
     source, sink = stdio.claim()
-    loaded = load(place)
+    loaded = load(location)
 
     async def serve() -> None:
         app = await ready(loaded)
@@ -157,22 +172,22 @@ def serve_stdio(place: Place, configuration: Configuration, targets: Targets) ->
     process.run(serve())
 
 
-def serve_http(place: Place, configuration: Configuration, targets: Targets, http: ServeOptions) -> None:
+def serve_http(location: ServerLocation, configuration: Configuration, targets: Targets, http: ServeOptions) -> None:
     """Serve over HTTP until the process is stopped."""
     from carrel.server.app import Server
     from carrel.transports import process
 
-    loaded = load(place)
+    loaded = load(location)
     if isinstance(loaded, Server):  # ``run`` uses the fastest event loop that is installed
         prepare(loaded, configuration, targets)
-        announce(loaded, http)
+        report_url(loaded, http)
         loaded.run("http", **http)
         return
 
     async def serve() -> None:
         app = await ready(loaded)
         prepare(app, configuration, targets)
-        announce(app, http)
+        report_url(app, http)
         await app.run_async("http", **http)
 
     process.run(serve())
@@ -184,6 +199,6 @@ def prepare(app: Server[Any], configuration: Configuration, targets: Targets) ->
     share(app, targets)
 
 
-def announce(app: Server[Any], http: ServeOptions) -> None:
+def report_url(app: Server[Any], http: ServeOptions) -> None:
     """Print the URL of a server after it has started listening."""
     http["on_started"] = lambda url: warn(f"{app.name} is ready at {reachable_url(url)}")

@@ -114,7 +114,7 @@ def uv_command(script: Script) -> list[str]:
 
 
 def own() -> list[str]:
-    """Return the uv arguments that install this Carrel, from the same place and with the same extras."""
+    """Return the uv arguments that install this Carrel, from the same location and with the same extras."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     import msgspec
@@ -127,10 +127,10 @@ def own() -> list[str]:
         origin = None
     if origin is None:
         return ["--with", f"carrel{extras}=={__version__}"]
-    place = msgspec.json.decode(origin)
-    if place.get("dir_info", {}).get("editable"):
+    location = msgspec.json.decode(origin)
+    if location.get("dir_info", {}).get("editable"):
         return ["--with-editable", f"{Path(__file__).parents[4]}{extras}"]
-    return ["--with", f"carrel{extras} @ {place['url']}"]
+    return ["--with", f"carrel{extras} @ {location['url']}"]
 
 
 def find_uv() -> str | None:

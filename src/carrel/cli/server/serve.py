@@ -96,7 +96,7 @@ def run(arguments: list[str]) -> int:
             "say what to share: a path, a URL, --skills FOLDER, or a carrel.toml (see carrel serve --help)"
         )
     targets.flags = as_arguments(options, [], reader.flags, hide=True)
-    for path in targets.places("file", "skills"):
+    for path in targets.locations("file", "skills"):
         if is_empty(path):
             warn(f"{path} is empty")
     app = create(targets, configuration)
@@ -150,7 +150,7 @@ def add_search(app: Server, targets: Targets, configuration: Configuration) -> N
     from carrel.search.options import SearchOptions
 
     options = SearchOptions(**{name: getattr(search, name) for name in SearchOptions.__struct_fields__})
-    shared = sorted([target.scheme, target.place, json.encode(target.options).decode()] for target in targets)
+    shared = sorted([target.scheme, target.location, json.encode(target.options).decode()] for target in targets)
     app.add_search(options, key=json.encode([shared, options.contents]).decode(), progress=tell_progress)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from carrel.cli.config.read import Configuration
     from carrel.server.app import Server
 
-__all__ = ["Target", "Targets", "app_place", "check_paths", "check_skills", "default_name", "read_targets", "share"]
+__all__ = ["Target", "Targets", "app_location", "check_paths", "check_skills", "default_name", "read_targets", "share"]
 
 
 class Target(NamedTuple):
@@ -32,12 +32,12 @@ class Target(NamedTuple):
     """
 
     scheme: str
-    place: str
+    location: str
     options: dict[str, Any]
     optional: bool = False
 
     def __repr__(self) -> str:
-        return f"Target({without_secrets(self.place)!r})"  # without options, which may be secret
+        return f"Target({without_secrets(self.location)!r})"  # without options, which may be secret
 
 
 class Targets(list[Target]):
@@ -45,19 +45,19 @@ class Targets(list[Target]):
 
     flags: Sequence[str] = ()
 
-    def places(self, *schemes: str) -> list[str]:
+    def locations(self, *schemes: str) -> list[str]:
         """Return the paths or URLs of the targets with these schemes."""
-        return [target.place for target in self if target.scheme in schemes]
+        return [target.location for target in self if target.scheme in schemes]
 
     @property
     def shared(self) -> list[str]:
         """The paths, and the URLs without passwords. Skills are not included."""
-        return [without_secrets(target.place) for target in self if target.scheme != "skills"]
+        return [without_secrets(target.location) for target in self if target.scheme != "skills"]
 
     @property
     def skills(self) -> list[str]:
         """The folders of skills."""
-        return self.places("skills")
+        return self.locations("skills")
 
 
 def target_of(target: str, options: dict[str, Any], folder: str = "") -> Target:
@@ -96,11 +96,12 @@ def read_targets(given: argparse.Namespace, flags: SourceFlags, configuration: C
         raise ConfigError(f"{flag} is an option of {' and '.join(owners)}, but no target is of that kind")
     found = [target for target in found if not (target.optional and is_missing(target))]
     checked = {
-        "file": iter(check_paths([target.place for target in found if target.scheme == "file"])),
-        "skills": iter(check_skills([target.place for target in found if target.scheme == "skills"])),
+        "file": iter(check_paths([target.location for target in found if target.scheme == "file"])),
+        "skills": iter(check_skills([target.location for target in found if target.scheme == "skills"])),
     }
     return Targets(
-        target._replace(place=next(checked[target.scheme])) if target.scheme in checked else target for target in found
+        target._replace(location=next(checked[target.scheme])) if target.scheme in checked else target
+        for target in found
     )
 
 
@@ -111,13 +112,13 @@ def configured(configuration: Configuration) -> list[Target]:
         ConfigError: a URL names no path on this machine.
     """
     found = [
-        target_of(source.place, source.options, configuration.folder)._replace(optional=source.optional)
+        target_of(source.location, source.options, configuration.folder)._replace(optional=source.optional)
         for source in configuration.sources
     ]
     return found + [target_of(f"skills:{folder}", {}) for folder in configuration.settings.skills.folders]
 
 
-def app_place(configuration: Configuration, file: str) -> str:
+def app_location(configuration: Configuration, file: str) -> str:
     """Return the ``file`` of ``[app]``: a Python file relative to the configuration, or a module by its name."""
     if file.endswith(".py") or ".py:" in file:
         return os.path.join(configuration.folder, os.path.expanduser(file))
@@ -137,25 +138,25 @@ def share(app: Server[Any], targets: Targets) -> list[Provider]:
         if target.scheme == "skills":
             continue
         try:
-            opened = sources.open(target.place, **target.options)
+            opened = sources.open(target.location, **target.options)
         except ConfigError as error:
             if not target.optional:
                 raise
-            warn(f"{without_secrets(target.place)} is left out: {error}")
+            warn(f"{without_secrets(target.location)} is left out: {error}")
             continue
         provider = app.add_provider(opened, optional=target.optional).provider
         providers += [] if provider in providers else [provider]
     for target in targets:
         if target.scheme == "skills":
-            app.skills(target.place, **target.options)
+            app.skills(target.location, **target.options)
     return providers
 
 
 def is_missing(target: Target) -> bool:
     """Return whether a path is missing, and print a warning if so."""
-    if target.scheme not in ("file", "skills") or os.path.exists(target.place):
+    if target.scheme not in ("file", "skills") or os.path.exists(target.location):
         return False
-    warn(f"{target.place} is left out: there is no such file or folder")
+    warn(f"{target.location} is left out: there is no such file or folder")
     return True
 
 

@@ -57,7 +57,7 @@ class Drawer(Protocol):
     """Draws, redraws and removes a state on the terminal."""
 
     def draw(self, state: State) -> None:
-        """Show a state in place of the one before."""
+        """Show a state instead of the one before."""
 
     def end(self) -> None:
         """Remove the bar."""
@@ -172,7 +172,7 @@ class RichDrawer:
         self._progress.start()
 
     def draw(self, state: State) -> None:
-        """Show a state in place of the one before."""
+        """Show a state instead of the one before."""
         share = state.share
         options: dict[str, Any] = {"total": None} if share is None else {"total": 1.0, "completed": share}
         self._progress.update(self._task, description=state.text(), share=percentage(share), **options)
@@ -191,7 +191,7 @@ class PlainDrawer:
         sys.stderr = Above(self._out)
 
     def draw(self, state: State) -> None:
-        """Show a state in place of the one before."""
+        """Show a state instead of the one before."""
         share = state.share
         bar = "" if share is None else f"[{'#' * round(share * PLAIN):-<{PLAIN}}] {percentage(share)} "
         line = f"{bar}{state.text()}"
@@ -215,7 +215,7 @@ class Above:
         self._out = out
 
     def write(self, text: str) -> int:
-        """Write text in place of the bar."""
+        """Write text instead of the bar."""
         return self._out.write(f"\r\x1b[K{text}")
 
     def __getattr__(self, name: str) -> Any:

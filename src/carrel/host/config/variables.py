@@ -1,19 +1,14 @@
-"""Variables in configurations, replaced when the host connects to a server, so that configurations hold no secrets.
+"""Replace the references in a server's configuration when the host connects to the server.
 
-${VAR}  ${env:VAR}       environment variable; an error if it is not set
-${VAR:-default}          the same, with a default for one that is not set or empty
-${input:ID}              value that the user has to enter once
-${workspaceFolder}       folder of the project; ${workspaceFolderBasename} its name
-${userHome}              home directory; ${/} or ${pathSeparator} what separates folders
-$${                      the characters ${
+The syntax is that of ``carrel.references``; in addition, ``${input:ID}`` is a value that the user enters once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -21,12 +16,10 @@ import msgspec
 from carrel.errors import ConfigError
 from carrel.host.config.inputs import Inputs
 from carrel.host.config.server_config import ServerConfig
-from carrel.regular_file import read_regular
+from carrel.references import look_up, read_text, references_in, substitute
 
 __all__ = ["inputs_of", "resolve"]
 
-VARIABLE = re.compile(r"\$(?P<literal>\$\{)|\$\{(?P<name>[^{}]*)\}")
-NAME = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][\w()]*)(?::-(?P<default>.*))?", re.DOTALL)
 #: Matches a line in a file with environment variables.
 ENV_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*")
 
@@ -40,67 +33,43 @@ def inputs_of(server: ServerConfig) -> list[str]:
 async def resolve(
     server: ServerConfig, *, inputs: Inputs | None = None, environment: Mapping[str, str] | None = None
 ) -> ServerConfig:
-    """Return a configuration with all variables replaced.
+    """Return a configuration with all references replaced.
 
     Raises:
-        ConfigError: a variable has no value; the message has its name and location.
+        ConfigError: a reference has no value; the message has its location.
     """
-    environment = os.environ if environment is None else environment
     workspace = server.workspace or str(Path.cwd())
     values: dict[str, str] = {}
     for location, name in _names(server):
-        kind, _, remaining = name.partition(":")
+        kind, _, id = name.partition(":")
         if kind == "input":
-            values[name] = await (inputs or Inputs()).value(remaining, server)
-        elif kind == "keyring":
-            values[name] = await asyncio.to_thread(read_keyring, location, remaining)
-        elif kind == "file":
-            values[name] = read_text(location, Path(workspace, remaining))
+            values[name] = await (inputs or Inputs()).value(id, server)
+            continue
+        find = partial(look_up, name, workspace, environment=environment)
+        try:
+            values[name] = await asyncio.to_thread(find) if kind == "keyring" else find()
+        except ConfigError as error:
+            raise ConfigError(f"{location}: {error}") from None
 
-    def replaced(location: str, text: str | None) -> str | None:
-        return None if text is None else VARIABLE.sub(lambda found: _value(found, location), text)
+    def replaced(text: str | None) -> str | None:
+        return None if text is None else substitute(text, values.__getitem__)
 
-    def _value(found: re.Match[str], location: str) -> str:
-        if found["literal"]:
-            return "${"
-        name = found["name"]
-        if name in values:
-            return values[name]
-        fixed = {
-            "workspaceFolder": workspace,
-            "workspaceFolderBasename": Path(workspace).name,
-            "userHome": str(Path(environment.get("HOME") or environment.get("USERPROFILE") or Path.home())),
-            "pathSeparator": os.sep,
-            "/": os.sep,
-        }.get(name)
-        if fixed is not None:
-            return fixed
-        variable = NAME.fullmatch(name)
-        if variable is None:
-            raise ConfigError(f"{location}: there is no variable ${{{name[:100]}}}")
-        value = environment.get(variable["name"])
-        if variable["default"] is not None:
-            return value or variable["default"]
-        if value is None:
-            raise ConfigError(f"{location}: the environment variable {variable['name']} is not set")
-        return value
+    def table(given: Mapping[str, str]) -> dict[str, str]:
+        return {key: replaced(text) or "" for key, text in given.items()}
 
-    def table(location: str, given: Mapping[str, str]) -> dict[str, str]:
-        return {key: replaced(f"{location}.{key}", text) or "" for key, text in given.items()}
-
-    env_file = replaced("env_file", server.env_file)
-    env = table("env", server.env)
+    env_file = replaced(server.env_file)
+    env = table(server.env)
     if env_file is not None:
         env = read_env_file(Path(workspace, env_file)) | env
     return msgspec.structs.replace(
         server,
-        command=replaced("command", server.command),
-        args=tuple(replaced("args", one) or "" for one in server.args),
+        command=replaced(server.command),
+        args=tuple(replaced(one) or "" for one in server.args),
         env=env,
         env_file=None,
-        cwd=_absolute(replaced("cwd", server.cwd), workspace),
-        url=replaced("url", server.url),
-        headers=table("headers", server.headers),
+        cwd=_absolute(replaced(server.cwd), workspace),
+        url=replaced(server.url),
+        headers=table(server.headers),
     )
 
 
@@ -110,8 +79,12 @@ def read_env_file(file: Path) -> dict[str, str]:
     Raises:
         ConfigError: the file cannot be read.
     """
+    try:
+        text = read_text(file)
+    except ConfigError as error:
+        raise ConfigError(f"env_file: {error}") from None
     found: dict[str, str] = {}
-    for line in read_text("env_file", file).splitlines():
+    for line in text.splitlines():
         setting = ENV_LINE.fullmatch(line)
         if setting is not None:
             value = setting[2]
@@ -120,59 +93,17 @@ def read_env_file(file: Path) -> dict[str, str]:
     return found
 
 
-def read_text(location: str, file: Path) -> str:
-    """Return the text of a file, without the final line break.
-
-    Raises:
-        ConfigError: the file cannot be read; ``location`` is the location of the reference for the message.
-    """
-    try:
-        text = read_regular(file.expanduser()).decode("utf-8-sig").replace("\r\n", "\n")
-    except OSError as error:
-        raise ConfigError(f"{location}: {file} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise ConfigError(f"{location}: {file} cannot be read: it is not UTF-8 text") from None
-    return text.removesuffix("\n")
-
-
-def read_keyring(location: str, name: str) -> str:
-    """Return the entry SERVICE/NAME of the keyring.
-
-    Raises:
-        ConfigError: there is no such entry, or the package keyring is not installed.
-    """
-    try:
-        import keyring
-    except ModuleNotFoundError:
-        raise ConfigError(
-            f"{location}: ${{keyring:…}} needs the package keyring: pip install 'carrel[keyring]'"
-        ) from None
-    service, _, user = name.rpartition("/")
-    try:
-        found = keyring.get_password(service, user)
-    except Exception as error:  # backends raise arbitrary exceptions
-        raise ConfigError(f"{location}: the keyring cannot be read: {error}") from None
-    if found is None:
-        raise ConfigError(f"{location}: the keyring has no entry {service}/{user}")
-    return found
-
-
 def _absolute(folder: str | None, workspace: str) -> str | None:
     return None if folder is None else str(Path(workspace, Path(folder).expanduser()))
 
 
 def _names(server: ServerConfig) -> list[tuple[str, str]]:
-    """Return the variables in a configuration, without ``${`` and ``}``, each with its location."""
-    return [
-        (location, found["name"])
-        for location, text in _texts(server)
-        for found in VARIABLE.finditer(text)
-        if found["name"] is not None
-    ]
+    """Return the references in a configuration, without ``${`` and ``}``, each with its location."""
+    return [(location, name) for location, text in _texts(server) for name in references_in(text)]
 
 
 def _texts(server: ServerConfig) -> list[tuple[str, str]]:
-    """Return the texts of a configuration that may contain variables, with their locations."""
+    """Return the texts of a configuration that may contain references, with their locations."""
     found = [("args", text) for text in server.args]
     found += [(f"env.{key}", text) for key, text in server.env.items()]
     found += [(f"headers.{key}", text) for key, text in server.headers.items()]

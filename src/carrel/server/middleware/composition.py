@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from carrel.errors import ToolError
+from carrel.protocol.encoding import encode
 from carrel.protocol.methods import CALL_TOOL
 from carrel.protocol.server import Call, ErrorResponse
 from carrel.server.failures import tool_error
@@ -42,11 +44,37 @@ def compose(functions: Sequence[MiddlewareFunction], handler: Operation) -> Oper
     for function in reversed(functions):
         step = bind(function, step)
 
-    def composed(call: Call, channel: Channel) -> Awaitable[Result]:
+    def composed(call: Call, channel: Channel) -> Awaitable[Result | bytes]:
         call.channel = channel
-        return step(call)
+        return _run(step, call)
 
     return composed
+
+
+async def _run(step: Next, call: Call) -> Result | bytes:
+    """Run middleware. Return an encoded result as it came, if middleware has not changed it.
+
+    A result of another server may have members that its type does not know.
+    """
+    encoded: list[Encoded] = []
+    ENCODED.set(encoded)
+    result = await step(call)
+    for each in encoded:
+        if result is each.value and encode(result) == each.before:
+            return each.data
+    return result
+
+
+class Encoded(msgspec.Struct):
+    """Encoded result of a handler, decoded for middleware; ``before`` is the encoding of what was decoded."""
+
+    value: Result
+    data: bytes
+    before: bytes
+
+
+ENCODED: ContextVar[list[Encoded] | None] = ContextVar("encoded", default=None)
+"""Encoded results of the handlers that middleware of the current call has called."""
 
 
 class _Response(msgspec.Struct):
@@ -75,6 +103,23 @@ async def _result_of(handler: Operation, call: Call) -> Result:
     if listens and isinstance(result, bytes):
         result = bytes(msgspec.json.decode(result, type=_Response).result)
     if isinstance(result, bytes):
-        decoded: Result = msgspec.json.decode(result, type=prepared(call.request.result), dec_hook=read_contents)
+        decoded, encoded = _decoded(result, call), ENCODED.get()
+        if encoded is not None and not listens:
+            encoded.append(Encoded(decoded, result, encode(decoded)))
         return decoded
     return result  # type: ignore[return-value]  # an error response, if a listen request was rejected after all
+
+
+def _decoded(data: bytes, call: Call) -> Result:
+    """Return an encoded result as an object. Content blocks of unknown types are replaced by empty text."""
+    kind = prepared(call.request.result)
+    try:
+        result: Result = msgspec.json.decode(data, type=kind, dec_hook=read_contents)
+    except msgspec.ValidationError:
+        from carrel.protocol.unknown import without_foreign_blocks  # only results of other servers have any
+
+        known = without_foreign_blocks(msgspec.Raw(data))
+        if known is None:
+            raise
+        result = msgspec.json.decode(known[0], type=kind, dec_hook=read_contents)
+    return result

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from carrel.errors import InvalidParams
 from carrel.protocol import unknown
-from carrel.protocol.encoding import RESTORING, encode
+from carrel.protocol.encoding import MARK, encode, restored
 from carrel.server.elicitation.input_required import MAX_ATTEMPTS, invalid_answer
 from carrel.state.records import TaskMessageLetter, TaskRecord
 from carrel.state.replica import Replica
@@ -156,7 +156,7 @@ class TaskRun:
     def encode(self, result: Any) -> bytes:
         """Encode the result of the task, for the revision of its client."""
         data = encode(self.call.connection.finish(self.call, result))
-        return RESTORING.restore(data) if RESTORING.mark in data else data
+        return restored(data) if MARK in data else data
 
 
 def is_heard(channel: Channel) -> bool:

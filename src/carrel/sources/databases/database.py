@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from carrel.errors import ConfigError, MCPError
 from carrel.log import Log
+from carrel.references import from_keyring
 from carrel.sources.databases.address import DatabaseAddress
 from carrel.sources.databases.failure import (
     DatabaseFailed,
@@ -174,12 +175,8 @@ class Database(ABC):
             return self.options.password
         if address.password is not None or not self.options.keyring:
             return address.password
-        try:
-            import keyring
-        except ImportError:
-            raise ConfigError("passwords from the keyring need: pip install 'carrel[keyring]'") from None
         key = f"{address.kind}://{address.user or ''}@{address.host or 'localhost'}/{address.database}"
-        found = keyring.get_password("carrel", key)
+        found = from_keyring("carrel", key)
         if found is None:
             raise ConfigError(f"the keyring has no password for it; add it with: keyring set carrel {key}")
         return found

@@ -184,8 +184,7 @@ class StreamableHTTP:
         self._app.end_streams()
         for session in self._sessions:
             for stream in session.listening:
-                stream.done = True
-                stream.wake()
+                stream.end_content()
         if self._sse is not None:
             self._sse.end_streams()
 

@@ -13,6 +13,7 @@ from carrel.errors import (
     ServerUnavailable,
 )
 from carrel.protocol.connection import FailedRequest, Ignored, Response
+from carrel.protocol.event_ids import decode_event_id
 from carrel.protocol.http import verify
 from carrel.protocol.methods import INITIALIZE
 from carrel.protocol.principal import Caller
@@ -33,7 +34,6 @@ from carrel.transports.server.http_response import (
 from carrel.transports.server.http_stream import StandingResponse
 from carrel.transports.server.session import StreamableHTTPSession
 from carrel.transports.server.sessions import SessionTable
-from carrel.transports.server.standing_stream import parse_standing_id
 from carrel.transports.server.streams import MutedStream, Stream
 
 __all__ = ["Endpoint"]
@@ -280,18 +280,20 @@ class Endpoint:
             raise Rejection(406, "This is an MCP endpoint: GET is for streams, and must accept text/event-stream")
         session = await self._session(headers, caller, required=True)
         assert session is not None
-        last = headers.get(b"last-event-id", b"").decode("latin-1")
-        found = session.find_stream(last)
-        if found is not None:
-            return StandingResponse(found[0], session, caller, extra, found[1])
-        fetched = await session.fetch_stream(last)
-        if fetched is not None:
-            return StandingResponse(fetched, session, caller, extra)
-        resumption = parse_standing_id(last)
-        if resumption is None:
-            stream, missed = session.new_standing_stream(), None
+        last = decode_event_id(headers.get(b"last-event-id", b"").decode("latin-1"))
+        missed = None
+        if last is not None and not last.bus:
+            found = session.find_stream(last.stream)
+            if found is not None:
+                return StandingResponse(found, session, caller, extra, last.number)
+            fetched = await session.fetch_stream(last)
+            if fetched is not None:
+                return StandingResponse(fetched, session, caller, extra)
+            stream = session.new_standing_stream()
+        elif last is not None:
+            stream, missed = await session.resume(last)
         else:
-            stream, missed = await session.resume(resumption)
+            stream = session.new_standing_stream()
         session.listen(stream, self._limits.max_streams_per_session)
         if missed is not None:
             for message, key in missed.messages:

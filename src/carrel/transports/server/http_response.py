@@ -127,7 +127,7 @@ class PendingResponse:
     def _conclude(self) -> None:
         """Send the response on the stream and complete it."""
         stream = self._stream
-        if not stream.done:
+        if not stream.complete:
             answer = answer_of(self._work)
             reply = answer.reply if isinstance(answer, ErrorResponse) else answer
             stream.finish(reply or b"", no_room(self._key))
@@ -165,35 +165,35 @@ async def pump(
         await send({"type": "http.response.start", "status": 200, "headers": [*STREAM_HEADERS, *extra]})
         if opening:
             await _send_body(send, opening)
-        if stream.connection == connection:
+        if stream.attached == connection:
             stream.direct = direct_writer(send)
-        while stream.connection == connection and not (gone.done() or stream.lost):
+        while stream.attached == connection and not (gone.done() or stream.aborted):
             data = stream.take()
             if data:
                 if len(data) > CHUNK:
                     await _send_body(send, data)
                 else:
                     await send({"type": "http.response.body", "body": data, "more_body": True})
-            elif stream.paused:
-                await send({"type": "http.response.body", "body": stream.close(), "more_body": True})
+            elif stream.closing:
+                await send({"type": "http.response.body", "body": stream.closing_bytes(), "more_body": True})
                 break
-            elif stream.done:
+            elif stream.complete:
                 break
             else:
                 await stream.wait()
-        if not (gone.done() or stream.lost):
+        if not (gone.done() or stream.aborted):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
     except OSError:
         return False  # some ASGI servers raise this if the client has disconnected
     except asyncio.CancelledError:
         task = asyncio.current_task()
-        if not (stream.lost or stream.connection != connection) or task is None or task.uncancel():
+        if not (stream.aborted or stream.attached != connection) or task is None or task.uncancel():
             raise
         return True
     else:
-        return stream.lost
+        return stream.aborted
     finally:
-        if stream.connection == connection:
+        if stream.attached == connection:
             stream.detach()
             streams.discard(stream)
 

@@ -76,7 +76,7 @@ class Listener(Stream):
 
     def send(self, message: bytes, key: Hashable = None) -> None:
         """Send a message. It replaces an unsent message with the same key."""
-        if not self.done:
+        if not self.complete:
             super().send(message, key)
 
     async def be_ready(self) -> None:
@@ -91,7 +91,7 @@ class Listener(Stream):
         except TimeoutError:
             complaint = f"Read the stream first: {self.waiting} bytes wait for you in it"
             raise Rejection(429, complaint, [(b"retry-after", b"10")]) from None
-        if self.done:
+        if self.complete:
             raise Rejection(404, NO_SESSION)
 
     # The connection's side
@@ -133,8 +133,7 @@ class Listener(Stream):
     def end(self) -> None:
         """Cancel requests in flight, and end the stream once all buffered messages are sent."""
         self.dispatcher.cancel()
-        self.done = True
-        self.wake()
+        self.end_content()
 
 
 class HTTPWithSSE:
@@ -252,7 +251,7 @@ class HTTPWithSSE:
             gone.cancel()
             listener.lease.cancel()
             del self._listeners[id]
-            listener.done = True
+            listener.end_content()
             await listener.dispatcher.close()
         if unended:
             await end(send)
@@ -274,7 +273,7 @@ class HTTPWithSSE:
             raise Rejection(415, "The content type must be application/json")
         await listener.be_ready()
         body = await self._bodies.read(headers, receive, client_of(scope, caller))
-        if listener.done or listener.connection < 0:
+        if listener.complete or listener.disconnected:
             raise Rejection(404, NO_SESSION)
         message = listener.dispatcher.connection.receive(body)
         permit(self._authorization, caller, message)
@@ -292,6 +291,6 @@ class HTTPWithSSE:
         if len(values) != 1:
             raise Rejection(400, f"{self._path} tells where to post: there has to be one sessionId in the query")
         listener = self._listeners.get(values[0].decode("latin-1"))
-        if listener is None or listener.done:
+        if listener is None or listener.complete:
             raise Rejection(404, NO_SESSION)
         return listener

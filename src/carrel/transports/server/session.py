@@ -17,12 +17,13 @@ import msgspec
 
 from carrel.limits import Limits
 from carrel.protocol.channel import ChangeKey
+from carrel.protocol.event_ids import EventId, name_stream, slot_of_stream
 from carrel.protocol.server import Connection
-from carrel.state.records import FollowLetter, SessionMessage, SessionRecord, SubscriptionChanged, slot_of_stream
+from carrel.state.records import FollowLetter, SessionMessage, SessionRecord, SubscriptionChanged
 from carrel.state.replica import Replica
 from carrel.transports.server.dispatcher import InFlight, Work, cancel
 from carrel.transports.server.event_log import SessionLog
-from carrel.transports.server.standing_stream import Missed, Resumption, StandingEvents, StandingStream
+from carrel.transports.server.standing_stream import Missed, StandingEvents, StandingStream
 from carrel.transports.server.streams import MAX_EVENTS, ResumedStream, Stream
 
 __all__ = ["StreamableHTTPSession"]
@@ -210,7 +211,7 @@ class StreamableHTTPSession:
             self._listening.remove(stream)
         self.touch()
 
-    async def resume(self, last: Resumption) -> tuple[StandingStream, Missed]:
+    async def resume(self, last: EventId) -> tuple[StandingStream, Missed]:
         """Return a new GET stream that replaces an earlier one, here or on another replica, and the missed messages.
 
         Raises:
@@ -221,7 +222,7 @@ class StreamableHTTPSession:
         if last.slot != here and self._replica.shared:
             self._replica.notify(last.slot, FollowLetter(self.id, last.stream, here))
         self._leave(last.stream)
-        return self.new_standing_stream(0 if missed.changes is None else last.position), missed
+        return self.new_standing_stream(0 if missed.changes is None else last.number), missed
 
     def _leave(self, name: str) -> None:
         """Close the connection of a GET stream that its client has resumed."""
@@ -246,7 +247,7 @@ class StreamableHTTPSession:
         peer = self.connection.peer
         if peer is None or not peer.revision.resumable:
             return Stream(self.connection)
-        id = f"{self._replica.state.slot}.{next(numbers):x}"
+        id = name_stream(self._replica.state.slot, next(numbers))
         return Stream(self.connection, id, self.log, primed=peer.revision.primed)
 
     def new_standing_stream(self, resumed: int | None = None) -> StandingStream:
@@ -259,7 +260,7 @@ class StreamableHTTPSession:
 
     def keep(self, stream: Stream) -> None:
         """Store a stream, so that the client can resume it."""
-        if not stream.id or stream.forgotten:
+        if not stream.id or stream.dropped:
             return
         if self._streams is None:
             self._streams = OrderedDict()
@@ -272,7 +273,7 @@ class StreamableHTTPSession:
 
     def mark_replayable(self, stream: Stream) -> None:
         """Record that a connection of a stream is closed. If the stream is complete, its replay data may be dropped."""
-        if stream.id and not stream.forgotten and stream.connection < 0 and stream.done:
+        if stream.replay_only:
             if self._replayable is None:
                 self._replayable = {}
             self._replayable[stream.id] = asyncio.get_running_loop().time()
@@ -305,33 +306,29 @@ class StreamableHTTPSession:
         if streams is None:
             return
         size = sum(stream.size for stream in streams.values())
-        for over in (True, False):
-            for stream in [stream for stream in streams.values() if stream.done is over]:
+        for complete in (True, False):
+            for stream in [stream for stream in streams.values() if stream.complete is complete]:
                 if len(streams) <= MAX_STREAMS and (size <= MAX_STREAM_BYTES or len(streams) == 1):
                     return
                 size -= stream.size
                 self._forget(stream)
 
-    def find_stream(self, last_event_id: str) -> tuple[Stream, int] | None:
-        """Return the stream of a Last-Event-ID and the number of that event in it; None if it is not here."""
-        parsed = parse_event_id(last_event_id)
-        stream = None if parsed is None or self._streams is None else self._streams.get(parsed[0])
-        if stream is None or parsed is None:
-            return None
-        self._reopen(stream)
-        return stream, parsed[1]
+    def find_stream(self, name: str) -> Stream | None:
+        """Return the stream that a client resumes, or None if another replica writes it."""
+        stream = None if self._streams is None else self._streams.get(name)
+        if stream is not None:
+            self._reopen(stream)
+        return stream
 
-    async def fetch_stream(self, last_event_id: str) -> ResumedStream | None:
+    async def fetch_stream(self, last: EventId) -> ResumedStream | None:
         """Return a stream that follows the events another replica writes, or None if the stream does not exist.
 
         Raises:
             ServerUnavailable: the store has failed.
         """
-        parsed = parse_event_id(last_event_id)
-        slot = None if parsed is None else slot_of_stream(parsed[0])
-        if parsed is None or slot is None or slot == self._replica.state.slot:
+        slot, origin, after = last.slot, last.stream, last.number
+        if slot == self._replica.state.slot:
             return None
-        origin, after = parsed
         letter = FollowLetter(self.id, origin, self._replica.state.slot)
         if await self.log.read(origin, after) is None:
             return None
@@ -344,7 +341,7 @@ class StreamableHTTPSession:
         self._resumed[origin] = stream
         try:
             if not await self._replica.ask(self._replica.state.mailbox.put(slot, letter)):
-                stream.done = True  # the replica is gone, and with it the request
+                stream.end_content()  # the replica is gone, and with it the request
         except BaseException:
             self.leave_stream(stream)
             raise
@@ -368,8 +365,7 @@ class StreamableHTTPSession:
         stream = None if self._streams is None else self._streams.get(id)
         if stream is None:
             return
-        if stream.connection >= 0:
-            stream.expire()
+        stream.expire()
         self.log.add_follower(id, slot)
 
     def follow(self, id: str) -> None:
@@ -386,16 +382,7 @@ class StreamableHTTPSession:
             cancel(work)
         streams = () if self._streams is None else self._streams.values()
         for stream in (*(self._listening or ()), *streams, *(self._resumed or {}).values()):
-            stream.done = True
-            stream.wake()
+            stream.end_content()
             if not isinstance(stream, ResumedStream):
                 self._forget(stream, drop=ended)
         self._take_held()
-
-
-def parse_event_id(id: str) -> tuple[str, int] | None:
-    """Return the stream and number of an event id, or None if this server did not create the id."""
-    stream, _, number = id.rpartition("-")
-    if not stream or not (number.isascii() and number.isdigit() and len(number) < 18):
-        return None
-    return stream, int(number)

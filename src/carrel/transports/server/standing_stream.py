@@ -1,8 +1,8 @@
 """SSE streams of GET requests: messages to the client of a session that belong to no request.
 
-They have no separate log. An event id contains the bus position up to which the client has received all changes:
-``slot.g<stream>.<bus>-<position>``. A client that resumes with it receives the later messages of its session from the
-bus. If the bus has deleted some of them, the client is notified that everything may have changed.
+They have no separate log. An event id contains the bus position up to which the client has received all changes
+(``carrel.protocol.event_ids``). A client that resumes with it receives the later messages of its session from the bus.
+If the bus has deleted some of them, the client is notified that everything may have changed.
 
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
 """
@@ -13,16 +13,14 @@ from collections.abc import Hashable, Sequence
 
 import msgspec
 
+from carrel.protocol.event_ids import EventId, encode_event_id, name_stream
 from carrel.protocol.http import event
 from carrel.protocol.server import Connection
 from carrel.state.records import Changed, Notice, SessionMessage
 from carrel.transports.server.application import Application
 from carrel.transports.server.streams import Stream
 
-__all__ = ["Missed", "Resumption", "StandingEvents", "StandingStream", "parse_standing_id"]
-
-#: First letter of the ids of streams that GET opens, after the slot.
-STANDING = "g"
+__all__ = ["Missed", "StandingEvents", "StandingStream"]
 
 
 class Missed(msgspec.Struct):
@@ -30,19 +28,6 @@ class Missed(msgspec.Struct):
 
     changes: list[Changed] | None
     messages: Sequence[tuple[bytes, Hashable]] = ()
-
-
-class Resumption(msgspec.Struct):
-    """Last-Event-ID of a standing stream: its name, the bus of its events, and a position of that."""
-
-    stream: str
-    bus: str
-    position: int
-
-    @property
-    def slot(self) -> int:
-        """The replica that has sent the event."""
-        return int(self.stream.partition(".")[0])
 
 
 class StandingEvents:
@@ -54,14 +39,14 @@ class StandingEvents:
 
     def name(self, number: int) -> str:
         """Return the name of a stream of this replica."""
-        return f"{self._replica.state.slot}.{STANDING}{number:x}"
+        return name_stream(self._replica.state.slot, number, standing=True)
 
     def id(self, stream: str, position: int | None = None) -> str:
         """Return the id of an event: all changes up to a position, by default of now, have been sent before it."""
         position = self._app.position() if position is None else position
-        return f"{stream}.{self._replica.state.bus_name}-{position}"
+        return encode_event_id(stream, position, self._replica.state.bus_name)
 
-    async def since(self, session: str, last: Resumption) -> Missed:
+    async def since(self, session: str, last: EventId) -> Missed:
         """Return the messages that a session's client has missed since an event.
 
         Raises:
@@ -69,7 +54,7 @@ class StandingEvents:
         """
         notices: list[Notice] | None = None
         if last.bus == self._replica.state.bus_name:
-            notices = await self._replica.since(last.position, last.slot)
+            notices = await self._replica.since(last.number, last.slot)
         if notices is None:
             return Missed(None)
         messages = [
@@ -78,17 +63,6 @@ class StandingEvents:
             if isinstance(notice, SessionMessage) and notice.session == session
         ]
         return Missed([notice for notice in notices if isinstance(notice, Changed)], messages)
-
-
-def parse_standing_id(id: str) -> Resumption | None:
-    """Parse the event id of a standing stream; return None if this server did not create the id."""
-    name, _, position = id.rpartition("-")
-    slot, _, rest = name.partition(".")
-    stream, _, bus = rest.partition(".")
-    numbers = all(text.isascii() and text.isdigit() and len(text) < 18 for text in (slot, position))
-    if not numbers or not bus or not stream.startswith(STANDING):
-        return None
-    return Resumption(f"{slot}.{stream}", bus, int(position))
 
 
 class StandingStream(Stream):
@@ -130,6 +104,6 @@ class StandingStream(Stream):
 
     def pause(self, retry: int | None = None) -> None:
         """Close the connection: the client is to reconnect after ``retry`` ms, if its revision has this."""
-        if self._ids is not None and self.primed and self.connection >= 0:
+        if self._ids is not None and self.primed and not self.disconnected:
             self.retry = retry
             self.expire()

@@ -13,8 +13,18 @@ from collections.abc import Hashable
 from typing import Any
 
 from carrel.errors import ServerUnavailable
+from carrel.protocol.event_ids import encode_event_id
 from carrel.protocol.http import event
 from carrel.protocol.server import Connection
+from carrel.protocol.stream_states import (
+    FOLLOWING,
+    Following,
+    FollowStep,
+    StreamConnection,
+    StreamContent,
+    StreamStates,
+    StreamStep,
+)
 from carrel.transports.server.direct import DirectWriter
 from carrel.transports.server.dispatcher import UNWEIGHED
 from carrel.transports.server.event_log import SessionLog
@@ -30,7 +40,11 @@ HIGH_WATER = 64
 HIGH_WATER_BYTES = 1024 * 1024
 
 
-class Stream:
+#: The states that ``send`` compares, for each message.
+DISCONNECTED, ABORTED = StreamConnection.DISCONNECTED, StreamConnection.ABORTED
+
+
+class Stream(StreamStates):
     """SSE stream to a client: the response to a POST, or the long-lived stream of a GET (``StandingStream``).
 
     Messages are buffered until the connection sends them. On a resumable stream, which has a ``log``, each has an event
@@ -41,30 +55,22 @@ class Stream:
     __slots__ = (
         *("_burst", "_counted", "_drained", "_held", "_kept", "_leaving", "_log", "_messages", "_next", "_owner"),
         *("_waiter", "_waiting"),
-        *("connection", "direct", "done", "forgotten", "id", "lost", "nudged", "paused", "ping", "primed", "pump"),
-        *("retry", "size", "stalls"),
+        *("attached", "direct", "id", "nudged", "ping", "primed", "pump", "retry", "size", "stalls"),
     )
     standing = False
     """Whether the stream was opened by GET, and carries messages that belong to no request."""
 
     def __init__(self, owner: Connection, id: str = "", log: SessionLog | None = None, *, primed: bool = False) -> None:
+        super().__init__(resumable=bool(id))
         self._owner = owner
         self._log = log
         self.id = id
         self.primed = primed
-        self.done = False
-        """The stream is complete: no message will follow."""
-        self.connection = 0
-        """Number of the connection that sends the messages, from 1; negative once it is closed."""
-        self.paused = False
-        """The connection is to be closed; the stream can be resumed."""
+        self.attached = 0
+        """Number of the connections that have been attached."""
         self.ping = False
         self.nudged = False
         """The response takes so long that the stream should begin without a message."""
-        self.lost = False
-        """The connection is being closed because the client reads too slowly."""
-        self.forgotten = False
-        """The stream cannot be resumed any more."""
         self.pump: asyncio.Task[Any] | None = None
         """The task that sends to the connection."""
         self.direct: DirectWriter | None = None
@@ -93,11 +99,12 @@ class Stream:
 
         Without a connection, the message is kept for replay if the stream is resumable, and dropped otherwise.
         """
-        if self.connection < 0:
+        state = self.connection
+        if state is DISCONNECTED:
             if self.id:
                 self._keep(message)
             return
-        if self.lost:
+        if state is ABORTED:
             return
         if self.direct is not None and len(message) <= UNWEIGHED and self._sender_waits and self.direct.ready:
             self._burst += 1
@@ -123,7 +130,12 @@ class Stream:
             answer = too_large
         if answer:
             self.send(answer)
-        self.done = True
+        self.end_content()
+
+    def end_content(self) -> None:
+        """Complete the stream: no message will follow."""
+        self.step(StreamStep.COMPLETE)
+        self.wake()
 
     def _count(self) -> None:
         """Charge buffered bytes to the client's budget; if that is exhausted, close the connection."""
@@ -142,7 +154,7 @@ class Stream:
 
     def give_up(self) -> None:
         """Close the connection because its client reads too slowly or not at all."""
-        self.lost = True
+        self.step(StreamStep.ABORT)
         if self.pump is not None and self.pump is not asyncio.current_task():
             self.pump.cancel()
         self._let_go()
@@ -153,14 +165,16 @@ class Stream:
 
         A handler also yields after ``HIGH_WATER`` messages that were written at once.
         """
-        if self.connection < 0 or self.lost or self._burst >= HIGH_WATER:
+        if self.disconnected or self.aborted or self._burst >= HIGH_WATER:
             self._burst = 0
             await asyncio.sleep(0)  # so that a handler whose client is gone can be cancelled, and others have a turn
         await self.wait_below(HIGH_WATER_BYTES, HIGH_WATER)
 
     async def wait_below(self, size: int, number: float = math.inf) -> None:
         """Wait while more than ``size`` bytes or ``number`` messages are buffered for the connection."""
-        while self.connection >= 0 and not self.lost and (self._waiting > size or len(self._messages) > number):
+        while self._waiting > size or len(self._messages) > number:
+            if self.disconnected or self.aborted:
+                break
             if self._drained is None:
                 self._drained = asyncio.Event()
             await self._drained.wait()
@@ -170,14 +184,13 @@ class Stream:
 
         Does nothing unless the revision has this (2025-11-25, with a session).
         """
-        if self.id and self.primed and self.connection >= 0:
+        if self.id and self.primed and not self.disconnected:
             self.retry = retry
-            self.paused = True
-            self.wake()
+            self.expire()
 
     def expire(self) -> None:
         """Close the connection because its token has expired or a newer stream replaces it."""
-        self.paused = True
+        self.step(StreamStep.CLOSE)
         self.wake()
 
     def wake(self, _: Any = None) -> None:
@@ -196,7 +209,9 @@ class Stream:
     @property
     def idle(self) -> bool:
         """Whether there is nothing to send and no change of state to act on."""
-        return not (self._messages or self._held or self.ping or self.done or self.paused or self.nudged or self.lost)
+        if self._messages or self._held or self.ping or self.nudged or self.complete:
+            return False
+        return not (self.closing or self.aborted)
 
     async def wait(self) -> None:
         """Wait for ``wake``."""
@@ -230,9 +245,9 @@ class Stream:
 
     def _keep(self, message: bytes) -> bytes:
         """Encode a message as an event with an id, keep it for replay, and return it."""
-        data = event(message, f"{self.id}-{self._next}")
+        data = event(message, encode_event_id(self.id, self._next))
         self._next += 1
-        if self.forgotten or self._log is None:
+        if self.dropped or self._log is None:
             return data
         if self._kept is None:
             self._kept = deque()
@@ -256,7 +271,7 @@ class Stream:
 
     def forget(self, *, drop: bool = True) -> None:
         """Drop the events kept for replay: the stream cannot be resumed any more, or only on another replica."""
-        self.forgotten = True
+        self.step(StreamStep.DROP)
         if self._kept is not None:
             self._kept = None
             self._owner.give(self.size)
@@ -286,13 +301,14 @@ class Stream:
         """Attach a new connection, and return its number. A previous connection, if any, is detached."""
         if self.pump is not None and self._leaving:
             self.pump.cancel()  # it may be blocked by a client that does not read
-        self.connection = abs(self.connection) + 1
+        self.step(StreamStep.ATTACH)
+        self.attached += 1
         self.direct = None
         self.pump = asyncio.current_task()
         self._waiting -= self._leaving
         self._leaving = 0
         self.wake()
-        return self.connection
+        return self.attached
 
     async def opening(self, after: int | None = None) -> bytes:
         """Return the first bytes for the attached connection.
@@ -305,10 +321,10 @@ class Stream:
                 return b""
             if self._log is not None and self._next == 1:
                 await self._log.begin(self.id)
-            return event(b"", f"{self.id}-0", self.retry)
-        connection, upto = self.connection, self._next
+            return event(b"", encode_event_id(self.id, 0), self.retry)
+        connection, upto = self.attached, self._next
         replay = await self._log.read(self.id, after)
-        if replay is None or self.connection != connection:
+        if replay is None or self.attached != connection:
             return b""
         opening = b"".join(data for number, data in replay.events if number < upto)
         self._waiting += len(opening)
@@ -319,9 +335,8 @@ class Stream:
 
     def detach(self) -> None:
         """Detach the closed connection; unsent messages are kept for replay if the stream is resumable."""
-        self.connection = -self.connection
+        self.step(StreamStep.DETACH)
         self.pump = self.direct = None
-        self.lost = False
         messages, self._messages = self._messages, []
         self.discard()
         if self.id:
@@ -332,15 +347,14 @@ class Stream:
     def discard(self) -> None:
         """Drop buffered messages, except messages that a resumed connection will get."""
         self._messages.clear()
-        if not self.id or self.forgotten:
+        if not self.id or self.dropped:
             self._held = None
         self._leaving = 0
         self._waiting = sum(map(len, self._held.values())) if self._held else 0
         self._uncount()
 
-    def close(self) -> bytes:
-        """Return the bytes to send (``retry``) before the connection of a paused stream is closed."""
-        self.paused = False
+    def closing_bytes(self) -> bytes:
+        """Return the bytes to send before the connection is closed: ``retry``, or b""."""
         return b"" if self.retry is None else b"retry: %d\n\n" % self.retry
 
 
@@ -362,23 +376,20 @@ class ResumedStream(Stream):
     the client has.
     """
 
-    __slots__ = ("_after", "_fresh", "_last", "_opened", "_origin", "_reading", "_stale")
+    __slots__ = ("_after", "_following", "_fresh", "_origin", "_task")
 
     def __init__(self, owner: Connection, log: SessionLog, origin: str, after: int) -> None:
         super().__init__(owner, log=log)
         self._origin = origin
         self._after = after
         self._fresh = b""
-        self._last = False
-        self._reading: asyncio.Task[None] | None = None
-        self._stale = self._opened = False
+        self._following = Following.OPENING
+        self._task: asyncio.Task[None] | None = None
 
     async def opening(self, after: int | None = None) -> bytes:
         """Return the replay of the events that the client missed."""
         replay = await self._read()
-        self._opened = True
-        if self._stale:
-            self.follow()
+        self._follow(FollowStep.READ)
         return replay
 
     def take(self) -> bytes:
@@ -389,34 +400,41 @@ class ResumedStream(Stream):
 
     def follow(self) -> None:
         """Read the log again, as there are new events in it."""
-        self._stale = True
-        if self._opened and self._reading is None:
-            self._reading = asyncio.get_running_loop().create_task(self._follow())
+        self._follow(FollowStep.NOTICE)
 
     def end_writer(self) -> None:
         """Send the logged events and end, because the replica that ran the request and wrote the stream has died."""
-        self._last = True
+        self.step(StreamStep.END)
         self.follow()
 
-    async def _follow(self) -> None:
+    def _follow(self, step: FollowStep) -> None:
+        self._following = FOLLOWING[self._following][step]
+        if self._following is Following.READING and self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._read_new_events())
+
+    async def _read_new_events(self) -> None:
         try:
-            while self._stale:
-                self._stale = False
-                self._fresh += await self._read()
+            while self._following is not Following.UP_TO_DATE:
+                events = await self._read()
+                self._fresh += events
+                self._follow(FollowStep.READ)
         except ServerUnavailable:
+            self._follow(FollowStep.FAIL)
             self.expire()  # the client resumes it again
         finally:
-            self._reading = None
+            self._task = None
             self.wake()
 
     async def _read(self) -> bytes:
         assert self._log is not None
         replay = await self._log.read(self._origin, self._after)
         if replay is None:  # the session has ended, or the client comes too late
-            self.done = True
+            self.step(StreamStep.COMPLETE)
             return b""
         events = [event for event in replay.events if event[0] > self._after]
         if events:
             self._after = events[-1][0]
-        self.done = self.done or replay.done or (self._last and not self._stale)
+        stale = self._following in (Following.OPENING_STALE, Following.READING_STALE)
+        if replay.done or (self.content is StreamContent.ENDING and not stale):
+            self.step(StreamStep.COMPLETE)
         return b"".join(data for _, data in events)

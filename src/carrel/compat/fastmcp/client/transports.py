@@ -209,11 +209,11 @@ class HTTPClientTransport(ClientTransport):
             return
         token = auth.token if isinstance(auth, BearerAuth) else auth
         if not isinstance(token, str) or token in ("oauth",):
-            _refuse_auth()
+            _reject_auth()
         self.headers["Authorization"] = f"Bearer {token}"
 
 
-def _refuse_auth() -> NoReturn:
+def _reject_auth() -> NoReturn:
     raise NotImplementedError(
         "OAuth and auth of httpx are not mirrored by carrel.compat: use carrel.Client with carrel.security.client "
         "(docs/client-authorization.md)"

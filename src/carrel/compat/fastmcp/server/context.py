@@ -53,7 +53,7 @@ class LogData:
 
 
 class Context:
-    """Context of a request: log messages, progress, questions to the client, state, and the server's own resources."""
+    """Context of a request: log messages, progress, requests to the client, state, and the server's own resources."""
 
     def __init__(self, fastmcp: Any, session: Any = None) -> None:
         self._fastmcp = fastmcp
@@ -274,7 +274,7 @@ class Context:
         if kinds is None or "prompt" in kinds:
             await self.send_prompt_list_changed()
 
-    # Questions to the client
+    # Requests to the client
 
     async def list_roots(self) -> list[client_features.Root]:
         """Return the roots of the client."""

@@ -52,7 +52,7 @@ INSTEAD = {
 OPENAPI = "use carrel serve openapi+https://host/openapi.json, or carrel.sources.openapi (docs/sources/openapi.md)"
 
 
-def _refuse(what: str, instead: str) -> NoReturn:
+def _reject(what: str, instead: str) -> NoReturn:
     raise NotImplementedError(f"{what} is not mirrored by carrel.compat: {instead}")
 
 
@@ -319,27 +319,27 @@ class FastMCP(Answering, Running, Generic[LifespanResultT]):
     @classmethod
     def from_openapi(cls, *arguments: Any, **options: Any) -> NoReturn:
         """Raise NotImplementedError, which says what to use."""
-        _refuse("FastMCP.from_openapi", OPENAPI)
+        _reject("FastMCP.from_openapi", OPENAPI)
 
     @classmethod
     def from_fastapi(cls, *arguments: Any, **options: Any) -> NoReturn:
         """Raise NotImplementedError, which says what to use."""
-        _refuse("FastMCP.from_fastapi", OPENAPI)
+        _reject("FastMCP.from_fastapi", OPENAPI)
 
     @classmethod
     def as_proxy(cls, *arguments: Any, **options: Any) -> NoReturn:
         """Raise NotImplementedError, which says what to use."""
-        _refuse("FastMCP.as_proxy", "use carrel.Server and add_provider(RemoteProvider(url)) (docs/providers.md)")
+        _reject("FastMCP.as_proxy", "use carrel.Server and add_provider(RemoteProvider(url)) (docs/providers.md)")
 
     def add_provider(self, provider: Any, *, namespace: str = "") -> None:
         """Mount a server; other providers are not mirrored."""
         if not isinstance(provider, FastMCP):
-            _refuse("add_provider", INSTEAD["providers"])
+            _reject("add_provider", INSTEAD["providers"])
         self.mount(provider, namespace or None)
 
     def add_transform(self, transform: Any) -> NoReturn:
         """Raise NotImplementedError, which says what to use."""
-        _refuse("add_transform", "mount servers with a namespace, or show and hide components with enable and disable")
+        _reject("add_transform", "mount servers with a namespace, or show and hide components with enable and disable")
 
 
 def _check_options(options: dict[str, Any]) -> None:
@@ -347,7 +347,7 @@ def _check_options(options: dict[str, Any]) -> None:
     for name, value in options.items():
         if name in INSTEAD:
             if value:
-                _refuse(f"FastMCP({name}=...)", INSTEAD[name])
+                _reject(f"FastMCP({name}=...)", INSTEAD[name])
         elif name not in DEFAULTS and name != "sampling_handler_behavior":
             raise TypeError(f"FastMCP() got an unexpected keyword argument {name!r}")
 

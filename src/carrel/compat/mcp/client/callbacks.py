@@ -121,23 +121,23 @@ class Callbacks:
 
         return handle
 
-    # Questions
+    # Requests of the server
 
-    async def answer(self, question: IncomingRequest) -> Any:
+    async def answer(self, request: IncomingRequest) -> Any:
         """Return the answer to a request of the server.
 
         Raises:
             PeerError: the callback returned an error, or is not set.
         """
-        context: RequestContext[Any, Any, Any] = RequestContext(question.id, None, self._session, None)
-        if question.operation == "sample":
-            params: Any = model_of(question.params, client_features.CreateMessageRequestParams)
+        context: RequestContext[Any, Any, Any] = RequestContext(request.id, None, self._session, None)
+        if request.operation == "sample":
+            params: Any = model_of(request.params, client_features.CreateMessageRequestParams)
             return await self._ask("Sampling", self._sampling, CreateMessageResult, context, params)
-        if question.operation == "elicit":
-            url = question.params.mode == "url"
+        if request.operation == "elicit":
+            url = request.params.mode == "url"
             kind: Any = client_features.ElicitRequestURLParams if url else client_features.ElicitRequestFormParams
             return await self._ask(
-                "Elicitation", self._elicitation, ElicitResult, context, model_of(question.params, kind)
+                "Elicitation", self._elicitation, ElicitResult, context, model_of(request.params, kind)
             )
         return await self._ask("List roots", self._roots, ListRootsResult, context)
 

@@ -325,10 +325,10 @@ class ClientSession:
         self._callbacks.take("message", params)
 
     async def answer(
-        self, question: IncomingRequest, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]
+        self, request: IncomingRequest, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]
     ) -> Any:
         """Return the answer of a callback to a request of the server."""
-        return await self._callbacks.answer(question)
+        return await self._callbacks.answer(request)
 
     def broken(self) -> None:
         """Do nothing: a request notices whether the server is gone."""

@@ -96,7 +96,7 @@ async def elicit_with_validation(
     answer = await session.elicit_form(message, schema.model_json_schema(), related_request_id)
     if answer.action == "accept" and answer.content is not None:
         return AcceptedElicitation(data=schema.model_validate(answer.content))
-    return _refused(answer.action)
+    return _not_accepted(answer.action)
 
 
 async def elicit_url(
@@ -104,10 +104,10 @@ async def elicit_url(
 ) -> UrlElicitationResult:
     """Ask the user to visit a page."""
     answer = await session.elicit_url(message, url, elicitation_id, related_request_id)
-    return AcceptedUrlElicitation() if answer.action == "accept" else _refused(answer.action)
+    return AcceptedUrlElicitation() if answer.action == "accept" else _not_accepted(answer.action)
 
 
-def _refused(action: str) -> DeclinedElicitation | CancelledElicitation:
+def _not_accepted(action: str) -> DeclinedElicitation | CancelledElicitation:
     if action == "decline":
         return DeclinedElicitation()
     if action == "cancel":

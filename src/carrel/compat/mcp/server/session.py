@@ -121,7 +121,7 @@ class ServerSession:
         params = client_features.ElicitCompleteNotificationParams(elicitationId=elicitation_id)
         await self._send("notifications/elicitation/complete", params, related=related_request_id is not None)
 
-    # Questions
+    # Requests to the client
 
     async def send_request(self, request: Any, result_type: Any, *args: Any, **options: Any) -> Any:
         """Send a request to the client, and return its result.

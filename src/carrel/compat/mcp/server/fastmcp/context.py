@@ -22,7 +22,7 @@ __all__ = ["Context", "find_context_parameter", "inject_context"]
 
 
 class Context(BaseModel, Generic[ServerSessionT, LifespanContextT, RequestT]):
-    """Context of a request: log messages, progress, questions to the client, and resources of the server."""
+    """Context of a request: log messages, progress, requests to the client, and resources of the server."""
 
     _request_context: Any = None
     _fastmcp: Any = None
