@@ -96,9 +96,7 @@ class Mounted(Transform):
         """Names of the mounted server's tools."""
         return self.provider.tool_names
 
-    def read_resource(  # type: ignore[override]
-        self, uri: str, request: Request
-    ) -> MaybeAwaitable[ReadResourceResult | bytes]:
+    def read_resource(self, uri: str, request: Request) -> MaybeAwaitable[ReadResourceResult | bytes]:
         """Return the contents of a resource."""
         return self.provider.read_resource(uri, request)
 
