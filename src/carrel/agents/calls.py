@@ -15,11 +15,12 @@ from carrel.errors import ConfigError, MCPError
 from carrel.log import Log
 from carrel.near_names import did_you_mean
 from carrel.vendors.names import ToolNames
+from carrel.vendors.responses import ModelCall
 from carrel.wire.client_features import ToolResultContent
 from carrel.wire.content import TextContent
 from carrel.wire.tools import CallToolResult, Tool
 
-__all__ = ["Approve", "ModelCall", "ToolUse", "Toolbox", "error_result"]
+__all__ = ["Approve", "ToolUse", "Toolbox", "error_result"]
 
 log = Log("carrel.agents")
 T = TypeVar("T")
@@ -40,14 +41,6 @@ class ToolUse(msgspec.Struct, frozen=True):
 
 #: Decides whether a call is made: True; False, or a text that tells the model why not.
 Approve: TypeAlias = Callable[[ToolUse], Awaitable[bool | str] | bool | str]
-
-
-class ModelCall(msgspec.Struct, frozen=True):
-    """Tool call as the model wrote it: the arguments are an object, or the raw text if it is not one."""
-
-    id: str
-    name: str
-    arguments: Any
 
 
 class Toolbox:

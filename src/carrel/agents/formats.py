@@ -140,18 +140,18 @@ def _check(format: str) -> None:
 def _vendor(format: str) -> VendorFormat:
     match format:
         case "anthropic":
-            from carrel.agents import anthropic
+            from carrel.vendors import anthropic
 
             return anthropic
         case "openai":
-            from carrel.agents import openai_responses
+            from carrel.vendors import openai_responses
 
             return openai_responses
         case "openai-chat":
-            from carrel.agents import openai_chat
+            from carrel.vendors import openai_chat
 
             return openai_chat
-    from carrel.agents import gemini
+    from carrel.vendors import gemini
 
     return gemini
 

@@ -7,18 +7,19 @@ from typing import Any, Protocol
 
 import msgspec
 
-from carrel.agents.calls import ModelCall, Toolbox
+from carrel.agents.calls import Toolbox
 from carrel.vendors.declaration import Declaration
+from carrel.vendors.responses import ModelCall
 from carrel.wire.client_features import ToolResultContent
 from carrel.wire.content import ContentBlock
 from carrel.wire.resources import ReadResourceResult, ResourceContents
 from carrel.wire.tools import Tool
 
-__all__ = ["VendorFormat", "VendorTools", "decoded_arguments", "member"]
+__all__ = ["VendorFormat", "VendorTools"]
 
 
 class VendorFormat(Protocol):
-    """Format of one vendor. The modules ``carrel.agents.anthropic`` and others implement it."""
+    """Format of one vendor. The modules ``carrel.vendors.anthropic`` and others implement it."""
 
     def declare(self, tool: Tool, *, description_limit: int | None) -> Declaration:
         """Return a tool."""
@@ -29,8 +30,8 @@ class VendorFormat(Protocol):
     def calls(self, response: Any) -> list[ModelCall]:
         """Return the calls in a response."""
 
-    def results(self, calls: Sequence[ModelCall], results: Sequence[ToolResultContent]) -> list[dict[str, Any]]:
-        """Return the messages with results of calls."""
+    def tool_results(self, results: Sequence[ToolResultContent], names: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Return the messages with results of calls; ``names`` has the names of the tools by the ids of the calls."""
 
     def content(self, blocks: Iterable[ContentBlock | ResourceContents]) -> list[dict[str, Any]]:
         """Return content blocks or contents of resources."""
@@ -82,7 +83,7 @@ class VendorTools(list[Any]):
         """
         calls = [self._restored(call) for call in self._format.calls(response) if call.name not in ignore]
         results = await self._toolbox.call_all(calls)
-        messages = self._format.results(calls, results)
+        messages = self._format.tool_results(results, {call.id: call.name for call in calls})
         await self.refresh()
         return messages
 
@@ -95,24 +96,3 @@ class VendorTools(list[Any]):
         if declared is None or not declared.originals or not isinstance(call.arguments, Mapping):
             return call
         return msgspec.structs.replace(call, arguments=declared.arguments(call.arguments))
-
-
-def member(value: Any, *names: str) -> Any:
-    """Return the member of a dictionary, or the attribute of an object, that is there under one of the names."""
-    for name in names:
-        found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-        if found is not None:
-            return found
-    return None
-
-
-def decoded_arguments(value: Any) -> Any:
-    """Parse arguments that a model wrote as JSON text; return the text itself if it is not JSON. Empty text means no
-    arguments.
-    """
-    if not isinstance(value, str):
-        return value
-    try:
-        return msgspec.json.decode(value) if value.strip() else {}
-    except (msgspec.DecodeError, RecursionError):
-        return value

@@ -1,23 +1,25 @@
 """Tools and contents in the format of Anthropic's Messages API.
 
 https://docs.anthropic.com/en/api/messages
+https://docs.anthropic.com/en/docs/build-with-claude/tool-use
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from carrel.vendors.declaration import Declaration, description_of
 from carrel.vendors.pieces import Document, Media, Piece, TextPiece, as_text, described, pieces, pieces_of_result
+from carrel.vendors.responses import ModelCall, member
 from carrel.vendors.schemas import object_schema, renamed
 from carrel.wire.client_features import ToolResultContent
 from carrel.wire.content import ContentBlock
 from carrel.wire.resources import ResourceContents
 from carrel.wire.tools import Tool
 
-__all__ = ["content", "declare", "tool_result", "tool_results"]
+__all__ = ["calls", "content", "declare", "tool_list", "tool_result", "tool_results"]
 
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -30,6 +32,21 @@ def declare(tool: Tool, *, description_limit: int | None = None) -> Declaration:
     if text := description_of(tool, description_limit):
         declared["description"] = text
     return Declaration(declared, originals)
+
+
+def tool_list(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the value of ``tools``."""
+    return list(tools)
+
+
+def calls(response: Any) -> list[ModelCall]:
+    """Return the tool uses in a message."""
+    blocks = member(response, "content")
+    return [
+        ModelCall(str(member(block, "id")), str(member(block, "name")), member(block, "input") or {})
+        for block in (blocks if isinstance(blocks, list) else [])
+        if member(block, "type") == "tool_use"
+    ]
 
 
 def content(blocks: Iterable[ContentBlock | ResourceContents]) -> list[dict[str, Any]]:
@@ -51,7 +68,7 @@ def tool_result(result: ToolResultContent) -> dict[str, Any]:
     return block
 
 
-def tool_results(results: Sequence[ToolResultContent]) -> list[dict[str, Any]]:
+def tool_results(results: Sequence[ToolResultContent], names: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """Return the messages with the results of the tools that one message used: one message; none without results."""
     return [{"role": "user", "content": [tool_result(result) for result in results]}] if results else []
 

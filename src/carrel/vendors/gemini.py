@@ -2,6 +2,7 @@
 
 Bytes are bytes, as Google's SDK wants them; encoders of JSON make base64 of them.
 https://ai.google.dev/api/caching#Content
+https://ai.google.dev/gemini-api/docs/function-calling
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from typing import Any
 from carrel.vendors.declaration import Declaration, description_of
 from carrel.vendors.gemini_schema import gemini_schema
 from carrel.vendors.pieces import Media, Piece, as_text, joined, pieces, pieces_of_result
+from carrel.vendors.responses import ModelCall, member
 from carrel.vendors.schemas import inlined, object_schema, renamed
 from carrel.wire.client_features import ToolResultContent
 from carrel.wire.content import ContentBlock
 from carrel.wire.resources import ResourceContents
 from carrel.wire.tools import Tool
 
-__all__ = ["content", "declare", "tool_results"]
+__all__ = ["calls", "content", "declare", "tool_list", "tool_results"]
 
 MEDIA = (
     *("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif", "application/pdf"),
@@ -35,6 +37,23 @@ def declare(tool: Tool, *, description_limit: int | None = None) -> Declaration:
     if schema["properties"]:  # an object without properties is refused
         declared["parameters"] = gemini_schema(schema)
     return Declaration(declared, originals)
+
+
+def tool_list(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the value of ``tools``: one with all functions."""
+    return [{"functionDeclarations": list(tools)}] if tools else []
+
+
+def calls(response: Any) -> list[ModelCall]:
+    """Return the function calls in a response, or in a content."""
+    candidates = member(response, "candidates")
+    answer = member(candidates[0], "content") if candidates else response
+    found = [member(part, "function_call", "functionCall") for part in member(answer, "parts") or []]
+    return [
+        ModelCall(str(member(call, "id") or f"#{number}"), str(member(call, "name")), member(call, "args") or {})
+        for number, call in enumerate(found)
+        if call is not None
+    ]
 
 
 def content(blocks: Iterable[ContentBlock | ResourceContents]) -> list[dict[str, Any]]:

@@ -5,19 +5,20 @@ https://platform.openai.com/docs/api-reference/chat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from carrel.vendors.declaration import Declaration, description_of
 from carrel.vendors.openai_responses import IMAGES, PROPERTY
 from carrel.vendors.pieces import Media, Piece, TextPiece, as_text, error_text, joined, pieces, pieces_of_result
+from carrel.vendors.responses import ModelCall, decoded_arguments, member
 from carrel.vendors.schemas import inlined, object_schema, renamed
 from carrel.wire.client_features import ToolResultContent
 from carrel.wire.content import ContentBlock
 from carrel.wire.resources import ResourceContents
 from carrel.wire.tools import Tool
 
-__all__ = ["content", "declare", "tool_results"]
+__all__ = ["calls", "content", "declare", "tool_list", "tool_results"]
 
 AUDIO = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 
@@ -34,6 +35,27 @@ def declare(tool: Tool, *, description_limit: int | None = None) -> Declaration:
     return Declaration({"type": "function", "function": function}, originals)
 
 
+def tool_list(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the value of ``tools``."""
+    return list(tools)
+
+
+def calls(response: Any) -> list[ModelCall]:
+    """Return the tool calls in a completion, or in a message."""
+    choices = member(response, "choices")
+    message = member(choices[0], "message") if choices else response
+    functions = [(call, member(call, "function")) for call in member(message, "tool_calls") or []]
+    return [
+        ModelCall(
+            str(member(call, "id")),
+            str(member(function, "name")),
+            decoded_arguments(member(function, "arguments") or {}),
+        )
+        for call, function in functions
+        if function is not None
+    ]
+
+
 def content(blocks: Iterable[ContentBlock | ResourceContents]) -> list[dict[str, Any]]:
     """Return content blocks, or contents of a resource, as parts of a message of the user. PDF is a file.
 
@@ -42,7 +64,7 @@ def content(blocks: Iterable[ContentBlock | ResourceContents]) -> list[dict[str,
     return [_part(piece) for piece in pieces(blocks)]
 
 
-def tool_results(results: Sequence[ToolResultContent]) -> list[dict[str, Any]]:
+def tool_results(results: Sequence[ToolResultContent], names: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """Return the messages with the results of the tools that one message called.
 
     Messages of tools have only text, and follow each other. Images, audio and files come after them, in one message of

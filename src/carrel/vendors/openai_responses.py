@@ -1,23 +1,25 @@
 """Tools and contents in the format of OpenAI's Responses API.
 
 https://platform.openai.com/docs/api-reference/responses
+https://platform.openai.com/docs/guides/function-calling
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from carrel.vendors.declaration import Declaration, description_of
 from carrel.vendors.pieces import Media, Piece, as_text, error_text, joined, pieces, pieces_of_result
+from carrel.vendors.responses import ModelCall, decoded_arguments, member
 from carrel.vendors.schemas import object_schema, renamed
 from carrel.wire.client_features import ToolResultContent
 from carrel.wire.content import ContentBlock
 from carrel.wire.resources import ResourceContents
 from carrel.wire.tools import Tool
 
-__all__ = ["IMAGES", "PROPERTY", "content", "declare", "tool_result", "tool_results"]
+__all__ = ["IMAGES", "PROPERTY", "calls", "content", "declare", "tool_list", "tool_result", "tool_results"]
 
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -30,6 +32,22 @@ def declare(tool: Tool, *, description_limit: int | None = None) -> Declaration:
     if text := description_of(tool, description_limit):
         declared["description"] = text
     return Declaration(declared, originals)
+
+
+def tool_list(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the value of ``tools``."""
+    return list(tools)
+
+
+def calls(response: Any) -> list[ModelCall]:
+    """Return the function calls in a response."""
+    return [
+        ModelCall(
+            str(member(item, "call_id")), str(member(item, "name")), decoded_arguments(member(item, "arguments") or {})
+        )
+        for item in member(response, "output") or []
+        if member(item, "type") == "function_call"
+    ]
 
 
 def content(blocks: Iterable[ContentBlock | ResourceContents]) -> list[dict[str, Any]]:
@@ -52,7 +70,7 @@ def tool_result(result: ToolResultContent) -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": result.tool_use_id, "output": output}
 
 
-def tool_results(results: Sequence[ToolResultContent]) -> list[dict[str, Any]]:
+def tool_results(results: Sequence[ToolResultContent], names: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """Return the input items with the results of the tools that one response called."""
     return [tool_result(result) for result in results]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
@@ -23,7 +22,7 @@ from carrel.sources.openapi.options import OpenAPIOptions
 from carrel.sources.openapi.resources import ApiResources
 from carrel.sources.openapi.tools import ApiTools
 from carrel.sources.openapi.transport import ApiOverASGI, ApiOverHTTP, ApiTransport
-from carrel.sources.polling import poll
+from carrel.sources.polling import Polls
 from carrel.sources.workers import Workers
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.resources import BlobResourceContents, ReadResourceResult, Resource, ResourceTemplate, decoded
@@ -67,7 +66,7 @@ class OpenAPISource(Provider):
         self._resources: ApiResources | None = None
         self._tools: ApiTools | None = None
         self._documents = Documents(self, offered=options.documents, locations=options.image_locations)
-        self._watches: set[asyncio.Task[object]] = set()
+        self._polls = Polls(options.poll_seconds)
         self._versions: dict[str, tuple[bytes, int]] = {}
         self.name = f"openapi {self._location}"
 
@@ -151,9 +150,7 @@ class OpenAPISource(Provider):
 
     async def stop(self) -> None:
         """Stop: end watches and close connections."""
-        for task in tuple(self._watches):
-            task.cancel()
-        await asyncio.gather(*self._watches, return_exceptions=True)
+        await self._polls.stop()
         await self._documents.stop()
         await self._workers.stop()
         transport, self._transport = self._transport, None
@@ -255,29 +252,9 @@ class OpenAPISource(Provider):
 
     # Changes
 
-    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield changes of subscribed resources of the API, found by polling."""
-        queue: asyncio.Queue[Collection[Change]] = asyncio.Queue(1)
-
-        async def follow() -> None:
-            async for batch in poll(lambda: self._look(interest), self._options.poll_seconds, owner=self.uri):
-                await queue.put(batch)
-
-        task: asyncio.Task[object] = asyncio.create_task(follow())
-        self._watches.add(task)
-        waiting = asyncio.create_task(queue.get())
-        try:
-            while True:
-                await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
-                if not waiting.done():
-                    break
-                yield waiting.result()
-                waiting = asyncio.create_task(queue.get())
-        finally:
-            task.cancel()
-            waiting.cancel()
-            await asyncio.gather(task, waiting, return_exceptions=True)
-            self._watches.discard(task)
+    def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Return changes of subscribed resources of the API, found by polling."""
+        return self._polls.watch(lambda: self._look(interest), self.uri)
 
     async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
         """Return a number for each subscribed resource, which grows as it changes."""

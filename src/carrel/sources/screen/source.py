@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Hashable, Mapping
-from contextlib import suppress
 
 import msgspec
 
@@ -18,7 +17,7 @@ from carrel.media_types import DIRECTORY
 from carrel.printable import printable
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import page_after, page_of
-from carrel.sources.polling import poll
+from carrel.sources.polling import Polls
 from carrel.sources.screen.camera import Camera, Shot
 from carrel.sources.screen.desktop import Area
 from carrel.sources.screen.options import ScreenOptions
@@ -60,7 +59,7 @@ class ScreenSource(Provider):
         self._options = options
         self._form = PictureFormat(options.image_format, options.max_width)
         self._camera = Camera(self._scope, options)
-        self._watches: set[asyncio.Task[None]] = set()
+        self._polls = Polls(options.poll_seconds)
 
     def __repr__(self) -> str:
         return f"ScreenSource({self.uri!r})"
@@ -75,9 +74,7 @@ class ScreenSource(Provider):
 
     async def stop(self) -> None:
         """End watches, and forget all pictures."""
-        for task in tuple(self._watches):
-            task.cancel()
-        await asyncio.gather(*self._watches, return_exceptions=True)
+        await self._polls.stop()
         await self._camera.stop()
 
     # Lists
@@ -197,28 +194,11 @@ class ScreenSource(Provider):
 
     # Changes
 
-    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield the windows and monitors that come and go, and the subscribed ones whose pixels have changed."""
-        queue: asyncio.Queue[Collection[Change] | None] = asyncio.Queue()
+    def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Return the windows and monitors that come and go, and the subscribed ones whose pixels have changed."""
+        return self._polls.watch(lambda: self._fingerprints(interest), self.uri)
 
-        async def follow() -> None:
-            async for batch in poll(lambda: self._stamps(interest), self._options.poll_seconds, owner=self.uri):
-                queue.put_nowait(batch)
-
-        task = asyncio.create_task(follow())
-        task.add_done_callback(lambda _: queue.put_nowait(None))
-        self._watches.add(task)
-        try:
-            while (batch := await queue.get()) is not None:
-                yield batch
-            with suppress(asyncio.CancelledError):
-                task.result()
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            self._watches.discard(task)
-
-    async def _stamps(self, interest: Interest) -> Mapping[str, Hashable]:
-        """Return stamps that change when a place changes. Only places of interest are checked."""
+    async def _fingerprints(self, interest: Interest) -> Mapping[str, Hashable]:
+        """Return fingerprints of the displays, monitors and windows of interest."""
         changes = await self._camera.changes({uri.partition("?")[0] for uri in interest.uris})
         return {self.uri: tuple(changes), **changes} if self._scope.windows else changes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from heapq import nlargest
@@ -27,7 +26,7 @@ from carrel.sources.cursor import decode, encode, page_of
 from carrel.sources.documents.documents import QUERIES, Documents, Original
 from carrel.sources.files.search import rate
 from carrel.sources.limiter import ClientLimiter
-from carrel.sources.polling import Unlisted, poll
+from carrel.sources.polling import Polls, Unlisted
 from carrel.sources.stores.address import StoreAddress
 from carrel.sources.stores.describe import describe, read_directory
 from carrel.sources.stores.lookup import complete, templates
@@ -77,7 +76,7 @@ class StoreSource(Provider):
             self, offered=options.documents, limit=options.max_size, locations=options.image_locations
         )
         self._limiter = ClientLimiter(options.requests_per_client, REQUESTS)
-        self._watches: set[asyncio.Task[object]] = set()
+        self._polls = Polls(options.poll_seconds)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.uri!r})"
@@ -107,9 +106,7 @@ class StoreSource(Provider):
 
     async def stop(self) -> None:
         """End watches, close connections, forget contents."""
-        for task in tuple(self._watches):
-            task.cancel()
-        await asyncio.gather(*self._watches, return_exceptions=True)
+        await self._polls.stop()
         await self._documents.stop()
         await self._workers.stop()
         await self._store.close()
@@ -314,30 +311,10 @@ class StoreSource(Provider):
 
     # Changes
 
-    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield changes that polling finds: of the first ``max_objects`` objects, and of all with a subscription."""
+    def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Return changes that polling finds: of the first ``max_objects`` objects, and of all with a subscription."""
         self._workers.check()
-        queue: asyncio.Queue[Collection[Change]] = asyncio.Queue(1)
-
-        async def follow() -> None:
-            async for batch in poll(lambda: self._look(interest), self._options.poll_seconds, owner=self.uri):
-                await queue.put(batch)
-
-        task: asyncio.Task[object] = asyncio.create_task(follow())
-        self._watches.add(task)
-        waiting = asyncio.create_task(queue.get())
-        try:
-            while True:
-                await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
-                if not waiting.done():
-                    break
-                yield waiting.result()
-                waiting = asyncio.create_task(queue.get())
-        finally:
-            task.cancel()
-            waiting.cancel()
-            await asyncio.gather(task, waiting, return_exceptions=True)
-            self._watches.discard(task)
+        return self._polls.watch(lambda: self._look(interest), self.uri)
 
     async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
         """Return a stamp for each object, each directory, and each subscribed resource beyond ``max_objects``."""

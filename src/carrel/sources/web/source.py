@@ -19,7 +19,7 @@ from carrel.sources.content.words import words_of
 from carrel.sources.cursor import page_after, page_of
 from carrel.sources.documents.documents import QUERIES, Documents, Original
 from carrel.sources.documents.kinds import kind_of
-from carrel.sources.polling import poll
+from carrel.sources.polling import Polls
 from carrel.sources.web.cache import Cached
 from carrel.sources.web.contents import contents_of, read_entry
 from carrel.sources.web.fetching import Pages
@@ -78,7 +78,7 @@ class WebSource(Provider):
         self._looked = 0.0
         self._lock = asyncio.Lock()
         self._versions: dict[str, tuple[bytes, int]] = {}
-        self._watches: set[asyncio.Task[object]] = set()
+        self._polls = Polls(options.poll_seconds)
 
     def __repr__(self) -> str:
         return f"WebSource({self.uri!r})"
@@ -99,9 +99,7 @@ class WebSource(Provider):
 
     async def stop(self) -> None:
         """Stop the source: close watches and connections, and clear the caches."""
-        for task in tuple(self._watches):
-            task.cancel()
-        await asyncio.gather(*self._watches, return_exceptions=True)
+        await self._polls.stop()
         await self._documents.stop()
         await self._workers.stop()
         await self._pages.close()
@@ -258,29 +256,9 @@ class WebSource(Provider):
 
     # Changes
 
-    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield changes that polling finds: of the list, of feeds and sitemaps, and of subscribed pages."""
-        queue: asyncio.Queue[Collection[Change]] = asyncio.Queue(1)
-
-        async def follow() -> None:
-            async for batch in poll(lambda: self._look(interest), self._options.poll_seconds, owner=self.uri):
-                await queue.put(batch)
-
-        task: asyncio.Task[object] = asyncio.create_task(follow())
-        self._watches.add(task)
-        waiting = asyncio.create_task(queue.get())
-        try:
-            while True:
-                await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
-                if not waiting.done():
-                    break
-                yield waiting.result()
-                waiting = asyncio.create_task(queue.get())
-        finally:
-            task.cancel()
-            waiting.cancel()
-            await asyncio.gather(task, waiting, return_exceptions=True)
-            self._watches.discard(task)
+    def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Return changes that polling finds: of the list, of feeds and sitemaps, and of subscribed pages."""
+        return self._polls.watch(lambda: self._look(interest), self.uri)
 
     async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
         """Return a stamp for each page: its version in the sitemap or feed, and a number that grows as it changes."""
