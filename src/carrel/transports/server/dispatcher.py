@@ -237,7 +237,7 @@ class Dispatcher:
                 except ServerUnavailable as error:
                     return self.connection.reject(event, error).reply
             reply = self._app.answer(event, self._channel)
-            if type(reply) is bytes:
+            if isinstance(reply, bytes):
                 return reply
             if isinstance(reply, ErrorResponse):
                 return reply.reply
