@@ -13,7 +13,7 @@ import msgspec
 from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.paging import ListMethod, read_cursor, write_cursor
 from carrel.catalog.provider import Hit, Page, Provider, Request
-from carrel.catalog.registry import LISTS, Kind, Registry
+from carrel.catalog.registry import Registry
 from carrel.catalog.routes import check_length, valid_uri
 from carrel.catalog.view_filter import filter_page, filter_skill, template_filter
 from carrel.errors import (
@@ -23,6 +23,7 @@ from carrel.errors import (
     ResourceError,
     ResourceNotFound,
 )
+from carrel.protocol.methods import LIST_PROMPTS, LIST_TOOLS, OutgoingRequest
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import MAX_URI
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -31,6 +32,7 @@ from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
+    from carrel.catalog.registry import Kind
     from carrel.protocol.methods import Verb
     from carrel.wire.base import Result
     from carrel.wire.skills import Skill
@@ -38,9 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["Catalog"]
 
 T = TypeVar("T")
-
-#: Verbs for the use of tools and prompts.
-USES: Mapping[Kind, Verb] = {"tool": "call", "prompt": "get"}
 
 
 class Catalog(Registry):
@@ -246,7 +245,7 @@ class Catalog(Registry):
         Raises:
             InvalidCursor: the cursor did not come from this catalog.
         """
-        return await self._named("tool", request, lambda provider: provider.list_tools)
+        return await self._named(LIST_TOOLS, request)
 
     async def list_prompts(self, request: Request) -> Page[Prompt]:
         """Return a page of all prompts. Of several with one name, the first provider's is listed.
@@ -254,26 +253,27 @@ class Catalog(Registry):
         Raises:
             InvalidCursor: the cursor did not come from this catalog.
         """
-        return await self._named("prompt", request, lambda provider: provider.list_prompts)
+        return await self._named(LIST_PROMPTS, request)
 
-    async def _named(self, kind: Kind, request: Request, method: Callable[[Provider], ListMethod[T]]) -> Page[T]:
+    async def _named(self, row: OutgoingRequest[Any, Any], request: Request) -> Page[Any]:
         if self.stale:
             await self.freshen()
+        kind, verb = cast("Kind", row.item), row.item_verb
+        assert verb is not None
 
-        def own(provider: Provider) -> ListMethod[T]:
-            async def listed(part: Request) -> Page[T]:
-                page = await resolved(method(provider)(part))
+        def own(provider: Provider) -> ListMethod[Any]:
+            async def listed(part: Request) -> Page[Any]:
+                page: Page[Any] = await resolved(getattr(provider, row.provider_method)(part))
                 items = [
                     item
                     for item in page.items
-                    if self.find_named(kind, name := cast("Any", item).name) is provider
-                    and request.allows(USES[kind], name)
+                    if self.find_named(kind, item.name) is provider and request.allows(verb, item.name)
                 ]
                 return msgspec.structs.replace(page, items=items)
 
             return listed
 
-        return await self.merge(LISTS[kind], request, own)
+        return await self.merge(row.operation, request, own)
 
     def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool.

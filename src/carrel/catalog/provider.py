@@ -29,6 +29,7 @@ import msgspec
 from carrel.awaitables import MaybeAwaitable
 from carrel.catalog.request import Contexts, Request, RequestContext, Visible
 from carrel.errors import InvalidParams, MCPError, ResourceNotFound
+from carrel.protocol.methods import ListName
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.prompts import Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
@@ -59,9 +60,6 @@ __all__ = [
 
 T = TypeVar("T")
 
-
-ListName: TypeAlias = Literal["tools_list_changed", "prompts_list_changed", "resources_list_changed"]
-"""Name of a list whose clients are notified when it changes."""
 
 ListChanges: TypeAlias = Mapping[ListName, Collection[str] | None]
 """Lists that have changed, each with the URIs, templates or names that are new, gone or different; None: not known."""

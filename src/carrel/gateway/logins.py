@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from carrel.awaitables import resolved
 from carrel.catalog.provider import Contexts, Page, Request, RequestContext
 from carrel.errors import LoginRequired
 from carrel.gateway.isolation import IsolatedProvider
@@ -126,7 +127,7 @@ class LoginProvider(IsolatedProvider):
                 if session is not None and needs_login(self._provider(session)):
                     return self._login_page()
         try:
-            return await super().list_tools(request)
+            return await resolved(super().list_tools(request))
         except LoginRequired:  # the server no longer accepts the grant
             return self._login_page()
 
