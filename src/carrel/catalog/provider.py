@@ -33,7 +33,7 @@ from carrel.protocol.methods import ListName
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.prompts import Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
-from carrel.wire.tools import ExplainToolResult, Tool
+from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
@@ -328,14 +328,6 @@ class Provider:
         Raises:
             InvalidParams: there is no such tool, or the arguments are not valid.
             ToolError: the tool failed, with a message for the model.
-        """
-        raise InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
-
-    def explain_tool(self, name: str, language: str, request: Request) -> MaybeAwaitable[ExplainToolResult | bytes]:
-        """Return a text about a tool in a language.
-
-        Raises:
-            InvalidParams: there is no such tool.
         """
         raise InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
 

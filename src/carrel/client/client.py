@@ -30,7 +30,6 @@ from carrel.protocol.methods import (
     CALL_TOOL,
     COMPLETE,
     DISCOVER,
-    EXPLAIN_TOOL,
     GET_PROMPT,
     LIST_PROMPTS,
     LIST_RESOURCE_TEMPLATES,
@@ -58,7 +57,7 @@ from carrel.wire.resources import (
     ResourceTemplate,
 )
 from carrel.wire.tasks import DetailedTask
-from carrel.wire.tools import CallToolParams, CallToolResult, ExplainToolParams, ExplainToolResult, Tool
+from carrel.wire.tools import CallToolParams, CallToolResult, Tool
 from carrel.wire.utilities import SEVERITY
 
 if TYPE_CHECKING:
@@ -381,14 +380,6 @@ class Client:
                 yield page.prompts
 
         return PagedList(pages)
-
-    async def explain_tool(self, name: str, language: str) -> ExplainToolResult:
-        """Return a text about a tool in a language.
-
-        Raises:
-            PeerError: there is no such tool.
-        """
-        return await self.session.request(ClientCall(EXPLAIN_TOOL, ExplainToolParams(name=name, language=language)))
 
     async def get_prompt(
         self,

@@ -38,7 +38,7 @@ from carrel.wire.resources import (
     SubscribeParams,
 )
 from carrel.wire.tasks import ListTasksParams, ListTasksResult, Task, TaskParams
-from carrel.wire.tools import CallToolParams, CallToolResult, ExplainToolParams, ExplainToolResult, ListToolsResult
+from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult
 from carrel.wire.utilities import CancelledParams, LoggingMessageParams, ProgressParams, SetLevelParams
 
 P = TypeVar("P", bound=Wire)
@@ -288,18 +288,6 @@ CALL_TOOL = OutgoingRequest(
     provider_method="call_tool",
     item="tool",
 )
-EXPLAIN_TOOL = OutgoingRequest(
-    "tools/explain",
-    "explain_tool",
-    ExplainToolParams,
-    ExplainToolResult,
-    capability="tools",
-    idempotent=True,
-    verb="call",
-    target="name",
-    provider_method="explain_tool",
-    item="tool",
-)
 LIST_PROMPTS = OutgoingRequest(
     "prompts/list",
     "list_prompts",
@@ -370,7 +358,7 @@ LIST_ROOTS = OutgoingRequest(
 #: Requests that providers handle. Those of extensions are in ``carrel.protocol.extensions``.
 PROVIDER_REQUESTS: tuple[OutgoingRequest[Any, Any], ...] = (
     *(LIST_RESOURCES, LIST_RESOURCE_TEMPLATES, READ_RESOURCE),
-    *(LIST_TOOLS, CALL_TOOL, EXPLAIN_TOOL, LIST_PROMPTS, GET_PROMPT, COMPLETE),
+    *(LIST_TOOLS, CALL_TOOL, LIST_PROMPTS, GET_PROMPT, COMPLETE),
 )
 #: Requests that list items, by the kind of the items.
 LIST_REQUESTS: dict[ItemKind, OutgoingRequest[Any, Any]] = {

@@ -75,16 +75,3 @@ class CallToolResult(Result, kw_only=True):
     def text(self) -> str:
         """The text content, joined by line feeds, without images, audio and resources."""
         return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
-
-
-class ExplainToolParams(Params, kw_only=True):
-    """Parameters of tools/explain."""
-
-    name: str
-    language: str
-
-
-class ExplainToolResult(Result, kw_only=True):
-    """Result of tools/explain: a text about a tool."""
-
-    text: str
