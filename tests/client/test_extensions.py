@@ -59,6 +59,7 @@ async def test_an_extension_adds_methods_in_every_revision(revision: str) -> Non
         assert greetings.heard == ["connected"]
 
 
+@pytest.mark.slow
 async def test_the_example_of_the_docstring_works() -> None:
     code, _, _ = (extensions.__doc__ or "").partition("\n    greetings = ")
     scope = {name: globals()[name] for name in ("ClientCall", "ClientExtension", "Extension")}

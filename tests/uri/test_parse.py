@@ -109,6 +109,7 @@ def test_characters_that_clients_leave_unescaped_are_escaped(text: str, encoded:
         ("x://[v.a]/", "brackets"),
         ("x://[vg.a]/", "brackets"),
         ("x://[v1.]/", "brackets"),
+        ("x://[::g]/", "brackets"),
         ("x://[é]/", "brackets"),
         ("x://[]/", "brackets"),
     ],

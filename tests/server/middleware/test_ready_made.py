@@ -171,6 +171,7 @@ async def test_the_least_recently_used_result_goes_first_and_bytes_are_counted()
     assert counted.calls == ["a", "a"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True])
 async def test_callers_over_http_share_results_only_if_that_is_set(shared: bool, tmp_path: Path) -> None:
     counted = Counted()
