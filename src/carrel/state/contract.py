@@ -99,10 +99,6 @@ class StateContract(TaskContract):
         """Stop a replica at the end of a test."""
         await state.stop()
 
-    async def pass_time(self, seconds: float) -> None:
-        """Let the clock of the store advance."""
-        await asyncio.sleep(seconds)
-
     @pytest_asyncio.fixture
     async def replicas(self) -> AsyncIterator[tuple[State, State]]:
         one, other = await self.join(), await self.join()

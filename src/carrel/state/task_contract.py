@@ -21,6 +21,10 @@ def task(id: str, owner: str = "ann", ttl_ms: int = 60_000, **fields: Any) -> Ta
 class TaskContract:
     """Tests of tasks, used request states and quotas. ``StateContract`` has the fixtures."""
 
+    async def pass_time(self, seconds: float) -> None:
+        """Let the clock of the store advance."""
+        await asyncio.sleep(seconds)
+
     # Tasks
 
     async def test_a_task_created_on_one_replica_is_fetched_on_another(self, replicas: tuple[State, State]) -> None:
