@@ -12,8 +12,8 @@ import msgspec
 
 from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.paging import ListMethod, read_cursor, write_cursor
-from carrel.catalog.provider import Hit, Page, Provider, Request
-from carrel.catalog.registry import LISTS, Kind, Registry
+from carrel.catalog.provider import Hit, Page, Provider, Request, forwarding
+from carrel.catalog.registry import Registry
 from carrel.catalog.routes import check_length, valid_uri
 from carrel.catalog.view_filter import filter_page, filter_skill, template_filter
 from carrel.errors import (
@@ -23,6 +23,7 @@ from carrel.errors import (
     ResourceError,
     ResourceNotFound,
 )
+from carrel.protocol.methods import LIST_PROMPTS, LIST_TOOLS, PROVIDER_REQUESTS, OutgoingRequest
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import MAX_URI
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -31,6 +32,7 @@ from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
+    from carrel.catalog.registry import Kind
     from carrel.protocol.methods import Verb
     from carrel.wire.base import Result
     from carrel.wire.skills import Skill
@@ -39,10 +41,8 @@ __all__ = ["Catalog"]
 
 T = TypeVar("T")
 
-#: Verbs for the use of tools and prompts.
-USES: Mapping[Kind, Verb] = {"tool": "call", "prompt": "get"}
 
-
+@forwarding(*PROVIDER_REQUESTS)
 class Catalog(Registry):
     """Catalog of providers, itself a provider."""
 
@@ -246,7 +246,7 @@ class Catalog(Registry):
         Raises:
             InvalidCursor: the cursor did not come from this catalog.
         """
-        return await self._named("tool", request, lambda provider: provider.list_tools)
+        return await self._named(LIST_TOOLS, request)
 
     async def list_prompts(self, request: Request) -> Page[Prompt]:
         """Return a page of all prompts. Of several with one name, the first provider's is listed.
@@ -254,26 +254,27 @@ class Catalog(Registry):
         Raises:
             InvalidCursor: the cursor did not come from this catalog.
         """
-        return await self._named("prompt", request, lambda provider: provider.list_prompts)
+        return await self._named(LIST_PROMPTS, request)
 
-    async def _named(self, kind: Kind, request: Request, method: Callable[[Provider], ListMethod[T]]) -> Page[T]:
+    async def _named(self, row: OutgoingRequest[Any, Any], request: Request) -> Page[Any]:
         if self.stale:
             await self.freshen()
+        kind, verb = cast("Kind", row.item), row.item_verb
+        assert verb is not None
 
-        def own(provider: Provider) -> ListMethod[T]:
-            async def listed(part: Request) -> Page[T]:
-                page = await resolved(method(provider)(part))
+        def own(provider: Provider) -> ListMethod[Any]:
+            async def listed(part: Request) -> Page[Any]:
+                page: Page[Any] = await resolved(getattr(provider, row.provider_method)(part))
                 items = [
                     item
                     for item in page.items
-                    if self.find_named(kind, name := cast("Any", item).name) is provider
-                    and request.allows(USES[kind], name)
+                    if self.find_named(kind, item.name) is provider and request.allows(verb, item.name)
                 ]
                 return msgspec.structs.replace(page, items=items)
 
             return listed
 
-        return await self.merge(LISTS[kind], request, own)
+        return await self.merge(row.operation, request, own)
 
     def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool.
@@ -337,6 +338,27 @@ class Catalog(Registry):
             if provider is None:
                 return Completion([])  # a URI without variables: nothing is left to complete
         return provider.complete(reference, argument, value, context, request)
+
+    # Requests without code of their own
+
+    async def forward(self, row: OutgoingRequest[Any, Any], request: Request, *arguments: Any) -> Any:
+        """Pass a request on to the provider of the resource, tool or prompt that its row names as the target.
+
+        Raises:
+            ResourceNotFound: no provider has the resource, or it is hidden from the caller.
+            InvalidParams: there is no such tool or prompt.
+        """
+        method = row.provider_method
+        target, *others = arguments
+        if row.target == "uri":
+            normal = valid_uri(target)
+            ask = lambda each: getattr(each, method)(normal, *others, request)  # noqa: E731
+            return await self._ask_of(row.verb or "read", target, request, ask)
+        if self.stale:
+            await self.freshen()
+        allowed = row.verb is None or request.allows(row.verb, target)
+        provider = self.find_named(cast("Kind", row.item), target) if allowed else None
+        return await resolved(getattr(provider or self._none, method)(*arguments, request))
 
     # Lists of all providers
 

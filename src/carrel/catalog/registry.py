@@ -15,13 +15,12 @@ from carrel.catalog.provider import Change, ListChanges, ListName, Provider, Rec
 from carrel.catalog.routes import Routes
 from carrel.errors import ConfigError, MCPError, ProviderUnavailable
 from carrel.log import Log
+from carrel.protocol.methods import LIST_REQUESTS
 
-__all__ = ["LISTS", "Kind", "Listener", "Registry"]
+__all__ = ["Kind", "Listener", "Registry"]
 
 Kind: TypeAlias = Literal["tool", "prompt"]
 
-#: Lists of a provider by which its tools and prompts are found, if it does not keep their names up to date itself.
-LISTS: Mapping[Kind, str] = {"tool": "list_tools", "prompt": "list_prompts"}
 #: Seconds that a request waits for a provider whose lists have changed.
 PATIENCE = 1.0
 log = Log("carrel")
@@ -232,7 +231,7 @@ class Registry(Provider):
 
     def find_named(self, kind: Kind, name: str) -> Provider | None:
         """Return the provider of a tool or prompt, or None."""
-        offering = self.offering(LISTS[kind])
+        offering = self.offering(LIST_REQUESTS[kind].provider_method)
         if len(offering) == 1:
             return offering[0]
         return next((provider for provider in offering if self._names_has(kind, provider, name)), None)
@@ -242,7 +241,9 @@ class Registry(Provider):
         return name in (self._names[kind].get(provider.name, ()) if names is None else names)
 
     def _has(self, kind: Kind, name: str) -> bool:
-        return any(self._names_has(kind, provider, name) for provider in self.offering(LISTS[kind]))
+        return any(
+            self._names_has(kind, provider, name) for provider in self.offering(LIST_REQUESTS[kind].provider_method)
+        )
 
     def leave_out(self, error: ProviderUnavailable) -> None:
         """Log that a provider is not available, once until it is again."""

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
 from carrel.catalog.access import may_reach
 from carrel.catalog.provider import ListName, Page, Request
+from carrel.protocol.methods import (
+    LIST_NOTIFICATIONS,
+    LIST_PROMPTS,
+    LIST_REQUESTS,
+    LIST_RESOURCES,
+    LIST_TOOLS,
+    OutgoingRequest,
+)
 from carrel.uri.template import UriTemplate
 
 if TYPE_CHECKING:
-    from carrel.protocol.methods import Verb
     from carrel.protocol.principal import View
     from carrel.uri.intervals import Intervals
     from carrel.wire.skills import Skill
@@ -46,8 +53,10 @@ FilterOf: TypeAlias = "Callable[[View], ListFilter]"
 """Function that returns the part of a list that is in a view."""
 
 
-def _cut(view: View, verb: Verb) -> ListFilter:
-    """Return the part of a list of URIs or names that is in a view; the verb says what for."""
+def _filter(view: View, row: OutgoingRequest[Any, Any]) -> ListFilter:
+    """Return the part of the list of a request that is in a view."""
+    verb = row.item_verb
+    assert verb is not None
     if verb == "list" and not view.hides:
         return UNFILTERED
     return ListFilter(view.intervals(verb), partial(view.allows, verb))
@@ -55,17 +64,17 @@ def _cut(view: View, verb: Verb) -> ListFilter:
 
 def resource_filter(view: View) -> ListFilter:
     """Return the part of a list of resources that is in a view."""
-    return _cut(view, "list")
+    return _filter(view, LIST_RESOURCES)
 
 
 def tool_filter(view: View) -> ListFilter:
     """Return the part of a list of tools that is in a view."""
-    return _cut(view, "call")
+    return _filter(view, LIST_TOOLS)
 
 
 def prompt_filter(view: View) -> ListFilter:
     """Return the part of a list of prompts that is in a view."""
-    return _cut(view, "get")
+    return _filter(view, LIST_PROMPTS)
 
 
 def template_filter(view: View) -> ListFilter:
@@ -75,20 +84,13 @@ def template_filter(view: View) -> ListFilter:
     return ListFilter(shown=lambda template: may_reach(view, "list", UriTemplate(template)))
 
 
-#: Parts of the lists that can change that are in a view.
-CUTS: Mapping[ListName, FilterOf] = {
-    "tools_list_changed": tool_filter,
-    "prompts_list_changed": prompt_filter,
-    "resources_list_changed": resource_filter,
-}
-
-
 def shows_any(view: View, name: ListName, keys: Collection[str]) -> bool:
     """Return whether a view shows any of these entries of a list. Keys of resources may be templates."""
-    shown = CUTS[name](view).shown
+    row = LIST_REQUESTS[LIST_NOTIFICATIONS[name].items[0]]
+    shown = _filter(view, row).shown
     if shown is None:
         return True
-    if name != "resources_list_changed":
+    if row.item != "resource":
         return any(map(shown, keys))
     return any(may_reach(view, "list", UriTemplate(key)) if "{" in key else shown(key) for key in keys)
 

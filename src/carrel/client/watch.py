@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -27,19 +27,13 @@ from carrel.errors import (
     TransportError,
 )
 from carrel.protocol.client import Notification
-from carrel.protocol.methods import LISTEN, SUBSCRIBE, UNSUBSCRIBE
+from carrel.protocol.methods import LIST_CAPABILITIES, LISTEN, SUBSCRIBE, UNSUBSCRIBE, ListName
 from carrel.wire.resources import ListenParams, SubscribeParams, SubscriptionFilter
 
 __all__ = ["ChangeKind", "Watch", "WatchEvent"]
 
 ChangeKind: TypeAlias = Literal["resource", "resources", "tools", "prompts", "missed"]
 
-#: Kinds of lists, by the notification of their change.
-LISTS: dict[str, ChangeKind] = {
-    "prompts_list_changed": "prompts",
-    "resources_list_changed": "resources",
-    "tools_list_changed": "tools",
-}
 #: Maximum number of queued changes. If there are more, they are replaced by a single "missed".
 MAX_WAITING = 10_000
 #: Maximum number of concurrent ``resources/subscribe`` requests.
@@ -156,7 +150,7 @@ class Watch:
 
     def take_notice(self, notice: Notification) -> None:
         """Queue the change of a notification, if it concerns a watched resource or list."""
-        kind = LISTS.get(notice.event)
+        kind = LIST_CAPABILITIES.get(cast("ListName", notice.event))
         if kind is not None:
             if kind in self.lists:
                 self.put(WatchEvent(kind))
@@ -174,7 +168,7 @@ class Watch:
 
     def _acknowledge(self, agreed: SubscriptionFilter) -> None:
         told = set(agreed.resource_subscriptions or ())
-        lists = [kind for event, kind in LISTS.items() if getattr(agreed, event) is True]
+        lists = [kind for event, kind in LIST_CAPABILITIES.items() if getattr(agreed, event) is True]
         self._agree([uri for uri in self.uris if uri not in told] + sorted(self.lists.difference(lists)))
 
     def _agree(self, refused: Sequence[str]) -> None:
@@ -226,7 +220,7 @@ class Watch:
             ProtocolError: the server ends the stream without acknowledging it; retrying would fail in the same way.
         """
         wanted = SubscriptionFilter(resource_subscriptions=list(self.uris) or None)
-        for event, kind in LISTS.items():
+        for event, kind in LIST_CAPABILITIES.items():
             if kind in self.lists:
                 setattr(wanted, event, True)
         await connection.call(LISTEN, ListenParams(notifications=wanted), timeout=None, subscriber=_Ear(self))
@@ -301,9 +295,11 @@ def check(uris: Sequence[str], lists: Sequence[str]) -> None:
             raise ConfigError(
                 f"Each URI is an argument of its own, as in client.watch(*uris), and not a {type(uri).__name__}"
             )
-    unknown = sorted(set(lists).difference(LISTS.values()))
+    unknown = sorted(set(lists).difference(LIST_CAPABILITIES.values()))
     if unknown:
-        raise ConfigError(f"lists: there is none of {', '.join(unknown)}; they are {', '.join(sorted(LISTS.values()))}")
+        raise ConfigError(
+            f"lists: there is none of {', '.join(unknown)}; they are {', '.join(sorted(LIST_CAPABILITIES.values()))}"
+        )
 
 
 class _Ear:

@@ -17,11 +17,11 @@ from pydantic import BaseModel, ValidationError
 
 from carrel.catalog.provider import Page, Provider, Request
 from carrel.compat.exchange import Exchange, current_exchange, http_scope
+from carrel.compat.mcp import types
 from carrel.compat.mcp.server.models import InitializationOptions
 from carrel.compat.mcp.server.session import ServerSession
 from carrel.compat.mcp.shared.context import RequestContext
 from carrel.compat.mcp.shared.exceptions import McpError
-from carrel.compat.mcp.types import lifecycle, server_features
 from carrel.compat.wire import json_of, struct_of
 from carrel.errors import InvalidParams, MethodNotFound, ProtocolError
 from carrel.log import Log
@@ -54,19 +54,19 @@ request_ctx: ContextVar[RequestContext[ServerSession, Any, Any]] = ContextVar("r
 
 #: Requests that handlers answer, by the names of their operations.
 REQUESTS: dict[str, type[BaseModel]] = {
-    "call_tool": server_features.CallToolRequest,
-    "complete": server_features.CompleteRequest,
-    "get_prompt": server_features.GetPromptRequest,
-    "list_prompts": server_features.ListPromptsRequest,
-    "list_resource_templates": server_features.ListResourceTemplatesRequest,
-    "list_resources": server_features.ListResourcesRequest,
-    "list_tools": server_features.ListToolsRequest,
-    "read_resource": server_features.ReadResourceRequest,
-    "set_level": lifecycle.SetLevelRequest,
-    "subscribe": server_features.SubscribeRequest,
-    "unsubscribe": server_features.UnsubscribeRequest,
+    "call_tool": types.CallToolRequest,
+    "complete": types.CompleteRequest,
+    "get_prompt": types.GetPromptRequest,
+    "list_prompts": types.ListPromptsRequest,
+    "list_resource_templates": types.ListResourceTemplatesRequest,
+    "list_resources": types.ListResourcesRequest,
+    "list_tools": types.ListToolsRequest,
+    "read_resource": types.ReadResourceRequest,
+    "set_level": types.SetLevelRequest,
+    "subscribe": types.SubscribeRequest,
+    "unsubscribe": types.UnsubscribeRequest,
 }
-CALLS = (server_features.CallToolRequest, server_features.GetPromptRequest, server_features.ReadResourceRequest)
+CALLS = (types.CallToolRequest, types.GetPromptRequest, types.ReadResourceRequest)
 S = TypeVar("S", bound=PageResult)
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from carrel.gateway.look_alikes import LookAlike
 from carrel.gateway.names import NameKind, Names
 from carrel.gateway.upstream import MAX_URIS, Upstream, key_of
 from carrel.host.catalog import HostCatalog
-from carrel.host.remote import NEEDED, RemoteProvider
+from carrel.host.remote import REQUIRED, RemoteProvider
 from carrel.log import Log
 from carrel.protocol.methods import SUBSCRIBE
 from carrel.uri.template import UriTemplate, UriTemplateError, shared_template
@@ -49,7 +49,7 @@ MAX_TEMPLATES = 200
 #: Maximum number of look-alikes in the log.
 MAX_LOGGED = 100
 #: Methods that are offered to clients while a server is not connected yet.
-USUAL = NEEDED.keys() - {"complete", "search", "watch"}
+USUAL = REQUIRED.keys() - {"complete", "search", "watch"}
 #: List change that clients are notified of when names of a kind have changed.
 LIST_OF: Mapping[NameKind, ListName] = {
     "tool": "tools_list_changed",
@@ -172,7 +172,7 @@ class GatewayCatalog(HostCatalog):
                 self._templates[upstream.name] = found[:MAX_TEMPLATES]
                 self._index_templates()
             if upstream.offers("list_skills"):
-                await upstream.list_skills(Request(limit=1000))
+                await resolved(upstream.list_skills(Request(limit=1000)))
         except MCPError as error:
             log.debug("%s: its templates are not known: %s", upstream.name, error)
             return False

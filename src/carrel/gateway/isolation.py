@@ -10,7 +10,7 @@ means ``shared`` for stateless servers (2026-07-28), and ``client`` for all othe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 import msgspec
 
 from carrel.awaitables import MaybeAwaitable
-from carrel.catalog.provider import Change, Events, Hit, Interest, ListChanges, Page, Provider, Request
+from carrel.catalog.forwarding import ForwardingProvider
+from carrel.catalog.provider import Change, Events, Hit, Interest, ListChanges, Page, Request
 from carrel.client.client import Client
 from carrel.client.endpoints import Target
 from carrel.client.options import ClientOptions
@@ -31,13 +32,11 @@ from carrel.host.remote import LIST_PATIENCE, PATIENCE, RemoteProvider
 from carrel.host.remote_tools import asks_for_task, call_or_task
 from carrel.log import Log
 from carrel.protocol.connection import State
+from carrel.protocol.methods import READ_RESOURCE, OutgoingRequest
 from carrel.protocol.passed_results import with_members
-from carrel.wire.base import Result
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.prompts import GetPromptResult, Prompt
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
-from carrel.wire.skills import Skill
-from carrel.wire.tools import CallToolResult, Tool
+from carrel.wire.base import PageResult, Result
+from carrel.wire.resources import ReadResourceResult
+from carrel.wire.tools import CallToolResult
 
 if TYPE_CHECKING:
     from carrel.host.config.server_config import Isolation
@@ -52,7 +51,7 @@ T = TypeVar("T")
 Connect = Callable[["Principal | None"], Awaitable[Client]]
 
 
-class IsolatedProvider(Provider):
+class IsolatedProvider(ForwardingProvider):
     """Provider for a remote server, with one upstream session per isolation key.
 
     If ``isolation`` is "shared", all clients use the session of ``base``. Otherwise, the session of ``base`` handles
@@ -334,19 +333,22 @@ class IsolatedProvider(Provider):
         finally:
             self._leave(session)
 
-    # Resources
+    # Requests
 
-    async def list_resources(self, request: Request) -> Page[Resource]:
-        """Return a page of the server's resources."""
-        return await self._list(request, "list_resources")
+    def forward(self, row: OutgoingRequest[Any, Any], request: Request, *arguments: Any) -> Awaitable[Any]:
+        """Pass a request on in the session of its client."""
+        if issubclass(row.result, PageResult):
+            return self._list(request, row.provider_method, *arguments)
 
-    async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the server's resource templates."""
-        return await self._list(request, "list_templates")
+        def ask(provider: RemoteProvider, inner: Request) -> Awaitable[Any]:
+            pending: Awaitable[Any] = getattr(provider, row.provider_method)(*arguments, inner)
+            return pending
+
+        return self.serve(request, ask) if row.asks else self._ask(request, ask)
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult | bytes:
         """Return the contents of a resource. Unless the session is shared, their cache scope is always private."""
-        result = await self.serve(request, lambda one, inner: one.read_resource(uri, inner))
+        result: ReadResourceResult | bytes = await self.forward(READ_RESOURCE, request, uri)
         if self.mode == "shared":
             return result
         if isinstance(result, ReadResourceResult):
@@ -354,10 +356,6 @@ class IsolatedProvider(Provider):
         assert request.call is not None
         stateless = request.call.peer.revision.stateless
         return with_members(result, {"cacheScope": "private"}) if stateless else result
-
-    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
-        """Return a page of the resources in a directory."""
-        return await self._list(request, "list_directory", uri)
 
     async def search(self, query: str, request: Request) -> Page[Hit]:
         """Return the resources with the query in their title, name or URI."""
@@ -371,33 +369,6 @@ class IsolatedProvider(Provider):
         except MCPError as error:
             log.warning("%s: changes of its resources are not known to a client: %s", self.name, error)
             return True
-
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
-        """Return the server's suggestions."""
-        return await self._ask(request, lambda one, inner: one.complete(reference, argument, value, context, inner))
-
-    # Skills
-
-    async def list_skills(self, request: Request) -> Page[Skill]:
-        """Return a page of the server's skills."""
-        return await self._list(request, "list_skills")
-
-    async def get_skill(self, uri: str, request: Request) -> Skill:
-        """Return the skill whose SKILL.md has this URI."""
-        return await self._ask(request, lambda one, inner: one.get_skill(uri, inner))
-
-    # Tools and prompts
-
-    async def list_tools(self, request: Request) -> Page[Tool]:
-        """Return a page of the server's tools."""
-        return await self._list(request, "list_tools")
 
     def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool, and return its result, or a result with its task.
@@ -417,14 +388,6 @@ class IsolatedProvider(Provider):
     ) -> Coroutine[Any, Any, CallToolResult | bytes]:
         """Call a tool, and return its result. The request may have become a task: see ``call_or_task``."""
         return self.serve(request, lambda one, inner: one.run_tool(name, arguments, inner), repeatable=False)
-
-    async def list_prompts(self, request: Request) -> Page[Prompt]:
-        """Return a page of the server's prompts."""
-        return await self._list(request, "list_prompts")
-
-    async def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> GetPromptResult | bytes:
-        """Return the messages of a prompt."""
-        return await self.serve(request, lambda one, inner: one.get_prompt(name, arguments, inner))
 
     # Changes
 

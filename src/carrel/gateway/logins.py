@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from carrel.awaitables import resolved
 from carrel.catalog.provider import Contexts, Page, Request, RequestContext
 from carrel.errors import LoginRequired
 from carrel.gateway.isolation import IsolatedProvider
@@ -77,10 +78,20 @@ class LoginProvider(IsolatedProvider):
         """Return the response to a request. If the server requires it, ask the client to have its user log in first."""
         if request.contexts is None or request.call is None:
             return await super().serve(request, ask, repeatable=repeatable)
+        FOR_CLIENT.set(True)
+        if getattr(request.call.params, "request_state", None) is None:
+            separate = self.personal
+            async with self.session(request) as session:
+                provider = self._provider(session)
+                if provider.reconnector.status.name == "ready":  # most requests need no context
+                    try:
+                        return await ask(provider, request)
+                    except LoginRequired:
+                        if separate:
+                            raise
         async with request.contexts.open(request, repeatable=repeatable) as context:
             inner = copy(request)
             inner.contexts = _Opened(context)
-            FOR_CLIENT.set(True)
             apart = self.personal
             try:
                 return await self._ask_user(inner, ask)
@@ -126,7 +137,7 @@ class LoginProvider(IsolatedProvider):
                 if session is not None and needs_login(self._provider(session)):
                     return self._login_page()
         try:
-            return await super().list_tools(request)
+            return await resolved(super().list_tools(request))
         except LoginRequired:  # the server no longer accepts the grant
             return self._login_page()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from carrel.awaitables import resolved
+from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.provider import Change, Hit, Interest, ListName, Page, Provider, Recipients, Request
 from carrel.catalog.transforms.changed_uris import change_uris
 from carrel.catalog.transforms.transform import Kind, Transform
@@ -18,11 +18,11 @@ from carrel.host.hosted_server import HostedServer, ListKind
 from carrel.host.processor_limiter import SLICE
 from carrel.host.remote import RemoteProvider
 from carrel.host.remote_tools import for_peer
+from carrel.protocol.methods import OutgoingRequest
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import UriTemplateError, shared_template
 from carrel.wire.prompts import Prompt
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
-from carrel.wire.skills import Skill
+from carrel.wire.resources import ReadResourceResult, ResourceTemplate
 from carrel.wire.tools import Tool
 
 __all__ = ["Upstream", "key_of"]
@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 #: Maximum number of URIs to remember per server.
 MAX_URIS = 100_000
+#: Lists of a server that are cached while it notifies of their changes.
+CACHED: Mapping[Kind, ListKind] = {"tool": "tools", "prompt": "prompts", "template": "templates"}
 #: Schemes of links that clients can open directly.
 WEB = ("http://", "https://")
 
@@ -47,6 +49,11 @@ def key_of(uri: str) -> str:
         return normalize(uri)
     except UriError:
         return uri
+
+
+def item_key(item: Tool | Prompt | ResourceTemplate) -> str:
+    """Return the name of a tool or prompt, or the text of a template."""
+    return item.uri_template if isinstance(item, ResourceTemplate) else item.name
 
 
 class Upstream(Transform):
@@ -167,16 +174,16 @@ class Upstream(Transform):
 
     def shown(self, templates: Iterable[ResourceTemplate]) -> list[ResourceTemplate]:
         """Return templates of the server as clients see them."""
-        return [self._template(template) for template in templates]
+        return [self.outer_item("template", template) for template in templates]
 
-    def _shown(self, kind: str, page: Page[T], change: Callable[[T], T]) -> Page[T]:
-        """Return a page as clients see it. Leave out entries that cannot be converted."""
-        items: list[T] = []
+    def _shown(self, kind: Kind, page: Page[Any]) -> Page[Any]:
+        """Return a page as clients see it. Leave out items that cannot be converted."""
+        items: list[Any] = []
         for item in page.items:
             try:
-                items.append(change(item))
-            except Exception as error:  # an invalid entry must not break the list
-                self.entries.leave_out(kind, error)
+                items.append(self.outer_item(kind, item))
+            except Exception as error:  # an invalid item must not break the list
+                self.entries.leave_out("resource_templates" if kind == "template" else f"{kind}s", error)
         return msgspec.structs.replace(page, items=items)
 
     async def _whole(self, kind: ListKind) -> Page[Any]:
@@ -212,72 +219,49 @@ class Upstream(Transform):
         scope = "private" if whole.scope == "public" and request.caller is not None else whole.scope
         return Page(page.items, page.next_cursor, whole.ttl, scope)
 
-    async def list_tools(self, request: Request) -> Page[Tool]:
-        """Return a page of the server's tools."""
-        if self._keeps("tools", "tools"):
-            page = await self._listed_page("tools", request, lambda tool: tool.name)
+    def forward(self, row: OutgoingRequest[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
+        """Pass a request on; list requests may be answered from the cache."""
+        if row.item_verb is None:
+            return super().forward(row, request, *arguments)
+        return self._list(row, request)
+
+    async def _list(self, row: OutgoingRequest[Any, Any], request: Request) -> Page[Any]:
+        """Return a page of a list. Remember the names or URIs of its items."""
+        kind = row.item
+        assert kind is not None
+        page: Page[Any]
+        if kind in CACHED and self._keeps(CACHED[kind], row.capability or ""):
+            page = await self._listed_page(CACHED[kind], request, item_key)
         else:
-            page = await resolved(self.provider.list_tools(self._inner(request)))
-        self._names.note("tool", self.name, [tool.name for tool in page.items], MAX_URIS)
-        return self._shown("tools", for_peer(page, request), self._tool)
-
-    async def list_prompts(self, request: Request) -> Page[Prompt]:
-        """Return a page of the server's prompts."""
-        if self._keeps("prompts", "prompts"):
-            page = await self._listed_page("prompts", request, lambda prompt: prompt.name)
-        else:
-            page = await resolved(self.provider.list_prompts(self._inner(request)))
-        self._names.note("prompt", self.name, [prompt.name for prompt in page.items], MAX_URIS)
-        return self._shown("prompts", page, self._prompt)
-
-    async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the server's resource templates."""
-        if self._keeps("templates", "resources"):
-            page = await self._listed_page("templates", request, lambda template: template.uri_template)
-        else:
-            page = await self.provider.list_templates(self._inner(request))  # type: ignore[misc]
-        return self._shown("resource_templates", page, self._template)
-
-    async def list_resources(self, request: Request) -> Page[Resource]:
-        """Return a page of the server's resources."""
-        self._check()
-        page = await resolved(self.provider.list_resources(self._inner(request)))
-        self._note_uris([key_of(resource.uri) for resource in page.items])
-        return self._shown("resources", page, self._resource)
-
-    async def list_skills(self, request: Request) -> Page[Skill]:
-        """Return a page of the server's skills."""
-        self._check()
-        page = await resolved(self.provider.list_skills(self._inner(request)))
-        for skill in page.items:
-            files = () if isinstance(skill.resources, str) else skill.resources
-            self._note_uris([key_of(skill.uri), *(key_of(file.uri) for file in files)])
-        return self._shown("skills", page, self._skill)
+            self._check()
+            page = await resolved(getattr(self.provider, row.provider_method)(self._inner(request)))
+        if kind == "tool" or kind == "prompt":
+            self._names.note(kind, self.name, [item.name for item in page.items], MAX_URIS)
+        elif kind == "resource":
+            self._note_uris([key_of(resource.uri) for resource in page.items])
+        elif kind == "skill":
+            for skill in page.items:
+                files = () if isinstance(skill.resources, str) else skill.resources
+                self._note_uris([key_of(skill.uri), *(key_of(file.uri) for file in files)])
+        return self._shown(kind, for_peer(page, request) if kind == "tool" else page)
 
     async def search(self, query: str, request: Request) -> Page[Hit]:
         """Return the resources that match a query, best first."""
         self._check()
         return await super().search(query, request)
 
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult | bytes:
-        """Return the contents of a resource, under the requested URI.
-
-        Raises:
-            ResourceNotFound: there is no such resource.
-        """
-        own = self._own_uri(uri)
+    def _read(self, uri: str, own: str, result: ReadResourceResult | bytes) -> ReadResourceResult | bytes:
+        """Return the contents of a resource, under the requested URI."""
 
         def out(part: str) -> str:
             return uri if part == own or key_of(part) == key_of(own) else self.uri_out(part)
 
-        whole: ReadResourceResult | bytes
-        whole = await self._told(uri, own, lambda: self.provider.read_resource(own, self._inner(request)))
-        if isinstance(whole, bytes):
-            return change_uris(whole, out)
-        if own == uri and all(part.uri == uri for part in whole.contents):
-            return whole
-        contents = [msgspec.structs.replace(part, uri=out(part.uri)) for part in whole.contents]
-        return msgspec.structs.replace(whole, contents=contents)
+        if isinstance(result, bytes):
+            return change_uris(result, out)
+        if own == uri and all(part.uri == uri for part in result.contents):
+            return result
+        contents = [msgspec.structs.replace(part, uri=out(part.uri)) for part in result.contents]
+        return msgspec.structs.replace(result, contents=contents)
 
     def _required(self, kind: Kind, name: str) -> str:
         found = self._names.find("tool" if kind == "tool" else "prompt", name)

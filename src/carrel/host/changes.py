@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from carrel.catalog.provider import ListName
-
-__all__ = ["KINDS", "HostChange", "HostChangeKind", "HostChanges"]
+__all__ = ["HostChange", "HostChangeKind", "HostChanges"]
 
 HostChangeKind: TypeAlias = Literal["added", "removed", "state", "resources", "tools", "prompts", "problems"]
-#: Kinds of changes, by changed list.
-KINDS: Mapping[ListName, HostChangeKind] = {
-    "resources_list_changed": "resources",
-    "tools_list_changed": "tools",
-    "prompts_list_changed": "prompts",
-}
 
 
 class HostChange(msgspec.Struct, frozen=True):

@@ -25,16 +25,17 @@ from carrel.client.client import Client
 from carrel.client.options import CallOptions, ClientOptions
 from carrel.errors import ConfigError, MCPError, TransportError
 from carrel.host.catalog import HostCatalog
-from carrel.host.changes import KINDS, HostChange, HostChangeKind, HostChanges
+from carrel.host.changes import HostChange, HostChangeKind, HostChanges
 from carrel.host.config.files import ConfigFiles
 from carrel.host.config.inputs import Inputs
 from carrel.host.config.server_config import Problem, ServerConfig
-from carrel.host.hosted_server import ALL_LISTS, HostedServer, ListKind
+from carrel.host.hosted_server import HostedServer, ListKind
 from carrel.host.remote import PATIENCE
 from carrel.host.selection import Hosted, Selection, check, select, wants_server
 from carrel.host.tools import HostTools, ToolsOptions, make_tools, selection_of
 from carrel.log import Log
 from carrel.near_names import did_you_mean
+from carrel.protocol.methods import LIST_CAPABILITIES, LIST_NOTIFICATIONS
 from carrel.transports.client.options import HTTPOptions
 from carrel.transports.client.transport import Credentials
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -209,7 +210,7 @@ class Host:
         exposed = self._exposed.pop(server.name, None)
         if exposed is not None:
             self.catalog.take(server.name)
-            self.catalog.publish(exposed, (), dict.fromkeys(ALL_LISTS))
+            self.catalog.publish(exposed, (), dict.fromkeys(LIST_NOTIFICATIONS))
 
     def server(self, name: str) -> HostedServer:
         """Return a server by name.
@@ -381,7 +382,7 @@ class Host:
         if lists and exposed is not None and self.servers.get(server.name) is server:
             self.catalog.publish(exposed, (), dict.fromkeys(lists))
         for name in lists:
-            self._publish(KINDS[name], server.name)
+            self._publish(LIST_CAPABILITIES[name], server.name)
         if not lists:
             self._publish("state", server.name)
 

@@ -24,11 +24,13 @@ from carrel.host.remote import PATIENCE, RemoteProvider
 from carrel.host.remote_entries import EntryReader
 from carrel.host.remote_pages import LONG, MAX_LISTED
 from carrel.log import Log
+from carrel.protocol.extensions.skills import LIST_SKILLS
+from carrel.protocol.methods import LIST_NOTIFICATIONS, LIST_REQUESTS, OutgoingRequest
 from carrel.transports.client.options import HTTPOptions, ProcessOptions
 from carrel.transports.client.transport import STDERR_FOLLOWS
 from carrel.wire.base import Implementation
 
-__all__ = ["ALL_LISTS", "HostedServer", "ListKind", "ServerState", "StderrTail"]
+__all__ = ["HostedServer", "ListKind", "ServerState", "StderrTail"]
 
 log = Log("carrel.host")
 
@@ -40,15 +42,14 @@ ListKind: TypeAlias = Literal["resources", "templates", "tools", "prompts", "ski
 KEPT = 64 * 1024
 #: Number of characters of standard error to show with a failure.
 SHOWN = 2000
-#: Lists of a server: the provider's method, and the notification that invalidates the list.
-LISTS: Mapping[ListKind, tuple[str, ListName]] = {
-    "resources": ("list_resources", "resources_list_changed"),
-    "templates": ("list_templates", "resources_list_changed"),
-    "tools": ("list_tools", "tools_list_changed"),
-    "prompts": ("list_prompts", "prompts_list_changed"),
-    "skills": ("list_skills", "resources_list_changed"),
+#: Requests for the lists of a server.
+LISTS: Mapping[ListKind, OutgoingRequest[Any, Any]] = {
+    "resources": LIST_REQUESTS["resource"],
+    "templates": LIST_REQUESTS["template"],
+    "tools": LIST_REQUESTS["tool"],
+    "prompts": LIST_REQUESTS["prompt"],
+    "skills": LIST_SKILLS,
 }
-ALL_LISTS: Sequence[ListName] = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
 
 
 class StderrTail:
@@ -279,7 +280,7 @@ class HostedServer:
     def _observe(self, status: Status) -> None:
         there, self._there = self._there, status.name == "ready"
         if there and status.name == "failed":
-            self.changed(ALL_LISTS)  # its entries are not available now
+            self.changed(list(LIST_NOTIFICATIONS))  # its entries are not available now
         self._notify(self, ())
 
     # Lists
@@ -317,7 +318,8 @@ class HostedServer:
     async def _read_list(self, kind: ListKind) -> tuple[Page[Any], float]:
         """Read a list, cache it unless it has changed meanwhile, and return it with the time when the read began."""
         provider = await self.ready()
-        method, changed = LISTS[kind]
+        row = LISTS[kind]
+        method, changed = row.provider_method, changed_list(row)
         began = asyncio.get_running_loop().time()
         if not provider.offers(method):
             return Page(()), began
@@ -339,7 +341,7 @@ class HostedServer:
         for name in lists:
             self._versions[name] = self._versions.get(name, 0) + 1
         for kind in LISTS:
-            if LISTS[kind][1] in lists:
+            if changed_list(LISTS[kind]) in lists:
                 self._lists.pop(kind, None)
                 self._reading.pop(kind, None)  # later callers must not share a read that began before
 
@@ -398,3 +400,8 @@ class _Events:
     ) -> None:
         """Report which lists have changed."""
         self._server.changed(tuple(lists))
+
+
+def changed_list(row: OutgoingRequest[Any, Any]) -> ListName:
+    """Return the list whose change makes the result of a list request stale."""
+    return next(name for name, notification in LIST_NOTIFICATIONS.items() if row.item in notification.items)

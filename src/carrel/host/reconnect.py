@@ -23,6 +23,7 @@ from carrel.errors import (
 )
 from carrel.host.debounce import Debouncer
 from carrel.log import Log
+from carrel.protocol.methods import LIST_CAPABILITIES, ListCapability
 
 __all__ = ["LISTED", "Reconnector", "Status", "StatusName"]
 
@@ -30,7 +31,7 @@ log = Log("carrel.host")
 
 StatusName: TypeAlias = Literal["new", "connecting", "ready", "failed", "closed"]
 #: Lists of a server to watch for changes.
-LISTED: tuple[ChangeKind, ...] = ("tools", "prompts", "resources")
+LISTED: tuple[ListCapability, ...] = tuple(LIST_CAPABILITIES.values())
 #: Seconds between attempts to connect: first and maximum pause.
 PAUSES = (0.5, 30.0)
 #: Timeout in seconds of the ping that checks the connection.
@@ -173,7 +174,7 @@ class Reconnector:
         Raises:
             MCPError: the server does not respond.
         """
-        watch = self.client.watch(lists=LISTED)  # type: ignore[arg-type]
+        watch = self.client.watch(lists=LISTED)
         try:
             await watch.start()
         except BaseException as error:

@@ -8,16 +8,17 @@ are forwarded to the client whose call caused them. Progress, cancellation, erro
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Coroutine, Mapping
 from typing import Any, TypeVar, Unpack
 
 import msgspec
 from msgspec import Raw
 
 from carrel.awaitables import MaybeAwaitable
+from carrel.catalog.forwarding import FORWARDED, ForwardingProvider
 from carrel.catalog.name_search import search_names
 from carrel.catalog.paging import all_of
-from carrel.catalog.provider import Change, Events, Hit, Interest, ListName, Page, Provider, Request
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.client.client import Client
 from carrel.client.endpoints import Target
 from carrel.client.handlers import ClientCall
@@ -38,27 +39,23 @@ from carrel.host.relayed import RELAYED, RELAYED_EXTENSIONS, relaying
 from carrel.host.remote_calls import RemoteCalls
 from carrel.host.remote_changes import RemoteChanges
 from carrel.host.remote_entries import EntryReader, list_format_of
+from carrel.host.remote_names import RemoteNames, has_others
 from carrel.host.remote_pages import MAX_LISTED, RemotePages
 from carrel.host.remote_tools import RemoteTools, ToolTasks, for_peer
 from carrel.log import Log
 from carrel.protocol.extensions.skills import GET_SKILL, LIST_SKILLS, READ_DIRECTORY, SKILLS
 from carrel.protocol.methods import (
-    CALL_TOOL,
-    COMPLETE,
-    GET_PROMPT,
-    LIST_PROMPTS,
-    LIST_RESOURCE_TEMPLATES,
+    LIST_CAPABILITIES,
     LIST_RESOURCES,
     LIST_TOOLS,
+    PROVIDER_REQUESTS,
     READ_RESOURCE,
 )
 from carrel.protocol.methods import OutgoingRequest as Row
 from carrel.protocol.passed_results import with_members
-from carrel.uri.parse import UriError, normalize
-from carrel.wire.base import PageParams, Params, Result
+from carrel.wire.base import PageParams, PageResult, Params, Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.prompts import GetPromptParams, GetPromptResult, Prompt
-from carrel.wire.resources import ReadResourceParams, ReadResourceResult, Resource, ResourceTemplate
+from carrel.wire.resources import ReadResourceParams, ReadResourceResult, Resource
 from carrel.wire.skills import GetSkillParams, ReadDirectoryParams, Skill
 from carrel.wire.tools import CallToolResult, Tool
 
@@ -68,40 +65,19 @@ log = Log("carrel.host")
 
 T = TypeVar("T")
 
-#: Provider methods, each with the request that the server must support.
-NEEDED: Mapping[str, Row[Any, Any]] = {
-    "call_tool": CALL_TOOL,
-    "complete": COMPLETE,
-    "get_prompt": GET_PROMPT,
-    "list_prompts": LIST_PROMPTS,
-    "list_resources": LIST_RESOURCES,
-    "list_templates": LIST_RESOURCE_TEMPLATES,
-    "list_tools": LIST_TOOLS,
-    "read_resource": READ_RESOURCE,
+#: Requests of the methods of ``Provider`` that a server handles.
+REQUIRED: Mapping[str, Row[Any, Any]] = {
+    **{row.provider_method: row for row in PROVIDER_REQUESTS},
     "search": LIST_RESOURCES,
     "watch": READ_RESOURCE,
-}
-#: Provider methods that require the skills extension.
-SKILL_METHODS: Mapping[str, Row[Any, Any]] = {
-    "list_skills": LIST_SKILLS,
-    "get_skill": GET_SKILL,
-    "list_directory": READ_DIRECTORY,
-}
-#: List names of providers, by the kind of the remote server's list.
-LISTS: Mapping[str, ListName] = {
-    "tools": "tools_list_changed",
-    "prompts": "prompts_list_changed",
-    "resources": "resources_list_changed",
 }
 #: Seconds that connecting to a server may take.
 PATIENCE = 30.0
 #: Seconds that a list request waits for a server.
 LIST_PATIENCE = 10.0
-#: Maximum number of resources to read after connecting, before a client lists them.
-LEARNED = 1000
 
 
-class RemoteProvider(Provider):
+class RemoteProvider(ForwardingProvider):
     """Provider for a remote server.
 
     ``client`` is a client, or the target for a new ``Client`` (a URL, a command, a server in this process) with
@@ -141,11 +117,9 @@ class RemoteProvider(Provider):
         self.reconnector.observers.append(self._observe)
         self.empty = False
         """Whether the server is connected, but has no entries in any list."""
-        self.tool_names: Container[str] = ()
-        self.prompt_names: Container[str] = ()
-        self._counts: dict[str, int] = {}
-        self._listed: dict[str, str] = {}
-        self.exact = self._listed
+        self.names = RemoteNames()
+        """Names and URIs in the lists of the server."""
+        self.exact = self.names.uris
         self.entries = entries or EntryReader(self.name)
         """Decoder for list entries, shared by all sessions of one server."""
         self._pages = RemotePages(self.entries)
@@ -157,6 +131,16 @@ class RemoteProvider(Provider):
 
     def __repr__(self) -> str:
         return f"RemoteProvider({self.name!r})"
+
+    @property
+    def tool_names(self) -> Container[str]:  # type: ignore[override]
+        """Names of the server's tools."""
+        return self.names.tools
+
+    @property
+    def prompt_names(self) -> Container[str]:  # type: ignore[override]
+        """Names of the server's prompts."""
+        return self.names.prompts
 
     @property
     def catch_all(self) -> bool:  # type: ignore[override]
@@ -182,11 +166,11 @@ class RemoteProvider(Provider):
         self._calls.for_one_client = True
 
     def offers(self, method: str) -> bool:
-        """Return whether the server supports a method. True for methods in ``NEEDED`` before the first connection."""
-        if method in SKILL_METHODS:
+        """Return whether the server supports a method. True for methods in ``REQUIRED`` before the first connection."""
+        if method in FORWARDED and method not in REQUIRED:  # of the skills extension
             settings = self._skills_settings
             return settings is not None and (method != "list_directory" or bool(settings.get("directoryRead")))
-        row = NEEDED.get(method)
+        row = REQUIRED.get(method)
         return row is not None and (not self._connected or self.client.session.server.offers(row))
 
     @property
@@ -242,43 +226,14 @@ class RemoteProvider(Provider):
             self._tools.forget()
         for kind in kinds:
             try:
-                self._counts[kind] = await self._learn_list(kind)
+                await self.names.learn(self, kind)
             except ProviderUnavailable as error:
                 raise TransportError(str(error)) from error
             except MCPError as error:
                 log.warning("%s: its %s cannot be listed: %s", self.name, kind, error)
-        self.empty = not any(self._counts.values()) and not await self._has_others()
+        self.empty = not self.names and not await has_others(self)
         if self._events is not None:
-            self._events.publish(lists=[LISTS[kind] for kind in kinds])
-
-    async def _learn_list(self, kind: str) -> int:
-        """Read the names or URIs of a list, and return their number. Read at most ``LEARNED`` resources."""
-        count = 0
-        if kind == "tools" and self.offers("list_tools"):
-            self.tool_names = names = frozenset([tool.name async for tool in all_of(self.list_tools, limit=MAX_LISTED)])
-            count = len(names)
-        elif kind == "prompts" and self.offers("list_prompts"):
-            self.prompt_names = names = frozenset(
-                [prompt.name async for prompt in all_of(self.list_prompts, limit=MAX_LISTED)]
-            )
-            count = len(names)
-        elif kind == "resources" and self.offers("list_resources"):
-            self._listed.clear()
-            async for _ in all_of(self.list_resources):
-                count += 1
-                if count >= LEARNED:
-                    break
-        return count
-
-    async def _has_others(self) -> bool:
-        """Return whether the server has templates or skills, or listing them fails."""
-        try:
-            for method in (self.list_templates, self.list_skills):
-                if self.offers(method.__name__) and (await method(Request(limit=1))).items:
-                    return True
-        except MCPError:
-            return True
-        return False
+            self._events.publish(lists=[name for name, kind in LIST_CAPABILITIES.items() if kind in kinds])
 
     # Requests to the server
 
@@ -315,29 +270,26 @@ class RemoteProvider(Provider):
         declared = getattr(self.client.session.capabilities, row.capability or "", None) if self._connected else None
         return bool(getattr(declared, "list_changed", False))
 
+    def forward(self, row: Row[Any, Any], request: Request, *arguments: Any) -> Awaitable[Any]:
+        """Send a request of a client to the server, and return the result.
+
+        Raises:
+            InvalidParams: the server does not accept the parameters.
+            ProtocolError: the server returns another error, or is not available.
+        """
+        return self._list(row, request) if issubclass(row.result, PageResult) else self._send(row, request, *arguments)
+
+    def _send(self, row: Row[Any, Any], request: Request, *arguments: Any) -> Coroutine[Any, Any, Any]:
+        params = row.params(**dict(zip(row.arguments, arguments, strict=True)))
+        return self._calls.ask(" ".join([row.operation, *map(str, arguments[:1])]), request, row, params)
+
     # Resources
-
-    def _spell(self, uri: str) -> str:
-        """Return the server's spelling of a normalized URI."""
-        return self._listed.get(uri, uri)
-
-    def _note(self, resources: Sequence[Resource]) -> None:
-        for resource in resources:
-            if len(self._listed) < MAX_LISTED:
-                try:
-                    self._listed[normalize(resource.uri)] = resource.uri
-                except UriError:
-                    continue
 
     async def list_resources(self, request: Request) -> Page[Resource]:
         """Return a page of the server's resources."""
         page = await self._list(LIST_RESOURCES, request)
-        self._note(page.items)
+        self.names.note(page.items)
         return page
-
-    async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the server's resource templates."""
-        return await self._list(LIST_RESOURCE_TEMPLATES, request)
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult | bytes:
         """Return the contents of a resource.
@@ -346,7 +298,7 @@ class RemoteProvider(Provider):
             ResourceNotFound: the server has no such resource.
             ProtocolError: the server returns another error, or is not available.
         """
-        own = self._spell(uri)
+        own = self.names.spell(uri)
         result: ReadResourceResult | bytes
 
         def send(_: object, options: CallOptions) -> Awaitable[ReadResourceResult]:
@@ -377,7 +329,7 @@ class RemoteProvider(Provider):
         """
         if not self.offers("list_directory"):
             raise ResourceNotFound(uri)
-        own = self._spell(uri)
+        own = self.names.spell(uri)
         try:
             page = await self._list(
                 READ_DIRECTORY, request, params=ReadDirectoryParams(uri=own), name=f"directory {uri}"
@@ -388,7 +340,7 @@ class RemoteProvider(Provider):
             if isinstance(error, ProviderUnavailable) or error.code not in (INVALID_PARAMS, -32002):
                 raise
             raise ResourceNotFound(uri, error.message) from error
-        self._note(page.items)
+        self.names.note(page.items)
         return page
 
     async def search(self, query: str, request: Request) -> Page[Hit]:
@@ -426,10 +378,7 @@ class RemoteProvider(Provider):
         if not self.offers("list_skills"):
             return Page(())
         page = await self._list(LIST_SKILLS, request)
-        for skill in page.items:
-            self._note([Resource(skill.uri, "SKILL.md")])
-            if not isinstance(skill.resources, str):
-                self._note([Resource(file.uri, "file") for file in skill.resources])
+        self.names.note_skills(page.items)
         return page
 
     async def get_skill(self, uri: str, request: Request) -> Skill:
@@ -442,7 +391,9 @@ class RemoteProvider(Provider):
             raise ResourceNotFound(uri)
         try:
             with self._calls.errors():
-                result = await self.client.session.request(ClientCall(GET_SKILL, GetSkillParams(uri=self._spell(uri))))
+                result = await self.client.session.request(
+                    ClientCall(GET_SKILL, GetSkillParams(uri=self.names.spell(uri)))
+                )
         except InvalidParams as error:
             raise ResourceNotFound(uri, error.message) from error
         return result.skill
@@ -474,26 +425,12 @@ class RemoteProvider(Provider):
         """
         return self._tools.run(name, arguments, request)
 
-    async def list_prompts(self, request: Request) -> Page[Prompt]:
-        """Return a page of the server's prompts."""
-        return await self._list(LIST_PROMPTS, request)
-
-    async def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> GetPromptResult | bytes:
-        """Return the messages of a prompt.
-
-        Raises:
-            InvalidParams: there is no such prompt, or the arguments are not valid.
-        """
-
-        params = GetPromptParams(name=name, arguments=dict(arguments))
-        return await self._calls.ask(f"prompt {name}", request, GET_PROMPT, params)
-
     # Changes
 
     async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         """Yield batches of changes of subscribed resources."""
         changes = RemoteChanges(
-            self.client, self.name, interest, self._spell, lambda: self.reconnector.status.name == "ready"
+            self.client, self.name, interest, self.names.spell, lambda: self.reconnector.status.name == "ready"
         )
         self._watching.add(changes)
         try:

@@ -46,8 +46,17 @@ R = TypeVar("R", bound=Wire, covariant=True)
 
 #: Verb that access control asks about.
 Verb: TypeAlias = Literal["list", "read", "list_directory", "complete", "subscribe", "call", "get"]
+#: Kind of the items in a list.
+ItemKind: TypeAlias = Literal["resource", "template", "tool", "prompt", "skill"]
+#: Name of a list whose clients are notified when it changes: the operation of its notification.
+ListName: TypeAlias = Literal["tools_list_changed", "prompts_list_changed", "resources_list_changed"]
+#: Server capability that declares notifications for changes of a list.
+ListCapability: TypeAlias = Literal["tools", "prompts", "resources"]
 #: Parameters that hold a resource URI, and that the rule for resources applies to unless the row names another one.
 URI_FIELDS = ("uri", "ref")
+#: Parameters that are no arguments of the methods of providers: those of every request, of lists, and of requests
+#: that a client repeats with the responses to server requests.
+COMMON_FIELDS = frozenset(("meta", "cursor", "input_responses", "request_state"))
 #: Targets that are resources.
 RESOURCES = (*URI_FIELDS, "notifications.resource_subscriptions")
 
@@ -87,12 +96,23 @@ class OutgoingRequest(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
     """The parameter that is mirrored in the Mcp-Name header (2026-07-28, Streamable HTTP)."""
     verb: Verb | None = None
     """The verb that access control asks about; None for requests that are about no resource, tool or prompt."""
+    provider_method: str = ""
+    """The method of ``Provider`` that handles the request; empty if the server itself does."""
+    item: ItemKind | None = None
+    """The kind of the items that the request lists, or of the item that its target names."""
+    item_verb: Verb | None = None
+    """For a list: the verb that a caller must be allowed to use on an item to see it in the list."""
     target: str | None = None
 
     def __post_init__(self) -> None:
         if self.target is None:
             found = next((name for name in URI_FIELDS if name in self.params.__struct_fields__), self.name_field)
             msgspec.structs.force_setattr(self, "target", found)
+
+    @property
+    def arguments(self) -> list[str]:
+        """Names of the parameters that are arguments of the provider's method."""
+        return [name for name in self.params.__struct_fields__ if name not in COMMON_FIELDS]
 
     @property
     def names_resources(self) -> bool:
@@ -113,6 +133,10 @@ class NotificationType(msgspec.Struct, frozen=True, eq=False):
     method: str
     operation: str
     params: type[Wire] = AnyParams
+    capability: ListCapability | None = None
+    """For a changed list: the server capability that declares the notification."""
+    items: tuple[ItemKind, ...] = ()
+    """For a changed list: the kinds of its items."""
 
 
 # Notifications of both sides
@@ -128,10 +152,19 @@ ROOTS_LIST_CHANGED = NotificationType("notifications/roots/list_changed", "roots
 # Notifications of servers
 
 MESSAGE = NotificationType("notifications/message", "message", LoggingMessageParams)
-PROMPTS_LIST_CHANGED = NotificationType("notifications/prompts/list_changed", "prompts_list_changed")
+PROMPTS_LIST_CHANGED = NotificationType(
+    "notifications/prompts/list_changed", "prompts_list_changed", capability="prompts", items=("prompt",)
+)
 RESOURCE_UPDATED = NotificationType("notifications/resources/updated", "resource_updated", ResourceUpdatedParams)
-RESOURCES_LIST_CHANGED = NotificationType("notifications/resources/list_changed", "resources_list_changed")
-TOOLS_LIST_CHANGED = NotificationType("notifications/tools/list_changed", "tools_list_changed")
+RESOURCES_LIST_CHANGED = NotificationType(
+    "notifications/resources/list_changed",
+    "resources_list_changed",
+    capability="resources",
+    items=("resource", "template", "skill"),
+)
+TOOLS_LIST_CHANGED = NotificationType(
+    "notifications/tools/list_changed", "tools_list_changed", capability="tools", items=("tool",)
+)
 ELICITATION_COMPLETE = NotificationType(
     "notifications/elicitation/complete", "elicitation_complete", ElicitationCompleteParams
 )
@@ -161,6 +194,9 @@ LIST_RESOURCES = OutgoingRequest(
     cacheable=True,
     stale_by=(RESOURCES_LIST_CHANGED.operation,),
     verb="list",
+    provider_method="list_resources",
+    item="resource",
+    item_verb="list",
 )
 LIST_RESOURCE_TEMPLATES = OutgoingRequest(
     "resources/templates/list",
@@ -172,6 +208,9 @@ LIST_RESOURCE_TEMPLATES = OutgoingRequest(
     cacheable=True,
     stale_by=(RESOURCES_LIST_CHANGED.operation,),
     verb="list",
+    provider_method="list_templates",
+    item="template",
+    item_verb="list",
 )
 READ_RESOURCE = OutgoingRequest(
     "resources/read",
@@ -186,6 +225,8 @@ READ_RESOURCE = OutgoingRequest(
     name_field="uri",
     verb="read",
     target="uri",
+    provider_method="read_resource",
+    item="resource",
 )
 SUBSCRIBE = OutgoingRequest(
     "resources/subscribe",
@@ -229,6 +270,9 @@ LIST_TOOLS = OutgoingRequest(
     cacheable=True,
     stale_by=(TOOLS_LIST_CHANGED.operation,),
     verb="list",
+    provider_method="list_tools",
+    item="tool",
+    item_verb="call",
 )
 CALL_TOOL = OutgoingRequest(
     "tools/call",
@@ -241,6 +285,8 @@ CALL_TOOL = OutgoingRequest(
     name_field="name",
     verb="call",
     target="name",
+    provider_method="call_tool",
+    item="tool",
 )
 LIST_PROMPTS = OutgoingRequest(
     "prompts/list",
@@ -252,6 +298,9 @@ LIST_PROMPTS = OutgoingRequest(
     cacheable=True,
     stale_by=(PROMPTS_LIST_CHANGED.operation,),
     verb="list",
+    provider_method="list_prompts",
+    item="prompt",
+    item_verb="get",
 )
 GET_PROMPT = OutgoingRequest(
     "prompts/get",
@@ -264,6 +313,8 @@ GET_PROMPT = OutgoingRequest(
     name_field="name",
     verb="get",
     target="name",
+    provider_method="get_prompt",
+    item="prompt",
 )
 
 # Completion and logging
@@ -277,6 +328,7 @@ COMPLETE = OutgoingRequest(
     idempotent=True,
     verb="complete",
     target="ref",
+    provider_method="complete",
 )
 SET_LEVEL = OutgoingRequest(
     "logging/setLevel", "set_level", SetLevelParams, Result, capability="logging", idempotent=True
@@ -300,3 +352,25 @@ SAMPLE = OutgoingRequest(
 LIST_ROOTS = OutgoingRequest(
     "roots/list", "list_roots", ListRootsParams, ListRootsResult, capability="roots", idempotent=True
 )
+
+# Views of the table
+
+#: Requests that providers handle. Those of extensions are in ``carrel.protocol.extensions``.
+PROVIDER_REQUESTS: tuple[OutgoingRequest[Any, Any], ...] = (
+    *(LIST_RESOURCES, LIST_RESOURCE_TEMPLATES, READ_RESOURCE),
+    *(LIST_TOOLS, CALL_TOOL, LIST_PROMPTS, GET_PROMPT, COMPLETE),
+)
+#: Requests that list items, by the kind of the items.
+LIST_REQUESTS: dict[ItemKind, OutgoingRequest[Any, Any]] = {
+    row.item: row for row in PROVIDER_REQUESTS if row.item is not None and row.verb == "list"
+}
+#: Notifications of changed lists, by their operation.
+LIST_NOTIFICATIONS: dict[ListName, NotificationType] = {
+    "tools_list_changed": TOOLS_LIST_CHANGED,
+    "prompts_list_changed": PROMPTS_LIST_CHANGED,
+    "resources_list_changed": RESOURCES_LIST_CHANGED,
+}
+#: Capabilities of changed lists, by the operation of the notification.
+LIST_CAPABILITIES: dict[ListName, ListCapability] = {
+    name: row.capability for name, row in LIST_NOTIFICATIONS.items() if row.capability is not None
+}

@@ -357,12 +357,16 @@ class Server(Registration, Generic[State]):
         registered is the outermost. It sees the method, parameters, principal and, over HTTP, headers of the call, on
         every transport. See docs/middleware.md.
         """
+        from carrel.server.middleware.composition import listener_of  # few servers have middleware
+
         if len(methods) == 1 and not isinstance(methods[0], str):
             self._dispatch.add_middleware(methods[0])
+            self._runtime.listeners.extend(listener_of(methods[0]))
             return cast("M", methods[0])
 
         def register(middleware: M) -> M:
             self._dispatch.add_middleware(middleware, frozenset(methods))
+            self._runtime.listeners.extend(listener_of(middleware))
             return middleware
 
         return register

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Container, Sequence
+from collections.abc import AsyncIterator, Collection, Container
 from typing import TYPE_CHECKING, Any, Protocol
 
-from carrel.catalog.provider import Change, Events, Interest, ListChanges, Recipients, Request
+from carrel.catalog.provider import Change, Events, Interest, Request
 from carrel.catalog.transforms.transform import Transform
 from carrel.errors import ConfigError
 from carrel.protocol.extension import Extension
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from carrel.awaitables import MaybeAwaitable
     from carrel.catalog.access import Gate
     from carrel.server.endpoint import ServerEndpoint
-    from carrel.server.runtime import Operation
+    from carrel.server.runtime import Listener, Operation
     from carrel.wire.base import Result
     from carrel.wire.resources import ReadResourceResult
 
@@ -64,6 +64,7 @@ class Mounted(Transform):
         self._outer = outer
         self._runs_middleware = middleware
         self._stopped = asyncio.Event()
+        self._publish: Listener = lambda changes, lists, recipients: None
         endpoint.runtime.join(outer.endpoint.runtime, self._declare)
         extended = {extension.name: extension for extension in endpoint.description.extended.values()}
         without_methods = {name: Extension(name=name) for name in endpoint.runtime.extensions if name not in extended}
@@ -95,9 +96,7 @@ class Mounted(Transform):
         """Names of the mounted server's tools."""
         return self.provider.tool_names
 
-    def read_resource(  # type: ignore[override]
-        self, uri: str, request: Request
-    ) -> MaybeAwaitable[ReadResourceResult | bytes]:
+    def read_resource(self, uri: str, request: Request) -> MaybeAwaitable[ReadResourceResult | bytes]:
         """Return the contents of a resource."""
         return self.provider.read_resource(uri, request)
 
@@ -108,19 +107,18 @@ class Mounted(Transform):
     async def start(self, events: Events) -> None:
         """Start the server."""
 
-        def publish(changes: Sequence[Change], lists: ListChanges, recipients: Recipients | None) -> None:
-            events.publish(changes, lists, recipients)
-
         self._stopped.clear()
         await self._server.start()
         if self._runs_middleware:
             self.provider = self._server.inside_middleware()
-        self._server.runtime.listeners.append(publish)
+        self._publish = events.publish
+        self._server.runtime.listeners.append(self._publish)
 
     async def stop(self) -> None:
         """Stop the server."""
         self._stopped.set()
-        self._server.runtime.listeners.clear()
+        if self._publish in self._server.runtime.listeners:
+            self._server.runtime.listeners.remove(self._publish)
         await self._server.stop()
 
     async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:

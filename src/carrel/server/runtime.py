@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from carrel.transports.server.route import Route
     from carrel.wire.base import Result
 
-__all__ = ["Operation", "Runtime"]
+__all__ = ["Listener", "Operation", "Runtime"]
 
 T = TypeVar("T")
+Listener: TypeAlias = "Callable[[Sequence[Change], ListChanges, Recipients | None], None]"
 Seen: TypeAlias = Literal["here", "everywhere"]
 
 #: Seconds that threads get to finish when the server stops.
@@ -105,7 +106,7 @@ class Runtime:
         """Settings of the extensions of the server, by name."""
         self.sessions: dict[Connection, SessionState] = {}
         """Sessions that handlers use, until their connections are closed."""
-        self.listeners: list[Callable[[Sequence[Change], ListChanges, Recipients | None], None]] = []
+        self.listeners: list[Listener] = []
         """Called with every change, in the event loop of the server: the catalogs in which it is a provider."""
         self.contexts: Contexts | None = None
         """Gives providers the context of a request; set by the server."""

@@ -24,6 +24,7 @@ from carrel.errors import ServerUnavailable
 from carrel.limits import NO_ROOM
 from carrel.protocol.channel import ChangeKey, Channel
 from carrel.protocol.encoding import encode, encode_event
+from carrel.protocol.methods import LIST_NOTIFICATIONS
 from carrel.protocol.revision import Revision
 from carrel.server.audience import Audience
 from carrel.wire.base import Id
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Hub", "Subscription"]
 
 #: Names of the lists that can change, which are also the names of their events.
-LISTS: tuple[ListName, ...] = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
+LISTS: tuple[ListName, ...] = tuple(LIST_NOTIFICATIONS)
 
 T = TypeVar("T")
 Event: TypeAlias = ListName | Literal["resource_updated"]

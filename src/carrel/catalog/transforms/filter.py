@@ -6,35 +6,28 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from carrel.awaitables import resolved
+from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.paging import all_of
-from carrel.catalog.provider import ListChanges, ListName, Page, Provider, Request
+from carrel.catalog.provider import ListChanges, Provider, Request
 from carrel.catalog.transforms.transform import Kind, Transform
 from carrel.errors import InvalidParams
+from carrel.protocol.methods import LIST_NOTIFICATIONS, OutgoingRequest
 from carrel.uri.template import UriTemplate
 from carrel.wire.base import TAGS
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.prompts import Prompt
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
+from carrel.wire.resources import Resource, ResourceTemplate
 from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
     from msgspec import Raw
 
-    from carrel.wire.base import Result
     from carrel.wire.skills import Skill
 
 __all__ = ["Filter"]
 
 #: Keys of ``_meta`` under which FastMCP lists tags, in an object: 3.x and 2.x.
 FASTMCP = ("fastmcp", "_fastmcp")
-
-#: Kinds of the entries of the lists that can change.
-KINDS: Mapping[ListName, tuple[Kind, ...]] = {
-    "tools_list_changed": ("tool",),
-    "prompts_list_changed": ("prompt",),
-    "resources_list_changed": ("resource", "template"),
-}
 
 Item: TypeAlias = Resource | ResourceTemplate | Tool | Prompt
 Which: TypeAlias = Iterable[str] | Callable[[str], bool]
@@ -104,8 +97,8 @@ class Filter(Transform):
         if self._tags is None:
             return super().changed_lists(lists)
         for name in lists:
-            for kind in KINDS[name]:
-                self._tagged[kind].clear()
+            for kind in LIST_NOTIFICATIONS[name].items:
+                self._tagged.get(kind, {}).clear()
         return dict.fromkeys(lists)
 
     def _note(self, kind: Kind, item: Item) -> None:
@@ -149,32 +142,17 @@ class Filter(Transform):
         await self._learn("tool", name, request)
         return await resolved(super().call_tool(name, arguments, request))
 
-    async def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> Result | bytes:
-        """Return the messages of a prompt.
+    def forward(self, row: OutgoingRequest[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
+        """Pass a request on, after the lists that show whether its target has one of the tags have been read."""
+        if self._tags is None or row.item_verb is not None or row.item not in ("resource", "prompt"):
+            return super().forward(row, request, *arguments)
+        return self._forward_tagged(row, row.item, request, *arguments)
 
-        Raises:
-            InvalidParams: there is no such prompt, or it is not shown.
-        """
-        await self._learn("prompt", name, request)
-        return await super().get_prompt(name, arguments, request)
-
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult | bytes:
-        """Return the contents of a resource.
-
-        Raises:
-            ResourceNotFound: there is no such resource, or it is not shown.
-        """
-        await self._learn("resource", uri, request)
-        return await super().read_resource(uri, request)
-
-    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
-        """Return a page of the resources inside a directory that are shown.
-
-        Raises:
-            ResourceNotFound: there is no such directory, or it is not shown.
-        """
-        await self._learn("resource", uri, request)
-        return await super().list_directory(uri, request)
+    async def _forward_tagged(
+        self, row: OutgoingRequest[Any, Any], kind: Kind, request: Request, key: str, *arguments: Any
+    ) -> Any:
+        await self._learn(kind, key, request)
+        return await resolved(super().forward(row, request, key, *arguments))
 
     async def shows(self, uri: str, request: Request) -> bool:
         """Return whether a URI leads to nothing hidden from the caller."""

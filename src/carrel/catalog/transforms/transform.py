@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
 
 from carrel.awaitables import MaybeAwaitable, is_awaitable, resolved
 from carrel.catalog.access import NAME_VERBS, RenamedView
+from carrel.catalog.forwarding import ForwardingProvider
 from carrel.catalog.provider import (
     Change,
     Events,
@@ -27,6 +28,7 @@ from carrel.catalog.tool_pages import PAGE_KEYS, with_page_uris
 from carrel.catalog.transforms.changed_results import ChangedResults
 from carrel.catalog.transforms.changed_uris import change_uris
 from carrel.errors import InvalidParams, MCPError, ResourceError, ResourceNotFound
+from carrel.protocol.methods import CALL_TOOL, LIST_NOTIFICATIONS, ItemKind, OutgoingRequest
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.content import EmbeddedResource, ResourceLink
 from carrel.wire.prompts import GetPromptResult, Prompt
@@ -43,10 +45,8 @@ if TYPE_CHECKING:
 __all__ = ["Kind", "OuterNames", "Transform"]
 
 T = TypeVar("T")
-Kind: TypeAlias = Literal["resource", "template", "tool", "prompt", "skill"]
-
-#: Kinds of the named entries of the lists that can change.
-KINDS: Mapping[ListName, Literal["tool", "prompt"]] = {"tools_list_changed": "tool", "prompts_list_changed": "prompt"}
+ItemT = TypeVar("ItemT", bound="Resource | ResourceTemplate | Tool | Prompt | Skill")
+Kind: TypeAlias = ItemKind
 
 
 class OuterNames(Container[str]):
@@ -61,12 +61,13 @@ class OuterNames(Container[str]):
         return inner is not None and inner in self._inner
 
 
-class Transform(Provider):
+class Transform(ForwardingProvider):
     """Provider over another one, unchanged: base class of transforms, which change names or leave things out.
 
     ``uri_out`` and ``uri_in`` translate URIs to the names seen from outside and back; ``name_out`` and ``name_in`` do
-    that for tools and prompts. The inward ones return None for what cannot come from there. ``keeps`` says whether an
-    entry is shown at all.
+    that for tools and prompts. ``uri_in`` and ``name_in`` return None if a URI or name does not belong to the provider.
+    ``change_item`` changes an item of a list, and ``keeps`` returns whether it is shown. ``forward`` is called for each
+    request.
     """
 
     def __init__(self, provider: Provider) -> None:
@@ -107,6 +108,14 @@ class Transform(Provider):
     def keeps_name(self, kind: Kind, name: str) -> bool:
         """Return whether a tool or prompt with a provider's own name may be used."""
         return True
+
+    def change_item(self, kind: Kind, item: ItemT) -> ItemT:
+        """Return a resource, template, tool, prompt or skill of the provider with other details for lists.
+
+        For example, another title, description, icons or input schema. The name or the URI stays: ``name_out`` and
+        ``uri_out`` change it.
+        """
+        return item
 
     def intervals_in(self, verb: Verb, intervals: Intervals) -> Intervals | None:
         """Convert intervals of client names or URIs to the provider's names or URIs; return None if unknown."""
@@ -188,51 +197,90 @@ class Transform(Provider):
             inner.template, inner.values = self.uri_in(request.template), request.values
         return inner
 
-    async def _page(self, kind: Kind, pending: MaybeAwaitable[Page[T]], change: Callable[[T], T]) -> Page[T]:
-        page = await resolved(pending)
-        kept = [change(item) for item in page.items if self.keeps(kind, cast("Any", item))]
-        return msgspec.structs.replace(page, items=kept)
+    # Requests
 
-    async def _told(self, uri: str, own: str, pending: Callable[[], MaybeAwaitable[T]]) -> T:
-        """Return a result; errors name the URI as it was given."""
+    def forward(self, row: OutgoingRequest[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
+        """Pass a request on with the provider's own URI or name, and return its result as it is seen from outside.
+
+        Raises:
+            ResourceNotFound: there is no such resource or skill, or it is not shown.
+            InvalidParams: there is no such tool or prompt, or it is not shown.
+        """
+        inner = self._inner(request)
+        if row.target == "uri":
+            return self._forward_uri(row, inner, *arguments)
+        if row.target == "name" and row.item is not None:
+            arguments = (self._required(row.item, arguments[0]), *arguments[1:])
+        return self._result(row, super().forward(row, inner, *arguments))
+
+    async def _forward_uri(self, row: OutgoingRequest[Any, Any], inner: Request, uri: str, *arguments: Any) -> Any:
+        """Pass a request about a URI on; errors name the URI as it was given."""
+        own = self._own_uri(uri)
         try:
-            return await resolved(pending())
+            result = await resolved(super().forward(row, inner, own, *arguments))
         except ResourceError as error:
             if error.uri == own and own != uri:
                 error.uri = uri
             raise
+        if row.result is ReadResourceResult:
+            return self._read(uri, own, result)
+        return self.outer(row.item, result)
+
+    async def _result(self, row: OutgoingRequest[Any, Any], pending: MaybeAwaitable[Any]) -> Any:
+        return self.outer(row.item, await pending if is_awaitable(pending) else pending)
+
+    def outer(self, kind: Kind | None, result: Any) -> Any:
+        """Return a result as it is seen from outside; ``kind`` is the kind of its items."""
+        if isinstance(result, bytes):
+            return change_uris(result, self.uri_out)
+        if isinstance(result, Page) and kind is not None:
+            items = [self.outer_item(kind, item) for item in result.items if self.keeps(kind, item)]
+            return msgspec.structs.replace(result, items=items)
+        if isinstance(result, CallToolResult):
+            return msgspec.structs.replace(result, content=[self._block(block) for block in result.content])
+        if isinstance(result, GetPromptResult):
+            messages = [msgspec.structs.replace(each, content=self._block(each.content)) for each in result.messages]
+            return msgspec.structs.replace(result, messages=messages)
+        return self.outer_item("skill", result) if kind == "skill" else result
+
+    def outer_item(self, kind: Kind, item: Any) -> Any:
+        """Return a resource, template, tool, prompt or skill as it is seen from outside."""
+        changed: Any = self.change_item(kind, item)
+        if kind == "tool":
+            meta = changed.meta
+            if meta is not None and not PAGE_KEYS.isdisjoint(meta):
+                meta = with_page_uris(meta, self.uri_out)
+            return msgspec.structs.replace(changed, name=self.name_out(kind, item.name), meta=meta)
+        if kind == "prompt":
+            return msgspec.structs.replace(changed, name=self.name_out(kind, item.name))
+        if kind == "template":
+            return msgspec.structs.replace(changed, uri_template=self.uri_out(item.uri_template))
+        uri = self.uri_out(item.uri)
+        if kind == "skill" and not isinstance(changed.resources, str):
+            files = [msgspec.structs.replace(file, uri=self.uri_out(file.uri)) for file in changed.resources]
+            changed = msgspec.structs.replace(changed, resources=files)
+        return changed if uri == changed.uri else msgspec.structs.replace(changed, uri=uri)
+
+    def _block(self, block: Any) -> Any:
+        if isinstance(block, ResourceLink):
+            return msgspec.structs.replace(block, uri=self.uri_out(block.uri))
+        if isinstance(block, EmbeddedResource):
+            resource = msgspec.structs.replace(block.resource, uri=self.uri_out(block.resource.uri))
+            return msgspec.structs.replace(block, resource=resource)
+        return block
+
+    def _required(self, kind: Kind, name: str) -> str:
+        own = self._own_name(kind, name)
+        if own is None:
+            raise InvalidParams(f"Invalid params: unknown {kind}: {name[:200]}", parameter="name")
+        return own
 
     # Resources
 
-    async def list_resources(self, request: Request) -> Page[Resource]:
-        """Return a page of the resources that are shown."""
-        return await self._page("resource", self.provider.list_resources(self._inner(request)), self._resource)
-
     async def list_searchable(self, request: Request) -> Page[Resource]:
         """Return a page of the shown resources to index."""
-        return await self._page("resource", self.provider.list_searchable(self._inner(request)), self._resource)
-
-    def _resource(self, resource: Resource) -> Resource:
-        uri = self.uri_out(resource.uri)
-        return resource if uri == resource.uri else msgspec.structs.replace(resource, uri=uri)
-
-    async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the resource templates that are shown."""
-        return await self._page("template", self.provider.list_templates(self._inner(request)), self._template)
-
-    def _template(self, template: ResourceTemplate) -> ResourceTemplate:
-        return msgspec.structs.replace(template, uri_template=self.uri_out(template.uri_template))
-
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult | bytes:
-        """Return the contents of a resource.
-
-        Raises:
-            ResourceNotFound: there is no such resource, or it is not shown.
-        """
-        own = self._own_uri(uri)
-        result: ReadResourceResult | bytes
-        result = await self._told(uri, own, lambda: self.provider.read_resource(own, self._inner(request)))
-        return self._read(uri, own, result)
+        page: Page[Resource] = await resolved(self.provider.list_searchable(self._inner(request)))
+        return cast("Page[Resource]", self.outer("resource", page))
 
     def _read(self, uri: str, own: str, result: ReadResourceResult | bytes) -> ReadResourceResult | bytes:
         if own == uri:
@@ -263,16 +311,6 @@ class Transform(Provider):
             found.uri = uri
         return found
 
-    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
-        """Return a page of the resources inside a directory that are shown.
-
-        Raises:
-            ResourceNotFound: there is no such directory, or it is not shown.
-        """
-        own = self._own_uri(uri)
-        pending = self._told(uri, own, lambda: self.provider.list_directory(own, self._inner(request)))
-        return await self._page("resource", pending, self._resource)
-
     async def shows(self, uri: str, request: Request) -> bool:
         """Return whether a URI leads to nothing hidden from the caller."""
         own = self.uri_in(uri)
@@ -292,7 +330,7 @@ class Transform(Provider):
         """Return the resources that match a query and are shown, best first."""
         page = await resolved(self.provider.search(query, self._inner(request)))
         hits = [
-            msgspec.structs.replace(hit, resource=self._resource(hit.resource))
+            msgspec.structs.replace(hit, resource=self.outer_item("resource", hit.resource))
             for hit in page.items
             if self.keeps("resource", hit.resource)
         ]
@@ -322,38 +360,7 @@ class Transform(Provider):
             inner = ResourceTemplateReference(uri=own)
         return await resolved(self.provider.complete(inner, argument, value, context, self._inner(request)))
 
-    # Skills
-
-    async def list_skills(self, request: Request) -> Page[Skill]:
-        """Return a page of the skills that are shown."""
-        return await self._page("skill", self.provider.list_skills(self._inner(request)), self._skill)
-
-    def _skill(self, skill: Skill) -> Skill:
-        files = skill.resources
-        if not isinstance(files, str):
-            files = [msgspec.structs.replace(file, uri=self.uri_out(file.uri)) for file in files]
-        return msgspec.structs.replace(skill, uri=self.uri_out(skill.uri), resources=files)
-
-    async def get_skill(self, uri: str, request: Request) -> Skill:
-        """Return the skill whose SKILL.md has this URI.
-
-        Raises:
-            ResourceNotFound: there is no such skill, or it is not shown.
-        """
-        own = self._own_uri(uri)
-        return self._skill(await self._told(uri, own, lambda: self.provider.get_skill(own, self._inner(request))))
-
-    # Tools and prompts
-
-    async def list_tools(self, request: Request) -> Page[Tool]:
-        """Return a page of the tools that are shown."""
-        return await self._page("tool", self.provider.list_tools(self._inner(request)), self._tool)
-
-    def _tool(self, tool: Tool) -> Tool:
-        meta = tool.meta
-        if meta is not None and not PAGE_KEYS.isdisjoint(meta):
-            meta = with_page_uris(meta, self.uri_out)
-        return msgspec.structs.replace(tool, name=self.name_out("tool", tool.name), meta=meta)
+    # Tools
 
     def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool.
@@ -365,56 +372,8 @@ class Transform(Provider):
         if type(self).uri_out is Transform.uri_out:
             return self.provider.call_tool(own, arguments, inner)
         if inner.contexts is not None:
-            inner.contexts = ChangedResults(inner.contexts, self._result)
-        return self._result(self.provider.call_tool(own, arguments, inner))
-
-    async def _result(self, pending: MaybeAwaitable[Result | bytes]) -> Result | bytes:
-        """Return a result of a tool with the URIs of links and embedded resources as they are seen from outside."""
-        result: Result | bytes = await pending if is_awaitable(pending) else pending
-        if isinstance(result, bytes):
-            return change_uris(result, self.uri_out)
-        if not isinstance(result, CallToolResult):
-            return result
-        return msgspec.structs.replace(result, content=[self._block(block) for block in result.content])
-
-    def _block(self, block: Any) -> Any:
-        if isinstance(block, ResourceLink):
-            return msgspec.structs.replace(block, uri=self.uri_out(block.uri))
-        if isinstance(block, EmbeddedResource):
-            resource = msgspec.structs.replace(block.resource, uri=self.uri_out(block.resource.uri))
-            return msgspec.structs.replace(block, resource=resource)
-        return block
-
-    async def list_prompts(self, request: Request) -> Page[Prompt]:
-        """Return a page of the prompts that are shown."""
-        return await self._page("prompt", self.provider.list_prompts(self._inner(request)), self._prompt)
-
-    def _prompt(self, prompt: Prompt) -> Prompt:
-        return msgspec.structs.replace(prompt, name=self.name_out("prompt", prompt.name))
-
-    async def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> Result | bytes:
-        """Return the messages of a prompt.
-
-        Raises:
-            InvalidParams: there is no such prompt, or it is not shown.
-        """
-        own = self._required("prompt", name)
-        result: Result | bytes
-        result = await resolved(self.provider.get_prompt(own, arguments, self._inner(request)))
-        if isinstance(result, bytes):
-            return change_uris(result, self.uri_out)
-        if not isinstance(result, GetPromptResult):
-            return result
-        messages = [
-            msgspec.structs.replace(message, content=self._block(message.content)) for message in result.messages
-        ]
-        return msgspec.structs.replace(result, messages=messages)
-
-    def _required(self, kind: Kind, name: str) -> str:
-        own = self._own_name(kind, name)
-        if own is None:
-            raise InvalidParams(f"Invalid params: unknown {kind}: {name[:200]}", parameter="name")
-        return own
+            inner.contexts = ChangedResults(inner.contexts, lambda pending: self._result(CALL_TOOL, pending))
+        return self._result(CALL_TOOL, self.provider.call_tool(own, arguments, inner))
 
     # Changes
 
@@ -431,10 +390,10 @@ class Transform(Provider):
         """Return lists that have changed as they are seen from outside."""
         seen: dict[ListName, Collection[str] | None] = {}
         for name, keys in lists.items():
-            kind = KINDS.get(name)
+            kind = LIST_NOTIFICATIONS[name].items[0]
             if keys is None:
                 seen[name] = None
-            elif kind is not None:
+            elif kind in ("tool", "prompt"):
                 seen[name] = [self.name_out(kind, key) for key in keys if self.keeps_name(kind, key)]
             else:
                 seen[name] = [self.uri_out(key) for key in keys if "{" in key or self.keeps_uri(key)]

@@ -33,6 +33,9 @@ LIST_SKILLS = OutgoingRequest(
     cacheable=True,
     stale_by=STALE_BY,
     verb="list",
+    provider_method="list_skills",
+    item="skill",
+    item_verb="list",
 )
 GET_SKILL = OutgoingRequest(
     "skills/get",
@@ -44,6 +47,8 @@ GET_SKILL = OutgoingRequest(
     stale_by=STALE_BY,
     verb="read",
     target="uri",
+    provider_method="get_skill",
+    item="skill",
 )
 READ_DIRECTORY = OutgoingRequest(
     "resources/directory/read",
@@ -53,6 +58,8 @@ READ_DIRECTORY = OutgoingRequest(
     idempotent=True,
     verb="list_directory",
     target="uri",
+    provider_method="list_directory",
+    item="resource",
 )
 
 SKILLS = Extension(

@@ -20,9 +20,9 @@ from carrel.wire.resources import read_contents
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
-    from carrel.server.runtime import Operation
+    from carrel.server.runtime import Listener, Operation
 
-__all__ = ["bind", "compose", "functions_of"]
+__all__ = ["bind", "compose", "functions_of", "listener_of"]
 
 
 def functions_of(middleware: Middleware | MiddlewareFunction, operation: str) -> list[MiddlewareFunction]:
@@ -123,3 +123,10 @@ def _decoded(data: bytes, call: Call) -> Result:
             raise
         result = msgspec.json.decode(known[0], type=kind, dec_hook=read_contents)
     return result
+
+
+def listener_of(middleware: Middleware | MiddlewareFunction) -> list[Listener]:
+    """Return the listener for changes of a middleware that has one."""
+    if not isinstance(middleware, Middleware) or type(middleware).on_change is Middleware.on_change:
+        return []
+    return [lambda changes, lists, _: middleware.on_change([change.uri for change in changes], tuple(lists))]

@@ -19,7 +19,7 @@ app.middleware(Uppercase())
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from carrel.protocol.server import Call
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 else:
     R = TypeVar("R")
 
-__all__ = ["Middleware", "MiddlewareFunction", "Next"]
+__all__ = ["Middleware", "MiddlewareFunction", "Next", "caller_of", "target_of"]
 
 Next: TypeAlias = Callable[[Call], Awaitable[R]]
 """Passes a call on, to the next middleware or to its handler, and returns the result."""
@@ -58,6 +58,9 @@ class Middleware:
     async def on_request(self, call: Call, next: Next) -> Result:
         """Handle any request, also one of an extension."""
         return await next(call)
+
+    def on_change(self, uris: Sequence[str], lists: Collection[str]) -> None:
+        """Called when resources or lists of the server have changed. ``lists`` are such as "tools_list_changed"."""
 
     async def on_call_tool(self, call: Call[CallToolParams], next: Next[CallToolResult]) -> CallToolResult:
         """Handle a tool call."""
@@ -94,3 +97,14 @@ class Middleware:
     async def on_complete(self, call: Call[CompleteParams], next: Next[CompleteResult]) -> CompleteResult:
         """Handle a completion request."""
         return await next(call)
+
+
+def caller_of(call: Call) -> Hashable:
+    """Return the key of a caller: the id of the authenticated principal, or else of the client."""
+    return call.connection.client if call.principal is None else ("principal", call.principal.id)
+
+
+def target_of(call: Call) -> str:
+    """Return the name or URI that a call is about, or an empty string."""
+    target = call.request.find_target(call.params)
+    return target if isinstance(target, str) else ""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-__all__ = ["DirectWriter", "direct_writer", "disconnection", "write_response"]
+from carrel.transports.server.uvicorn_internals import cycle_of
 
-PROTOCOL = "uvicorn.protocols.http.httptools_impl"
+__all__ = ["DirectWriter", "direct_writer", "disconnection", "write_response"]
 
 
 class DirectWriter:
@@ -40,8 +40,8 @@ class DirectWriter:
 
 def direct_writer(send: Any) -> DirectWriter | None:
     """Return the writer for the response that an ASGI ``send`` has begun; None where it has to go through ASGI."""
-    cycle: Any = getattr(send, "__self__", None)
-    if type(cycle).__module__ != PROTOCOL or not hasattr(getattr(cycle, "transport", None), "get_write_buffer_size"):
+    cycle = cycle_of(send)
+    if cycle is None or not hasattr(getattr(cycle, "transport", None), "get_write_buffer_size"):
         return None
     if getattr(cycle, "chunked_encoding", None) is not True or cycle.scope["method"] == "HEAD":
         return None
@@ -54,8 +54,8 @@ def write_response(send: Any, body: bytes) -> bool:
     That is the case where uvicorn adds headers or logs the response, the request or the connection ends with it, or
     nothing can be written now.
     """
-    cycle: Any = getattr(send, "__self__", None)
-    if type(cycle).__module__ != PROTOCOL or cycle.default_headers or cycle.access_log:
+    cycle = cycle_of(send)
+    if cycle is None or cycle.default_headers or cycle.access_log:
         return False
     if cycle.response_started or cycle.disconnected or not cycle.keep_alive or cycle.flow.write_paused:
         return False
@@ -96,8 +96,8 @@ class Disconnection:
 
 def disconnection(receive: Any) -> asyncio.Future[None] | None:
     """Return a future of the end of a request's connection; None where ``receive`` has to tell that."""
-    cycle: Any = getattr(receive, "__self__", None)
-    if type(cycle).__module__ != PROTOCOL or cycle.more_body or cycle.disconnected or cycle.response_complete:
+    cycle = cycle_of(receive)
+    if cycle is None or cycle.more_body or cycle.disconnected or cycle.response_complete:
         return None
     cycle.flow.resume_reading()
     gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()

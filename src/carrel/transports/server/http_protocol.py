@@ -19,8 +19,6 @@ from typing import Any
 
 import httptools
 from msgspec import UNSET
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from carrel.errors import INVALID_REQUEST
 from carrel.protocol.encoding import encode_error
@@ -28,6 +26,7 @@ from carrel.transports.server.authorizer import address_group
 from carrel.transports.server.connections import Connections
 from carrel.transports.server.forwarded import TrustedProxies
 from carrel.transports.server.http_flow import Flow, Pipeline
+from carrel.transports.server.uvicorn_internals import HIGH_WATER_LIMIT, HttpToolsProtocol
 
 __all__ = ["LimitedProtocol"]
 

@@ -19,8 +19,9 @@ from carrel.compat.fastmcp.client.sampling import SamplingHandler, sampling_call
 from carrel.compat.fastmcp.client.transports import HTTPClientTransport, infer_transport
 from carrel.compat.fastmcp.exceptions import ToolError
 from carrel.compat.fastmcp.settings import settings
+from carrel.compat.mcp import types
 from carrel.compat.mcp.client.session import ClientSession
-from carrel.compat.mcp.types import base, lifecycle, server_features, unions
+from carrel.compat.mcp.types import base
 
 __all__ = ["CallToolResult", "Client"]
 
@@ -72,7 +73,7 @@ class Client(Generic[TransportT]):
         self._auto_initialize = auto_initialize
         self._init_timeout = settings.client_init_timeout if init_timeout is None else init_timeout
         self._session: ClientSession | None = None
-        self._initialized: lifecycle.InitializeResult | None = None
+        self._initialized: types.InitializeResult | None = None
         self._entered = 0
         self._leave = AsyncExitStack()
         self._lock = asyncio.Lock()
@@ -138,7 +139,7 @@ class Client(Generic[TransportT]):
         return self._session
 
     @property
-    def initialize_result(self) -> lifecycle.InitializeResult | None:
+    def initialize_result(self) -> types.InitializeResult | None:
         """Declaration of the server; None before that."""
         return self._initialized
 
@@ -146,7 +147,7 @@ class Client(Generic[TransportT]):
         """Return whether there is a session."""
         return self._session is not None
 
-    async def initialize(self, timeout: datetime.timedelta | float | None = None) -> lifecycle.InitializeResult:
+    async def initialize(self, timeout: datetime.timedelta | float | None = None) -> types.InitializeResult:
         """Open the session, unless it is open.
 
         Raises:
@@ -182,8 +183,8 @@ class Client(Generic[TransportT]):
 
     async def cancel(self, request_id: str | int, reason: str | None = None) -> None:
         """Cancel a request."""
-        params = lifecycle.CancelledNotificationParams(requestId=request_id, reason=reason)
-        await self.session.send_notification(unions.ClientNotification(lifecycle.CancelledNotification(params=params)))
+        params = types.CancelledNotificationParams(requestId=request_id, reason=reason)
+        await self.session.send_notification(types.ClientNotification(types.CancelledNotification(params=params)))
 
     async def progress(
         self, progress_token: str | int, progress: float, total: float | None = None, message: str | None = None
@@ -191,7 +192,7 @@ class Client(Generic[TransportT]):
         """Send a progress notification."""
         await self.session.send_progress_notification(progress_token, progress, total, message)
 
-    async def set_logging_level(self, level: lifecycle.LoggingLevel) -> None:
+    async def set_logging_level(self, level: types.LoggingLevel) -> None:
         """Set the level from which on the server sends log messages."""
         await self.session.set_logging_level(level)
 
@@ -211,39 +212,37 @@ class Client(Generic[TransportT]):
             cursor = page.nextCursor
         return found
 
-    async def list_tools(self) -> list[server_features.Tool]:
+    async def list_tools(self) -> list[types.Tool]:
         """Return the tools."""
         found = await self._all("list_tools", "tools")
         self._schemas = {tool.name: tool.outputSchema for tool in found}
         return found
 
-    async def list_tools_mcp(self, *, cursor: str | None = None) -> server_features.ListToolsResult:
+    async def list_tools_mcp(self, *, cursor: str | None = None) -> types.ListToolsResult:
         """Return a page of the tools."""
         return await self.session.list_tools(cursor)
 
-    async def list_resources(self) -> list[server_features.Resource]:
+    async def list_resources(self) -> list[types.Resource]:
         """Return the resources."""
         return await self._all("list_resources", "resources")
 
-    async def list_resources_mcp(self, *, cursor: str | None = None) -> server_features.ListResourcesResult:
+    async def list_resources_mcp(self, *, cursor: str | None = None) -> types.ListResourcesResult:
         """Return a page of the resources."""
         return await self.session.list_resources(cursor)
 
-    async def list_resource_templates(self) -> list[server_features.ResourceTemplate]:
+    async def list_resource_templates(self) -> list[types.ResourceTemplate]:
         """Return the resource templates."""
         return await self._all("list_resource_templates", "resourceTemplates")
 
-    async def list_resource_templates_mcp(
-        self, *, cursor: str | None = None
-    ) -> server_features.ListResourceTemplatesResult:
+    async def list_resource_templates_mcp(self, *, cursor: str | None = None) -> types.ListResourceTemplatesResult:
         """Return a page of the resource templates."""
         return await self.session.list_resource_templates(cursor)
 
-    async def list_prompts(self) -> list[server_features.Prompt]:
+    async def list_prompts(self) -> list[types.Prompt]:
         """Return the prompts."""
         return await self._all("list_prompts", "prompts")
 
-    async def list_prompts_mcp(self, *, cursor: str | None = None) -> server_features.ListPromptsResult:
+    async def list_prompts_mcp(self, *, cursor: str | None = None) -> types.ListPromptsResult:
         """Return a page of the prompts."""
         return await self.session.list_prompts(cursor)
 
@@ -254,14 +253,14 @@ class Client(Generic[TransportT]):
         progress_handler: ProgressHandler | None = None,
         timeout: datetime.timedelta | float | None = None,
         meta: dict[str, Any] | None = None,
-    ) -> server_features.CallToolResult:
+    ) -> types.CallToolResult:
         """Call a tool, and return the result of the protocol."""
-        params = server_features.CallToolRequestParams(name=name, arguments=arguments or {})
+        params = types.CallToolRequestParams(name=name, arguments=arguments or {})
         if meta is not None:
             params.meta = base.RequestParams.Meta(**meta)
         return await self.session.send_request(
-            server_features.CallToolRequest(params=params),
-            server_features.CallToolResult,
+            types.CallToolRequest(params=params),
+            types.CallToolResult,
             _delta(timeout),
             progress_callback=progress_handler or self._progress_handler,
         )
@@ -294,19 +293,17 @@ class Client(Generic[TransportT]):
             await self.list_tools()
         return self._reader.read(name, result, self._schemas.get(name))
 
-    async def read_resource_mcp(self, uri: Any, **_: Any) -> server_features.ReadResourceResult:
+    async def read_resource_mcp(self, uri: Any, **_: Any) -> types.ReadResourceResult:
         """Read a resource, and return the result of the protocol."""
         return await self.session.read_resource(uri)
 
-    async def read_resource(
-        self, uri: Any, **_: Any
-    ) -> list[server_features.TextResourceContents | server_features.BlobResourceContents]:
+    async def read_resource(self, uri: Any, **_: Any) -> list[types.TextResourceContents | types.BlobResourceContents]:
         """Return the contents of a resource."""
         return list((await self.session.read_resource(uri)).contents)
 
     async def get_prompt_mcp(
         self, name: str, arguments: dict[str, Any] | None = None, **_: Any
-    ) -> server_features.GetPromptResult:
+    ) -> types.GetPromptResult:
         """Return the messages of a prompt. Arguments that are no text are sent as JSON."""
         given = {
             key: value if isinstance(value, str) else pydantic_core.to_json(value).decode()
@@ -314,20 +311,18 @@ class Client(Generic[TransportT]):
         }
         return await self.session.get_prompt(name, given if arguments else None)
 
-    async def get_prompt(
-        self, name: str, arguments: dict[str, Any] | None = None, **_: Any
-    ) -> server_features.GetPromptResult:
+    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None, **_: Any) -> types.GetPromptResult:
         """Return the messages of a prompt. Arguments that are no text are sent as JSON."""
         return await self.get_prompt_mcp(name, arguments)
 
     async def complete_mcp(
         self, ref: Any, argument: dict[str, str], context_arguments: dict[str, Any] | None = None
-    ) -> server_features.CompleteResult:
+    ) -> types.CompleteResult:
         """Return suggestions for an argument, as the result of the protocol."""
         return await self.session.complete(ref, argument, context_arguments)
 
     async def complete(
         self, ref: Any, argument: dict[str, str], context_arguments: dict[str, Any] | None = None
-    ) -> server_features.Completion:
+    ) -> types.Completion:
         """Return suggestions for an argument."""
         return (await self.complete_mcp(ref, argument, context_arguments)).completion

@@ -11,15 +11,15 @@ import pydantic_core
 from pydantic import BaseModel
 
 from carrel.compat.fastmcp.utilities.json_schema_type import json_schema_to_type
-from carrel.compat.mcp.types.client_features import ElicitRequestFormParams as ElicitRequestParams
-from carrel.compat.mcp.types.client_features import ElicitResult as MCPElicitResult
+from carrel.compat.mcp.types import ElicitRequestFormParams as ElicitRequestParams
+from carrel.compat.mcp.types import ElicitResult as MCPElicitResult
 
 __all__ = ["ElicitRequestParams", "ElicitResult", "ElicitationHandler", "elicitation_callback"]
 
 ElicitationHandler: TypeAlias = Callable[..., Any]
 
 
-class ElicitResult(MCPElicitResult):
+class ElicitResult(MCPElicitResult):  # type: ignore[misc]
     """Answer to a form, whose content may be an object."""
 
     content: Any = None

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from carrel.compat.mcp.types.lifecycle import LoggingMessageNotificationParams
+from carrel.compat.mcp.types import LoggingMessageNotificationParams
 from carrel.log import Log
 
 __all__ = ["LogHandler", "LogMessage", "default_log_handler"]

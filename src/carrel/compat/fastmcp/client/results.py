@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from carrel.compat.fastmcp.utilities.json_schema_type import json_schema_to_type
-from carrel.compat.mcp.types.server_features import CallToolResult as MCPCallToolResult
+from carrel.compat.mcp.types import CallToolResult as MCPCallToolResult
 from carrel.log import Log
 
 __all__ = ["CallToolResult", "Reader"]

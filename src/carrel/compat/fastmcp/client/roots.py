@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from carrel.compat.mcp.shared.context import RequestContext
-from carrel.compat.mcp.types.client_features import ListRootsResult, Root
+from carrel.compat.mcp.types import ListRootsResult, Root
 
 __all__ = ["RequestContext", "RootsHandler", "RootsList", "roots_callback"]
 

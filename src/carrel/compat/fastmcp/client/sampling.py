@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from carrel.compat.mcp.shared.context import RequestContext
-from carrel.compat.mcp.types.client_features import CreateMessageRequestParams as SamplingParams
-from carrel.compat.mcp.types.client_features import CreateMessageResult, SamplingMessage
-from carrel.compat.mcp.types.server_features import TextContent
+from carrel.compat.mcp.types import CreateMessageRequestParams as SamplingParams
+from carrel.compat.mcp.types import CreateMessageResult, SamplingMessage, TextContent
 
 __all__ = ["RequestContext", "SamplingHandler", "SamplingMessage", "SamplingParams", "sampling_callback"]
 

@@ -15,9 +15,9 @@ from carrel.compat.fastmcp.tools.tool import check_unsupported, marked
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent
 from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.json_schema import compress_schema
-from carrel.compat.mcp.types.server_features import ContentBlock, GetPromptResult, PromptMessage, TextContent
-from carrel.compat.mcp.types.server_features import Prompt as MCPPrompt
-from carrel.compat.mcp.types.server_features import PromptArgument as MCPPromptArgument
+from carrel.compat.mcp.types import ContentBlock, GetPromptResult, PromptMessage, TextContent
+from carrel.compat.mcp.types import Prompt as MCPPrompt
+from carrel.compat.mcp.types import PromptArgument as MCPPromptArgument
 
 __all__ = ["FunctionPrompt", "Message", "Prompt", "PromptArgument", "PromptMessage", "PromptResult", "prompt"]
 

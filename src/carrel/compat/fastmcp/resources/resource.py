@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from carrel.compat.fastmcp.tools.tool import check_unsupported, marked
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent
 from carrel.compat.fastmcp.utilities.functions import Callee
+from carrel.compat.mcp.types import BlobResourceContents, ReadResourceResult, TextResourceContents
+from carrel.compat.mcp.types import Resource as MCPResource
 from carrel.compat.mcp.types.base import Annotations, Uri
-from carrel.compat.mcp.types.server_features import BlobResourceContents, ReadResourceResult, TextResourceContents
-from carrel.compat.mcp.types.server_features import Resource as MCPResource
 
 __all__ = ["PLAIN", "FunctionResource", "Resource", "ResourceContent", "ResourceResult", "resource", "result_of"]
 

@@ -15,8 +15,8 @@ from carrel.compat.fastmcp.resources.resource import PLAIN, FunctionResource, Re
 from carrel.compat.fastmcp.tools.tool import check_unsupported
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent
 from carrel.compat.fastmcp.utilities.functions import Callee
+from carrel.compat.mcp.types import ResourceTemplate as MCPResourceTemplate
 from carrel.compat.mcp.types.base import Annotations
-from carrel.compat.mcp.types.server_features import ResourceTemplate as MCPResourceTemplate
 
 __all__ = ["FunctionResourceTemplate", "ResourceTemplate"]
 

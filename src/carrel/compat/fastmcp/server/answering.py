@@ -18,8 +18,8 @@ from carrel.compat.fastmcp.server.registry import LocalProvider, Registry
 from carrel.compat.fastmcp.server.visibility import Visibility
 from carrel.compat.fastmcp.tools.tool import Tool, ToolResult
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent
+from carrel.compat.mcp import types
 from carrel.compat.mcp.shared.exceptions import McpError, UrlElicitationRequiredError
-from carrel.compat.mcp.types import server_features
 from carrel.log import Log
 
 __all__ = ["Answering"]
@@ -71,7 +71,7 @@ class Answering:
         """Return the tools that clients see."""
         found: list[Tool] = await self._inside(
             "tools/list",
-            server_features.ListToolsRequest(),
+            types.ListToolsRequest(),
             lambda _: self._all(self.local_provider.tools, "list_tools"),
             run_middleware,
         )
@@ -81,7 +81,7 @@ class Answering:
         """Return the resources that clients see."""
         found: list[Resource] = await self._inside(
             "resources/list",
-            server_features.ListResourcesRequest(),
+            types.ListResourcesRequest(),
             lambda _: self._all(self.local_provider.resources, "list_resources"),
             run_middleware,
         )
@@ -91,7 +91,7 @@ class Answering:
         """Return the resource templates that clients see."""
         found: list[ResourceTemplate] = await self._inside(
             "resources/templates/list",
-            server_features.ListResourceTemplatesRequest(),
+            types.ListResourceTemplatesRequest(),
             lambda _: self._all(self.local_provider.templates, "list_resource_templates"),
             run_middleware,
         )
@@ -101,7 +101,7 @@ class Answering:
         """Return the prompts that clients see."""
         found: list[Prompt] = await self._inside(
             "prompts/list",
-            server_features.ListPromptsRequest(),
+            types.ListPromptsRequest(),
             lambda _: self._all(self.local_provider.prompts, "list_prompts"),
             run_middleware,
         )
@@ -181,7 +181,7 @@ class Answering:
             ToolError: it failed.
             ValidationError: the arguments are not valid.
         """
-        message = server_features.CallToolRequestParams(name=name, arguments=arguments or {})
+        message = types.CallToolRequestParams(name=name, arguments=arguments or {})
         result: ToolResult = await self._inside(
             "tools/call",
             message,
@@ -216,7 +216,7 @@ class Answering:
             NotFoundError: no visible component has this name or URI.
             ResourceError: it cannot be read.
         """
-        message = server_features.ReadResourceRequestParams(uri=AnyUrl(str(uri)))
+        message = types.ReadResourceRequestParams(uri=AnyUrl(str(uri)))
         result: ResourceResult = await self._inside(
             "resources/read", message, lambda context: self._read(str(context.message.uri)), run_middleware
         )
@@ -263,7 +263,7 @@ class Answering:
             NotFoundError: no visible component has this name or URI.
             PromptError: an argument is missing or wrong, or the function failed.
         """
-        message = server_features.GetPromptRequestParams(name=name, arguments=arguments)
+        message = types.GetPromptRequestParams(name=name, arguments=arguments)
         result: PromptResult = await self._inside(
             "prompts/get",
             message,

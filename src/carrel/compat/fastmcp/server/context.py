@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Awaitable, Generator, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 from pydantic import AnyUrl
@@ -15,11 +15,12 @@ from carrel.compat.application import request_ctx
 from carrel.compat.fastmcp.server.elicitation import CancelledElicitation, DeclinedElicitation, form_of
 from carrel.compat.fastmcp.server.sampling import SamplingResult, messages_of, preferences_of
 from carrel.compat.fastmcp.server.visibility import Visibility
-from carrel.compat.mcp.types import client_features, lifecycle, server_features
+from carrel.compat.mcp import types
+from carrel.wire.base import LoggingLevel
 
 __all__ = ["Context", "current_context", "request_ctx", "set_log_level"]
 
-Level = lifecycle.LoggingLevel
+Level: TypeAlias = LoggingLevel
 
 current_context: ContextVar[Context | None] = ContextVar("current_context", default=None)
 """Context of the request that is being answered."""
@@ -198,19 +199,17 @@ class Context:
 
     # The server's own
 
-    async def list_resources(self) -> list[server_features.Resource]:
+    async def list_resources(self) -> list[types.Resource]:
         """Return the resources of the server."""
         return [each.to_mcp_resource() for each in await self._fastmcp.list_resources()]
 
-    async def list_prompts(self) -> list[server_features.Prompt]:
+    async def list_prompts(self) -> list[types.Prompt]:
         """Return the prompts of the server."""
         return [each.to_mcp_prompt() for each in await self._fastmcp.list_prompts()]
 
-    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None) -> server_features.GetPromptResult:
+    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None) -> types.GetPromptResult:
         """Return the messages of a prompt of the server."""
-        found: server_features.GetPromptResult = (
-            await self._fastmcp.render_prompt(name, arguments)
-        ).to_mcp_prompt_result()
+        found: types.GetPromptResult = (await self._fastmcp.render_prompt(name, arguments)).to_mcp_prompt_result()
         return found
 
     async def read_resource(self, uri: str | AnyUrl) -> Any:
@@ -276,9 +275,9 @@ class Context:
 
     # Requests to the client
 
-    async def list_roots(self) -> list[client_features.Root]:
+    async def list_roots(self) -> list[types.Root]:
         """Return the roots of the client."""
-        found: list[client_features.Root] = (await self.session.list_roots()).roots
+        found: list[types.Root] = (await self.session.list_roots()).roots
         return found
 
     async def elicit(self, message: str, response_type: Any = dict, *, schema: Any = None, **_: Any) -> Any:
@@ -296,7 +295,7 @@ class Context:
 
     async def sample(
         self,
-        messages: str | Sequence[str | client_features.SamplingMessage],
+        messages: str | Sequence[str | types.SamplingMessage],
         system_prompt: str | None = None,
         include_context: Literal["none", "thisServer", "allServers"] | None = None,
         temperature: float | None = None,
@@ -327,5 +326,5 @@ class Context:
             model_preferences=preferences_of(model_preferences),
             related_request_id=self.request_id,
         )
-        reply = client_features.SamplingMessage(role=answer.role, content=answer.content)
+        reply = types.SamplingMessage(role=answer.role, content=answer.content)
         return SamplingResult.of(answer.content, [*given, reply])

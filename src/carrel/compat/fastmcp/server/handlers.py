@@ -11,9 +11,9 @@ from pydantic import AnyUrl
 
 from carrel.compat.fastmcp.exceptions import NotFoundError
 from carrel.compat.fastmcp.utilities.json_schema import dereference_refs
+from carrel.compat.mcp import types
 from carrel.compat.mcp.server.lowlevel.server import NotificationOptions, Server
 from carrel.compat.mcp.shared.exceptions import McpError
-from carrel.compat.mcp.types import server_features, unions
 from carrel.compat.mcp.types.base import INVALID_PARAMS, ErrorData
 
 __all__ = ["LowLevelServer", "register"]
@@ -38,28 +38,28 @@ class LowLevelServer(Server[Any, Any]):
 def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | None, inline: bool) -> None:
     """Register handlers that answer with the methods of a ``FastMCP``."""
 
-    async def list_tools(request: server_features.ListToolsRequest) -> server_features.ListToolsResult:
+    async def list_tools(request: types.ListToolsRequest) -> types.ListToolsResult:
         tools = [each.to_mcp_tool() for each in await app.list_tools()]
         if inline:
             for tool in tools:
                 tool.inputSchema = dereference_refs(tool.inputSchema)
                 tool.outputSchema = tool.outputSchema and dereference_refs(tool.outputSchema)
         found, cursor = _page(tools, request, page)
-        return server_features.ListToolsResult(tools=found, nextCursor=cursor)
+        return types.ListToolsResult(tools=found, nextCursor=cursor)
 
-    async def list_resources(request: server_features.ListResourcesRequest) -> server_features.ListResourcesResult:
+    async def list_resources(request: types.ListResourcesRequest) -> types.ListResourcesResult:
         found, cursor = _page([each.to_mcp_resource() for each in await app.list_resources()], request, page)
-        return server_features.ListResourcesResult(resources=found, nextCursor=cursor)
+        return types.ListResourcesResult(resources=found, nextCursor=cursor)
 
-    async def list_prompts(request: server_features.ListPromptsRequest) -> server_features.ListPromptsResult:
+    async def list_prompts(request: types.ListPromptsRequest) -> types.ListPromptsResult:
         found, cursor = _page([each.to_mcp_prompt() for each in await app.list_prompts()], request, page)
-        return server_features.ListPromptsResult(prompts=found, nextCursor=cursor)
+        return types.ListPromptsResult(prompts=found, nextCursor=cursor)
 
-    async def list_templates(request: server_features.ListResourceTemplatesRequest) -> unions.ServerResult:
+    async def list_templates(request: types.ListResourceTemplatesRequest) -> types.ServerResult:
         templates = [each.to_mcp_template() for each in await app.list_resource_templates()]
         found, cursor = _page(templates, request, page)
-        result = server_features.ListResourceTemplatesResult(resourceTemplates=found, nextCursor=cursor)
-        return unions.ServerResult.model_construct(result)
+        result = types.ListResourceTemplatesResult(resourceTemplates=found, nextCursor=cursor)
+        return types.ServerResult.model_construct(result)
 
     async def call_tool(name: str, arguments: dict[str, Any]) -> Any:
         result = await app.call_tool(name, arguments)
@@ -69,25 +69,25 @@ def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | N
             return result.content
         return result.content, result.structured_content
 
-    async def read_resource(request: server_features.ReadResourceRequest) -> unions.ServerResult:
+    async def read_resource(request: types.ReadResourceRequest) -> types.ServerResult:
         uri: AnyUrl = request.params.uri
         try:
             result = await app.read_resource(str(uri))
         except NotFoundError as error:
             message = f"Resource not found: {error}"
             raise McpError(ErrorData(code=RESOURCE_NOT_FOUND, message=message)) from None
-        return unions.ServerResult.model_construct(result.to_mcp_result(uri))
+        return types.ServerResult.model_construct(result.to_mcp_result(uri))
 
-    async def get_prompt(name: str, arguments: dict[str, Any] | None) -> server_features.GetPromptResult:
-        found: server_features.GetPromptResult = (await app.render_prompt(name, arguments)).to_mcp_prompt_result()
+    async def get_prompt(name: str, arguments: dict[str, Any] | None) -> types.GetPromptResult:
+        found: types.GetPromptResult = (await app.render_prompt(name, arguments)).to_mcp_prompt_result()
         return found
 
     low_level.list_tools()(list_tools)
     low_level.list_resources()(list_resources)
     low_level.list_prompts()(list_prompts)
-    low_level.request_handlers[server_features.ListResourceTemplatesRequest] = list_templates
+    low_level.request_handlers[types.ListResourceTemplatesRequest] = list_templates
     low_level.call_tool(validate_input=strict)(call_tool)
-    low_level.request_handlers[server_features.ReadResourceRequest] = read_resource
+    low_level.request_handlers[types.ReadResourceRequest] = read_resource
     low_level.get_prompt()(get_prompt)
     low_level.set_logging_level()(app._set_log_level)
 

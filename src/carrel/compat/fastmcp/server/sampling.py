@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from carrel.compat.mcp.types.client_features import ModelHint, ModelPreferences, SamplingMessage
-from carrel.compat.mcp.types.server_features import TextContent
+from carrel.compat.mcp.types import ModelHint, ModelPreferences, SamplingMessage, TextContent
 
 __all__ = ["SamplingResult", "messages_of", "preferences_of"]
 

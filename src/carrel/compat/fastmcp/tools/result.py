@@ -9,7 +9,7 @@ import pydantic_core
 from pydantic import BaseModel
 
 from carrel.compat.fastmcp.utilities.types import Audio, File, Image
-from carrel.compat.mcp.types.server_features import (
+from carrel.compat.mcp.types import (
     AudioContent,
     CallToolResult,
     ContentBlock,

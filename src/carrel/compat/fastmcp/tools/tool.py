@@ -21,9 +21,9 @@ from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.json_schema import compress_schema, dereference_refs
 from carrel.compat.fastmcp.utilities.types import NotSet
 from carrel.compat.mcp.shared.exceptions import McpError
+from carrel.compat.mcp.types import Tool as MCPTool
+from carrel.compat.mcp.types import ToolAnnotations
 from carrel.compat.mcp.types.base import ErrorData
-from carrel.compat.mcp.types.server_features import Tool as MCPTool
-from carrel.compat.mcp.types.server_features import ToolAnnotations
 
 __all__ = ["FunctionTool", "Tool", "ToolResult", "check_unsupported", "decorated", "marked", "tool"]
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from carrel.compat.mcp.types.base import Annotations
-from carrel.compat.mcp.types.server_features import (
+from carrel.compat.mcp.types import (
     AudioContent,
     BlobResourceContents,
     EmbeddedResource,
     ImageContent,
     TextResourceContents,
 )
+from carrel.compat.mcp.types.base import Annotations
 
 __all__ = ["Audio", "FastMCPBaseModel", "File", "Image", "NotSet", "NotSetT"]
 

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from carrel.client.handlers import Progress
+from carrel.compat.mcp import types
 from carrel.compat.mcp.shared.context import RequestContext
 from carrel.compat.mcp.shared.session import ProgressFnT
-from carrel.compat.mcp.types import base, capabilities, client_features, lifecycle, server_features, unions
+from carrel.compat.mcp.types import base
 from carrel.compat.wire import json_of, model_of, struct_of
 from carrel.errors import PeerError
 from carrel.log import Log
@@ -25,14 +26,14 @@ Callback: TypeAlias = Callable[..., Awaitable[Any]]
 
 #: Models of notifications, by their names in Carrel.
 NOTIFICATIONS: dict[str, type[Any]] = {
-    "cancelled": lifecycle.CancelledNotification,
-    "elicitation_complete": client_features.ElicitCompleteNotification,
-    "message": lifecycle.LoggingMessageNotification,
-    "progress": lifecycle.ProgressNotification,
-    "prompts_list_changed": server_features.PromptListChangedNotification,
-    "resource_updated": server_features.ResourceUpdatedNotification,
-    "resources_list_changed": server_features.ResourceListChangedNotification,
-    "tools_list_changed": server_features.ToolListChangedNotification,
+    "cancelled": types.CancelledNotification,
+    "elicitation_complete": types.ElicitCompleteNotification,
+    "message": types.LoggingMessageNotification,
+    "progress": types.ProgressNotification,
+    "prompts_list_changed": types.PromptListChangedNotification,
+    "resource_updated": types.ResourceUpdatedNotification,
+    "resources_list_changed": types.ResourceListChangedNotification,
+    "tools_list_changed": types.ToolListChangedNotification,
 }
 
 
@@ -48,7 +49,7 @@ class Callbacks:
         roots: Callback | None,
         logging: Callback | None,
         message: Callback | None,
-        sampling_capabilities: capabilities.SamplingCapability | None,
+        sampling_capabilities: types.SamplingCapability | None,
     ) -> None:
         self._session = session
         self._sampling = sampling
@@ -62,15 +63,15 @@ class Callbacks:
 
     def capabilities(self) -> ClientCapabilities:
         """Return the capabilities that the callbacks stand for."""
-        found = capabilities.ClientCapabilities()
+        found = types.ClientCapabilities()
         if self._sampling is not None:
-            found.sampling = self._sampling_capabilities or capabilities.SamplingCapability()
+            found.sampling = self._sampling_capabilities or types.SamplingCapability()
         if self._elicitation is not None:
-            found.elicitation = capabilities.ElicitationCapability(
-                form=capabilities.FormElicitationCapability(), url=capabilities.UrlElicitationCapability()
+            found.elicitation = types.ElicitationCapability(
+                form=types.FormElicitationCapability(), url=types.UrlElicitationCapability()
             )
         if self._roots is not None:
-            found.roots = capabilities.RootsCapability(listChanged=True)
+            found.roots = types.RootsCapability(listChanged=True)
         return struct_of(found, ClientCapabilities)
 
     # Notifications
@@ -108,10 +109,10 @@ class Callbacks:
     async def _handle(self, kind: type[Any], params: Any) -> None:
         field = kind.model_fields["params"]
         message = kind() if not field.is_required() else kind(params=model_of(params, field.annotation))
-        if self._logging is not None and isinstance(message, lifecycle.LoggingMessageNotification):
+        if self._logging is not None and isinstance(message, types.LoggingMessageNotification):
             await self._logging(message.params)
         if self._message is not None:
-            await self._message(unions.ServerNotification.model_construct(message))
+            await self._message(types.ServerNotification.model_construct(message))
 
     def progress(self, callback: ProgressFnT) -> Progress:
         """Return the callback for progress notifications of a request."""
@@ -131,11 +132,11 @@ class Callbacks:
         """
         context: RequestContext[Any, Any, Any] = RequestContext(request.id, None, self._session, None)
         if request.operation == "sample":
-            params: Any = model_of(request.params, client_features.CreateMessageRequestParams)
+            params: Any = model_of(request.params, types.CreateMessageRequestParams)
             return await self._ask("Sampling", self._sampling, CreateMessageResult, context, params)
         if request.operation == "elicit":
             url = request.params.mode == "url"
-            kind: Any = client_features.ElicitRequestURLParams if url else client_features.ElicitRequestFormParams
+            kind: Any = types.ElicitRequestURLParams if url else types.ElicitRequestFormParams
             return await self._ask(
                 "Elicitation", self._elicitation, ElicitResult, context, model_of(request.params, kind)
             )

@@ -16,10 +16,11 @@ from carrel.client.handlers import ClientCall
 from carrel.client.negotiation import shake_hands
 from carrel.client.pending_request import Waiter
 from carrel.compat.exchange import notification as encode_notification
+from carrel.compat.mcp import types
 from carrel.compat.mcp.client.callbacks import Callbacks
 from carrel.compat.mcp.shared.exceptions import McpError
 from carrel.compat.mcp.shared.session import ProgressFnT
-from carrel.compat.mcp.types import base, capabilities, lifecycle, server_features, unions
+from carrel.compat.mcp.types import base
 from carrel.compat.streams import ClientStream, StreamTransport
 from carrel.compat.validation import Validators
 from carrel.compat.wire import json_of, model_of, struct_of
@@ -54,7 +55,7 @@ class ClientSession:
         message_handler: Callback | None = None,
         client_info: base.Implementation | None = None,
         *,
-        sampling_capabilities: capabilities.SamplingCapability | None = None,
+        sampling_capabilities: types.SamplingCapability | None = None,
         experimental_task_handlers: Any = None,
     ) -> None:
         self._streams = read_stream, write_stream
@@ -70,7 +71,7 @@ class ClientSession:
         )
         self._info = client_info or base.Implementation(name="mcp", version="0.1.0")
         self._connection: ClientConnection | None = None
-        self._server_capabilities: capabilities.ServerCapabilities | None = None
+        self._server_capabilities: types.ServerCapabilities | None = None
         self._schemas: dict[str, dict[str, Any] | None] = {}
         self._validators = Validators()
 
@@ -87,7 +88,7 @@ class ClientSession:
 
     # Opening
 
-    async def initialize(self) -> lifecycle.InitializeResult:
+    async def initialize(self) -> types.InitializeResult:
         """Open the connection, with the handshake of the newest revision that has one.
 
         Raises:
@@ -99,9 +100,9 @@ class ClientSession:
             facts = await shake_hands(connection, LATEST_HANDSHAKE, timeout=self._timeout or math.inf)
         except (PeerError, TransportError) as error:
             raise _converted(error, "InitializeRequest", self._timeout) from None
-        declared = model_of(facts.capabilities, capabilities.ServerCapabilities)
+        declared = model_of(facts.capabilities, types.ServerCapabilities)
         self._server_capabilities = declared
-        return lifecycle.InitializeResult(
+        return types.InitializeResult(
             protocolVersion=facts.revision.name,
             capabilities=declared,
             serverInfo=model_of(facts.info or Implementation("unknown", "0"), base.Implementation),
@@ -117,7 +118,7 @@ class ClientSession:
         await connection.open()
         return connection
 
-    def get_server_capabilities(self) -> capabilities.ServerCapabilities | None:
+    def get_server_capabilities(self) -> types.ServerCapabilities | None:
         """Return the capabilities of the server; None before ``initialize``."""
         return self._server_capabilities
 
@@ -168,44 +169,40 @@ class ClientSession:
 
     async def send_ping(self) -> base.EmptyResult:
         """Send a ping."""
-        return await self.send_request(lifecycle.PingRequest(), base.EmptyResult)
+        return await self.send_request(types.PingRequest(), base.EmptyResult)
 
-    async def set_logging_level(self, level: lifecycle.LoggingLevel) -> base.EmptyResult:
+    async def set_logging_level(self, level: types.LoggingLevel) -> base.EmptyResult:
         """Set the log level of the server."""
-        params = lifecycle.SetLevelRequestParams(level=level)
-        return await self.send_request(lifecycle.SetLevelRequest(params=params), base.EmptyResult)
+        params = types.SetLevelRequestParams(level=level)
+        return await self.send_request(types.SetLevelRequest(params=params), base.EmptyResult)
 
     async def list_resources(
         self, cursor: str | None = None, *, params: base.PaginatedRequestParams | None = None
-    ) -> server_features.ListResourcesResult:
+    ) -> types.ListResourcesResult:
         """Return a page of the resources."""
-        return await self._page(
-            server_features.ListResourcesRequest, server_features.ListResourcesResult, cursor, params
-        )
+        return await self._page(types.ListResourcesRequest, types.ListResourcesResult, cursor, params)
 
     async def list_resource_templates(
         self, cursor: str | None = None, *, params: base.PaginatedRequestParams | None = None
-    ) -> server_features.ListResourceTemplatesResult:
+    ) -> types.ListResourceTemplatesResult:
         """Return a page of the resource templates."""
-        return await self._page(
-            server_features.ListResourceTemplatesRequest, server_features.ListResourceTemplatesResult, cursor, params
-        )
+        return await self._page(types.ListResourceTemplatesRequest, types.ListResourceTemplatesResult, cursor, params)
 
-    async def read_resource(self, uri: AnyUrl | str) -> server_features.ReadResourceResult:
+    async def read_resource(self, uri: AnyUrl | str) -> types.ReadResourceResult:
         """Read a resource."""
-        params = server_features.ReadResourceRequestParams.model_validate({"uri": uri})
-        request = server_features.ReadResourceRequest(params=params)
-        return await self.send_request(request, server_features.ReadResourceResult)
+        params = types.ReadResourceRequestParams.model_validate({"uri": uri})
+        request = types.ReadResourceRequest(params=params)
+        return await self.send_request(request, types.ReadResourceResult)
 
     async def subscribe_resource(self, uri: AnyUrl | str) -> base.EmptyResult:
         """Subscribe to a resource."""
-        params = server_features.SubscribeRequestParams.model_validate({"uri": uri})
-        return await self.send_request(server_features.SubscribeRequest(params=params), base.EmptyResult)
+        params = types.SubscribeRequestParams.model_validate({"uri": uri})
+        return await self.send_request(types.SubscribeRequest(params=params), base.EmptyResult)
 
     async def unsubscribe_resource(self, uri: AnyUrl | str) -> base.EmptyResult:
         """End the subscription to a resource."""
-        params = server_features.UnsubscribeRequestParams.model_validate({"uri": uri})
-        return await self.send_request(server_features.UnsubscribeRequest(params=params), base.EmptyResult)
+        params = types.UnsubscribeRequestParams.model_validate({"uri": uri})
+        return await self.send_request(types.UnsubscribeRequest(params=params), base.EmptyResult)
 
     async def call_tool(
         self,
@@ -215,19 +212,19 @@ class ClientSession:
         progress_callback: ProgressFnT | None = None,
         *,
         meta: dict[str, Any] | None = None,
-    ) -> server_features.CallToolResult:
+    ) -> types.CallToolResult:
         """Call a tool.
 
         Raises:
             McpError: the server sent an error response, did not respond in time, or is gone.
             RuntimeError: the structured result does not fit the schema of the tool.
         """
-        params = server_features.CallToolRequestParams(name=name, arguments=arguments)
+        params = types.CallToolRequestParams(name=name, arguments=arguments)
         if meta is not None:
             params.meta = base.RequestParams.Meta(**meta)
         result = await self.send_request(
-            server_features.CallToolRequest(params=params),
-            server_features.CallToolResult,
+            types.CallToolRequest(params=params),
+            types.CallToolResult,
             read_timeout_seconds,
             progress_callback=progress_callback,
         )
@@ -235,7 +232,7 @@ class ClientSession:
             await self._check(name, result)
         return result
 
-    async def _check(self, name: str, result: server_features.CallToolResult) -> None:
+    async def _check(self, name: str, result: types.CallToolResult) -> None:
         if name not in self._schemas:
             await self.list_tools()
         schema = self._schemas.get(name)
@@ -249,39 +246,37 @@ class ClientSession:
 
     async def list_tools(
         self, cursor: str | None = None, *, params: base.PaginatedRequestParams | None = None
-    ) -> server_features.ListToolsResult:
+    ) -> types.ListToolsResult:
         """Return a page of the tools."""
-        result = await self._page(server_features.ListToolsRequest, server_features.ListToolsResult, cursor, params)
+        result = await self._page(types.ListToolsRequest, types.ListToolsResult, cursor, params)
         self._schemas.update((tool.name, tool.outputSchema) for tool in result.tools)
         return result
 
     async def list_prompts(
         self, cursor: str | None = None, *, params: base.PaginatedRequestParams | None = None
-    ) -> server_features.ListPromptsResult:
+    ) -> types.ListPromptsResult:
         """Return a page of the prompts."""
-        return await self._page(server_features.ListPromptsRequest, server_features.ListPromptsResult, cursor, params)
+        return await self._page(types.ListPromptsRequest, types.ListPromptsResult, cursor, params)
 
-    async def get_prompt(self, name: str, arguments: dict[str, str] | None = None) -> server_features.GetPromptResult:
+    async def get_prompt(self, name: str, arguments: dict[str, str] | None = None) -> types.GetPromptResult:
         """Return the messages of a prompt."""
-        params = server_features.GetPromptRequestParams(name=name, arguments=arguments)
-        request = server_features.GetPromptRequest(params=params)
-        return await self.send_request(request, server_features.GetPromptResult)
+        params = types.GetPromptRequestParams(name=name, arguments=arguments)
+        request = types.GetPromptRequest(params=params)
+        return await self.send_request(request, types.GetPromptResult)
 
     async def complete(
         self,
-        ref: server_features.ResourceTemplateReference | server_features.PromptReference,
+        ref: types.ResourceTemplateReference | types.PromptReference,
         argument: dict[str, str],
         context_arguments: dict[str, str] | None = None,
-    ) -> server_features.CompleteResult:
+    ) -> types.CompleteResult:
         """Return suggestions for an argument of a prompt or a variable of a template."""
         context = None
         if context_arguments is not None:
-            context = server_features.CompletionContext(arguments=context_arguments)
-        params = server_features.CompleteRequestParams(
-            ref=ref, argument=server_features.CompletionArgument(**argument), context=context
-        )
-        request = server_features.CompleteRequest(params=params)
-        return await self.send_request(request, server_features.CompleteResult)
+            context = types.CompletionContext(arguments=context_arguments)
+        params = types.CompleteRequestParams(ref=ref, argument=types.CompletionArgument(**argument), context=context)
+        request = types.CompleteRequest(params=params)
+        return await self.send_request(request, types.CompleteResult)
 
     # Notifications
 
@@ -303,10 +298,10 @@ class ClientSession:
         self, progress_token: str | int, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
         """Send a progress notification."""
-        params = lifecycle.ProgressNotificationParams(
+        params = types.ProgressNotificationParams(
             progressToken=progress_token, progress=progress, total=total, message=message
         )
-        await self.send_notification(unions.ClientNotification(lifecycle.ProgressNotification(params=params)))
+        await self.send_notification(types.ClientNotification(types.ProgressNotification(params=params)))
 
     async def send_roots_list_changed(self) -> None:
         """Notify the server that the roots have changed."""

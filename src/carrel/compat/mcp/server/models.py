@@ -2,8 +2,8 @@
 
 from pydantic import BaseModel
 
+from carrel.compat.mcp.types import ServerCapabilities
 from carrel.compat.mcp.types.base import Icon
-from carrel.compat.mcp.types.capabilities import ServerCapabilities
 
 __all__ = ["InitializationOptions"]
 

@@ -8,8 +8,9 @@ from pydantic import AnyUrl, BaseModel
 from typing_extensions import TypeVar
 
 from carrel.compat.exchange import Exchange, current_exchange, notification
+from carrel.compat.mcp import types
 from carrel.compat.mcp.shared.exceptions import McpError
-from carrel.compat.mcp.types import base, capabilities, client_features, lifecycle, server_features, unions
+from carrel.compat.mcp.types import base
 from carrel.compat.wire import json_of, model_of
 from carrel.protocol.channel import Channel
 from carrel.protocol.connection import Peer
@@ -29,21 +30,21 @@ class ServerSession:
         self._connection = connection
         self._peer = peer
         self.last: Exchange | None = None
-        self._params: lifecycle.InitializeRequestParams | None = None
+        self._params: types.InitializeRequestParams | None = None
 
     @property
-    def client_params(self) -> lifecycle.InitializeRequestParams | None:
+    def client_params(self) -> types.InitializeRequestParams | None:
         """Capabilities and version that the client declared in its first request."""
         if self._params is None:
             peer = self._peer
-            self._params = lifecycle.InitializeRequestParams(
+            self._params = types.InitializeRequestParams(
                 protocolVersion=peer.revision.name,
-                capabilities=model_of(peer.capabilities or ClientCapabilities(), capabilities.ClientCapabilities),
+                capabilities=model_of(peer.capabilities or ClientCapabilities(), types.ClientCapabilities),
                 clientInfo=model_of(peer.client or Implementation("unknown", "0"), base.Implementation),
             )
         return self._params
 
-    def check_client_capability(self, capability: capabilities.ClientCapabilities) -> bool:
+    def check_client_capability(self, capability: types.ClientCapabilities) -> bool:
         """Return whether the client declared everything that ``capability`` has."""
         assert self.client_params is not None
         declared = self.client_params.capabilities.model_dump(exclude_none=True)
@@ -76,13 +77,13 @@ class ServerSession:
 
     async def send_log_message(
         self,
-        level: lifecycle.LoggingLevel,
+        level: types.LoggingLevel,
         data: Any,
         logger: str | None = None,
         related_request_id: base.RequestId | None = None,
     ) -> None:
         """Send a log message."""
-        params = lifecycle.LoggingMessageNotificationParams(level=level, data=data, logger=logger)
+        params = types.LoggingMessageNotificationParams(level=level, data=data, logger=logger)
         await self._send("notifications/message", params, related=related_request_id is not None)
 
     async def send_progress_notification(
@@ -94,14 +95,14 @@ class ServerSession:
         related_request_id: base.RequestId | None = None,
     ) -> None:
         """Send a progress notification."""
-        params = lifecycle.ProgressNotificationParams(
+        params = types.ProgressNotificationParams(
             progressToken=progress_token, progress=progress, total=total, message=message
         )
         await self._send("notifications/progress", params, related=related_request_id is not None)
 
     async def send_resource_updated(self, uri: AnyUrl) -> None:
         """Notify the client that a resource has changed."""
-        params = server_features.ResourceUpdatedNotificationParams(uri=uri)
+        params = types.ResourceUpdatedNotificationParams(uri=uri)
         await self._send("notifications/resources/updated", params)
 
     async def send_resource_list_changed(self) -> None:
@@ -118,7 +119,7 @@ class ServerSession:
 
     async def send_elicit_complete(self, elicitation_id: str, related_request_id: base.RequestId | None = None) -> None:
         """Notify the client that the page of an elicitation is done with."""
-        params = client_features.ElicitCompleteNotificationParams(elicitationId=elicitation_id)
+        params = types.ElicitCompleteNotificationParams(elicitationId=elicitation_id)
         await self._send("notifications/elicitation/complete", params, related=related_request_id is not None)
 
     # Requests to the client
@@ -129,7 +130,7 @@ class ServerSession:
         Raises:
             McpError: the client does not support the request, or answered with an error.
         """
-        message = request.root if isinstance(request, unions.ServerRequest) else request
+        message = request.root if isinstance(request, types.ServerRequest) else request
         return await self._ask(message.method, message.params, result_type)
 
     async def _ask(self, method: str, params: BaseModel | None, result: Any) -> Any:
@@ -140,21 +141,21 @@ class ServerSession:
 
     async def create_message(
         self,
-        messages: list[client_features.SamplingMessage],
+        messages: list[types.SamplingMessage],
         *,
         max_tokens: int,
         system_prompt: str | None = None,
-        include_context: client_features.IncludeContext | None = None,
+        include_context: types.IncludeContext | None = None,
         temperature: float | None = None,
         stop_sequences: list[str] | None = None,
         metadata: dict[str, Any] | None = None,
-        model_preferences: client_features.ModelPreferences | None = None,
-        tools: list[server_features.Tool] | None = None,
-        tool_choice: client_features.ToolChoice | None = None,
+        model_preferences: types.ModelPreferences | None = None,
+        tools: list[types.Tool] | None = None,
+        tool_choice: types.ToolChoice | None = None,
         related_request_id: base.RequestId | None = None,
     ) -> Any:
         """Ask the client's model for a message (sampling)."""
-        params = client_features.CreateMessageRequestParams(
+        params = types.CreateMessageRequestParams(
             messages=messages,
             maxTokens=max_tokens,
             systemPrompt=system_prompt,
@@ -167,44 +168,40 @@ class ServerSession:
             toolChoice=tool_choice,
         )
         plain = tools is None and tool_choice is None
-        result = client_features.CreateMessageResult if plain else client_features.CreateMessageResultWithTools
+        result = types.CreateMessageResult if plain else types.CreateMessageResultWithTools
         return await self._ask("sampling/createMessage", params, result)
 
-    async def list_roots(self) -> client_features.ListRootsResult:
+    async def list_roots(self) -> types.ListRootsResult:
         """Ask for the client's roots."""
-        found: client_features.ListRootsResult = await self._ask("roots/list", None, client_features.ListRootsResult)
+        found: types.ListRootsResult = await self._ask("roots/list", None, types.ListRootsResult)
         return found
 
     async def elicit(
         self,
         message: str,
-        requestedSchema: client_features.ElicitRequestedSchema,
+        requestedSchema: types.ElicitRequestedSchema,
         related_request_id: base.RequestId | None = None,
-    ) -> client_features.ElicitResult:
+    ) -> types.ElicitResult:
         """Ask the user to fill in a form."""
         return await self.elicit_form(message, requestedSchema, related_request_id)
 
     async def elicit_form(
         self,
         message: str,
-        requestedSchema: client_features.ElicitRequestedSchema,
+        requestedSchema: types.ElicitRequestedSchema,
         related_request_id: base.RequestId | None = None,
-    ) -> client_features.ElicitResult:
+    ) -> types.ElicitResult:
         """Ask the user to fill in a form."""
-        params = client_features.ElicitRequestFormParams(message=message, requestedSchema=requestedSchema)
-        found: client_features.ElicitResult = await self._ask(
-            "elicitation/create", params, client_features.ElicitResult
-        )
+        params = types.ElicitRequestFormParams(message=message, requestedSchema=requestedSchema)
+        found: types.ElicitResult = await self._ask("elicitation/create", params, types.ElicitResult)
         return found
 
     async def elicit_url(
         self, message: str, url: str, elicitation_id: str, related_request_id: base.RequestId | None = None
-    ) -> client_features.ElicitResult:
+    ) -> types.ElicitResult:
         """Ask the user to visit a page."""
-        params = client_features.ElicitRequestURLParams(message=message, url=url, elicitationId=elicitation_id)
-        found: client_features.ElicitResult = await self._ask(
-            "elicitation/create", params, client_features.ElicitResult
-        )
+        params = types.ElicitRequestURLParams(message=message, url=url, elicitationId=elicitation_id)
+        found: types.ElicitResult = await self._ask("elicitation/create", params, types.ElicitResult)
         return found
 
     async def send_ping(self) -> base.EmptyResult:

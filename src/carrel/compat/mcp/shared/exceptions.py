@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from carrel.compat.mcp.types import ElicitRequestURLParams
 from carrel.compat.mcp.types.base import URL_ELICITATION_REQUIRED, ErrorData
-from carrel.compat.mcp.types.client_features import ElicitRequestURLParams
 
 __all__ = ["McpError", "UrlElicitationRequiredError"]
 

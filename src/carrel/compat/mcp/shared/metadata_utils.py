@@ -1,7 +1,7 @@
 """Names for people."""
 
+from carrel.compat.mcp.types import Prompt, Resource, ResourceTemplate, Tool
 from carrel.compat.mcp.types.base import Implementation
-from carrel.compat.mcp.types.server_features import Prompt, Resource, ResourceTemplate, Tool
 
 __all__ = ["get_display_name"]
 
@@ -11,5 +11,5 @@ def get_display_name(obj: Tool | Resource | Prompt | ResourceTemplate | Implemen
     if obj.title is not None:
         return obj.title
     if isinstance(obj, Tool) and obj.annotations is not None and obj.annotations.title is not None:
-        return obj.annotations.title
-    return obj.name
+        return str(obj.annotations.title)
+    return str(obj.name)

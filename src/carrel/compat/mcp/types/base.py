@@ -6,6 +6,47 @@ from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 from pydantic import AnyUrl, BaseModel, ConfigDict, Field, RootModel
 from pydantic.networks import UrlConstraints
 
+__all__ = [
+    "CONNECTION_CLOSED",
+    "DEFAULT_NEGOTIATED_VERSION",
+    "INTERNAL_ERROR",
+    "INVALID_PARAMS",
+    "INVALID_REQUEST",
+    "LATEST_PROTOCOL_VERSION",
+    "METHOD_NOT_FOUND",
+    "PARSE_ERROR",
+    "URL_ELICITATION_REQUIRED",
+    "Annotations",
+    "AnyFunction",
+    "AnyUrl",
+    "BaseMetadata",
+    "Cursor",
+    "EmptyResult",
+    "ErrorData",
+    "Icon",
+    "Implementation",
+    "JSONRPCError",
+    "JSONRPCMessage",
+    "JSONRPCNotification",
+    "JSONRPCRequest",
+    "JSONRPCResponse",
+    "MethodT",
+    "Notification",
+    "NotificationParams",
+    "NotificationParamsT",
+    "PaginatedRequest",
+    "PaginatedRequestParams",
+    "PaginatedResult",
+    "ProgressToken",
+    "Request",
+    "RequestId",
+    "RequestParams",
+    "RequestParamsT",
+    "Result",
+    "Role",
+    "TaskMetadata",
+]
+
 LATEST_PROTOCOL_VERSION = "2025-11-25"
 DEFAULT_NEGOTIATED_VERSION = "2025-03-26"
 
@@ -177,3 +218,13 @@ class Annotations(Model):
 
     audience: list[Role] | None = None
     priority: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+
+
+class ContentList(Model):
+    """Base of models whose content is one block or a list of blocks."""
+
+    @property
+    def content_as_list(self) -> list[Any]:
+        """The content as a list."""
+        content: Any = getattr(self, "content", [])
+        return content if isinstance(content, list) else [content]

@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, Unpack
 import pydantic_core
 from pydantic import AnyUrl
 
+from carrel.compat.mcp import types
 from carrel.compat.mcp.server.fastmcp.apps import HTTPApps, StreamableHTTPASGIApp
 from carrel.compat.mcp.server.fastmcp.context import Context, find_context_parameter
 from carrel.compat.mcp.server.fastmcp.exceptions import ResourceError
@@ -25,7 +26,7 @@ from carrel.compat.mcp.server.lowlevel.server import LifespanResultT, lifespan
 from carrel.compat.mcp.server.lowlevel.server import Server as MCPServer
 from carrel.compat.mcp.server.stdio import stdio_server
 from carrel.compat.mcp.server.transport_security import TransportSecuritySettings
-from carrel.compat.mcp.types import base, server_features
+from carrel.compat.mcp.types import base
 from carrel.compat.mcp.types.base import Icon
 from carrel.log import Log
 
@@ -125,10 +126,10 @@ class FastMCP(HTTPApps, Generic[LifespanResultT]):
 
     # Tools
 
-    async def list_tools(self) -> list[server_features.Tool]:
+    async def list_tools(self) -> list[types.Tool]:
         """Return all tools."""
         return [
-            server_features.Tool(
+            types.Tool(
                 name=tool.name,
                 title=tool.title,
                 description=tool.description,
@@ -151,7 +152,7 @@ class FastMCP(HTTPApps, Generic[LifespanResultT]):
         name: str | None = None,
         title: str | None = None,
         description: str | None = None,
-        annotations: server_features.ToolAnnotations | None = None,
+        annotations: types.ToolAnnotations | None = None,
         icons: list[base.Icon] | None = None,
         meta: dict[str, Any] | None = None,
         structured_output: bool | None = None,
@@ -181,7 +182,7 @@ class FastMCP(HTTPApps, Generic[LifespanResultT]):
         name: str | None = None,
         title: str | None = None,
         description: str | None = None,
-        annotations: server_features.ToolAnnotations | None = None,
+        annotations: types.ToolAnnotations | None = None,
         icons: list[base.Icon] | None = None,
         meta: dict[str, Any] | None = None,
         structured_output: bool | None = None,
@@ -201,10 +202,10 @@ class FastMCP(HTTPApps, Generic[LifespanResultT]):
 
     # Resources
 
-    async def list_resources(self) -> list[server_features.Resource]:
+    async def list_resources(self) -> list[types.Resource]:
         """Return all resources."""
         return [
-            server_features.Resource(
+            types.Resource(
                 uri=resource.uri,
                 name=resource.name or "",
                 title=resource.title,
@@ -217,10 +218,10 @@ class FastMCP(HTTPApps, Generic[LifespanResultT]):
             for resource in self._resource_manager.list_resources()
         ]
 
-    async def list_resource_templates(self) -> list[server_features.ResourceTemplate]:
+    async def list_resource_templates(self) -> list[types.ResourceTemplate]:
         """Return all resource templates."""
         return [
-            server_features.ResourceTemplate(
+            types.ResourceTemplate(
                 uriTemplate=template.uri_template,
                 name=template.name,
                 title=template.title,
@@ -303,15 +304,15 @@ class FastMCP(HTTPApps, Generic[LifespanResultT]):
 
     # Prompts and completion
 
-    async def list_prompts(self) -> list[server_features.Prompt]:
+    async def list_prompts(self) -> list[types.Prompt]:
         """Return all prompts."""
         return [
-            server_features.Prompt(
+            types.Prompt(
                 name=prompt.name,
                 title=prompt.title,
                 description=prompt.description,
                 arguments=[
-                    server_features.PromptArgument(name=each.name, description=each.description, required=each.required)
+                    types.PromptArgument(name=each.name, description=each.description, required=each.required)
                     for each in prompt.arguments or ()
                 ],
                 icons=prompt.icons,
@@ -319,7 +320,7 @@ class FastMCP(HTTPApps, Generic[LifespanResultT]):
             for prompt in self._prompt_manager.list_prompts()
         ]
 
-    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None) -> server_features.GetPromptResult:
+    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None) -> types.GetPromptResult:
         """Return the messages of a prompt.
 
         Raises:
@@ -330,7 +331,7 @@ class FastMCP(HTTPApps, Generic[LifespanResultT]):
             if prompt is None:
                 raise ValueError(f"Unknown prompt: {name}")
             messages = await prompt.render(arguments, context=self.get_context())
-            return server_features.GetPromptResult(
+            return types.GetPromptResult(
                 description=prompt.description, messages=pydantic_core.to_jsonable_python(messages)
             )
         except Exception as error:

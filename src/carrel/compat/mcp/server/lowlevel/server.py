@@ -16,12 +16,13 @@ from pydantic import AnyUrl, BaseModel
 from typing_extensions import TypeVar as DefaultTypeVar
 
 from carrel.compat.application import Application, Handler, request_ctx
+from carrel.compat.mcp import types
 from carrel.compat.mcp.server.lowlevel.helper_types import ReadResourceContents
 from carrel.compat.mcp.server.models import InitializationOptions
 from carrel.compat.mcp.server.session import ServerSession
 from carrel.compat.mcp.shared.context import RequestContext
 from carrel.compat.mcp.shared.exceptions import UrlElicitationRequiredError
-from carrel.compat.mcp.types import base, capabilities, lifecycle, server_features, tasks, unions
+from carrel.compat.mcp.types import base
 from carrel.compat.streams import ServerStream, serve_streams
 from carrel.compat.validation import Validators
 from carrel.log import Log
@@ -80,7 +81,7 @@ class Server(Generic[LifespanResultT, RequestT]):
         self.lifespan = lifespan
         self.request_handlers: dict[type, Handler] = {}
         self.notification_handlers: dict[type, Handler] = {}
-        self._tools: dict[str, server_features.Tool] = {}
+        self._tools: dict[str, types.Tool] = {}
         self._validators = Validators()
         self.served = False
         """Whether a transport was set up for it."""
@@ -106,21 +107,21 @@ class Server(Generic[LifespanResultT, RequestT]):
 
     def get_capabilities(
         self, notification_options: NotificationOptions, experimental_capabilities: dict[str, dict[str, Any]]
-    ) -> capabilities.ServerCapabilities:
+    ) -> types.ServerCapabilities:
         """Return the capabilities that follow from the handlers."""
         has = self.request_handlers.__contains__
         changes = notification_options
-        found = capabilities.ServerCapabilities(experimental=experimental_capabilities)
-        if has(server_features.ListPromptsRequest):
-            found.prompts = capabilities.PromptsCapability(listChanged=changes.prompts_changed)
-        if has(server_features.ListResourcesRequest):
-            found.resources = capabilities.ResourcesCapability(subscribe=False, listChanged=changes.resources_changed)
-        if has(server_features.ListToolsRequest):
-            found.tools = capabilities.ToolsCapability(listChanged=changes.tools_changed)
-        if has(lifecycle.SetLevelRequest):
-            found.logging = capabilities.LoggingCapability()
-        if has(server_features.CompleteRequest):
-            found.completions = capabilities.CompletionsCapability()
+        found = types.ServerCapabilities(experimental=experimental_capabilities)
+        if has(types.ListPromptsRequest):
+            found.prompts = types.PromptsCapability(listChanged=changes.prompts_changed)
+        if has(types.ListResourcesRequest):
+            found.resources = types.ResourcesCapability(subscribe=False, listChanged=changes.resources_changed)
+        if has(types.ListToolsRequest):
+            found.tools = types.ToolsCapability(listChanged=changes.tools_changed)
+        if has(types.SetLevelRequest):
+            found.logging = types.LoggingCapability()
+        if has(types.CompleteRequest):
+            found.completions = types.CompletionsCapability()
         return found
 
     @property
@@ -150,7 +151,7 @@ class Server(Generic[LifespanResultT, RequestT]):
             async def handler(request: Any) -> Any:
                 found = await call(request)
                 whole: Any = found if isinstance(found, result) else result(**{field: found})
-                return unions.ServerResult.model_construct(whole)
+                return types.ServerResult.model_construct(whole)
 
             return handler
 
@@ -158,34 +159,34 @@ class Server(Generic[LifespanResultT, RequestT]):
 
     def list_prompts(self) -> Decorator[Any]:
         """Register the handler of prompts/list."""
-        return self._list(server_features.ListPromptsRequest, server_features.ListPromptsResult, "prompts")
+        return self._list(types.ListPromptsRequest, types.ListPromptsResult, "prompts")
 
     def list_resources(self) -> Decorator[Any]:
         """Register the handler of resources/list."""
-        return self._list(server_features.ListResourcesRequest, server_features.ListResourcesResult, "resources")
+        return self._list(types.ListResourcesRequest, types.ListResourcesResult, "resources")
 
     def list_resource_templates(self) -> Decorator[Any]:
         """Register the handler of resources/templates/list."""
         return self._list(
-            server_features.ListResourceTemplatesRequest,
-            server_features.ListResourceTemplatesResult,
+            types.ListResourceTemplatesRequest,
+            types.ListResourceTemplatesResult,
             "resourceTemplates",
         )
 
     def list_tools(self) -> Decorator[Any]:
         """Register the handler of tools/list. Calls are validated against its schemas."""
-        kind = server_features.ListToolsRequest
+        kind = types.ListToolsRequest
 
         def make(function: Callable[..., Any]) -> Handler:
             call = _with_request(function, kind)
 
             async def handler(request: Any) -> Any:
                 found = await call(request)
-                if not isinstance(found, server_features.ListToolsResult):
+                if not isinstance(found, types.ListToolsResult):
                     self._tools.clear()
-                    found = server_features.ListToolsResult(tools=found)
+                    found = types.ListToolsResult(tools=found)
                 self._tools.update((tool.name, tool) for tool in found.tools)
-                return unions.ServerResult.model_construct(found)
+                return types.ServerResult.model_construct(found)
 
             return handler
 
@@ -193,19 +194,19 @@ class Server(Generic[LifespanResultT, RequestT]):
 
     def get_prompt(self) -> Decorator[Any]:
         """Register the handler of prompts/get: name and arguments to a ``GetPromptResult``."""
-        return self._plain(server_features.GetPromptRequest, lambda params: (params.name, params.arguments))
+        return self._plain(types.GetPromptRequest, lambda params: (params.name, params.arguments))
 
     def set_logging_level(self) -> Decorator[Any]:
         """Register the handler of logging/setLevel."""
-        return self._plain(lifecycle.SetLevelRequest, lambda params: (params.level,))
+        return self._plain(types.SetLevelRequest, lambda params: (params.level,))
 
     def subscribe_resource(self) -> Decorator[Any]:
         """Register the handler of resources/subscribe."""
-        return self._plain(server_features.SubscribeRequest, lambda params: (params.uri,))
+        return self._plain(types.SubscribeRequest, lambda params: (params.uri,))
 
     def unsubscribe_resource(self) -> Decorator[Any]:
         """Register the handler of resources/unsubscribe."""
-        return self._plain(server_features.UnsubscribeRequest, lambda params: (params.uri,))
+        return self._plain(types.UnsubscribeRequest, lambda params: (params.uri,))
 
     def _plain(self, kind: type[BaseModel], arguments: Callable[[Any], tuple[Any, ...]]) -> Decorator[Any]:
         """Register a handler that gets parts of the parameters, and returns a result, or None for an empty one."""
@@ -213,7 +214,7 @@ class Server(Generic[LifespanResultT, RequestT]):
         def make(function: Callable[..., Any]) -> Handler:
             async def handler(request: Any) -> Any:
                 found = await function(*arguments(request.params))
-                return unions.ServerResult(base.EmptyResult() if found is None else found)
+                return types.ServerResult(base.EmptyResult() if found is None else found)
 
             return handler
 
@@ -223,21 +224,21 @@ class Server(Generic[LifespanResultT, RequestT]):
         """Register the handler of completion/complete: reference, argument and context to a ``Completion`` or None."""
 
         def make(function: Callable[..., Any]) -> Handler:
-            async def handler(request: server_features.CompleteRequest) -> Any:
+            async def handler(request: types.CompleteRequest) -> Any:
                 params = request.params
                 found = await function(params.ref, params.argument, params.context)
-                completion = server_features.Completion(values=[]) if found is None else found
-                return unions.ServerResult(server_features.CompleteResult(completion=completion))
+                completion = types.Completion(values=[]) if found is None else found
+                return types.ServerResult(types.CompleteResult(completion=completion))
 
             return handler
 
-        return self._register(server_features.CompleteRequest, make)
+        return self._register(types.CompleteRequest, make)
 
     def read_resource(self) -> Decorator[Any]:
         """Register the handler of resources/read: a URI to text, bytes or several ``ReadResourceContents``."""
 
         def make(function: Callable[[AnyUrl], Awaitable[Any]]) -> Handler:
-            async def handler(request: server_features.ReadResourceRequest) -> Any:
+            async def handler(request: types.ReadResourceRequest) -> Any:
                 uri = request.params.uri
                 found = await function(uri)
                 if isinstance(found, str | bytes):
@@ -245,11 +246,11 @@ class Server(Generic[LifespanResultT, RequestT]):
                 if not isinstance(found, Iterable):
                     raise ValueError(f"Unexpected return type from read_resource: {type(found)}")
                 contents = [_contents_of(uri, each) for each in found]
-                return unions.ServerResult(server_features.ReadResourceResult(contents=contents))
+                return types.ServerResult(types.ReadResourceResult(contents=contents))
 
             return handler
 
-        return self._register(server_features.ReadResourceRequest, make)
+        return self._register(types.ReadResourceRequest, make)
 
     def call_tool(self, *, validate_input: bool = True) -> Decorator[Any]:
         """Register the handler of tools/call: name and arguments to content, a dict, both, or a ``CallToolResult``.
@@ -259,7 +260,7 @@ class Server(Generic[LifespanResultT, RequestT]):
         """
 
         def make(function: Callable[..., Any]) -> Handler:
-            async def handler(request: server_features.CallToolRequest) -> Any:
+            async def handler(request: types.CallToolRequest) -> Any:
                 try:
                     return await self._call_tool(function, request, validate_input)
                 except UrlElicitationRequiredError:
@@ -269,11 +270,11 @@ class Server(Generic[LifespanResultT, RequestT]):
 
             return handler
 
-        return self._register(server_features.CallToolRequest, make)
+        return self._register(types.CallToolRequest, make)
 
     async def _call_tool(
-        self, function: Callable[..., Any], request: server_features.CallToolRequest, validate_input: bool
-    ) -> unions.ServerResult:
+        self, function: Callable[..., Any], request: types.CallToolRequest, validate_input: bool
+    ) -> types.ServerResult:
         name, arguments = request.params.name, request.params.arguments or {}
         tool = await self._find_tool(name)
         if validate_input and tool is not None:
@@ -281,14 +282,14 @@ class Server(Generic[LifespanResultT, RequestT]):
             if problem is not None:
                 return _failed(f"Input validation error: {problem}")
         found = await function(name, arguments)
-        if isinstance(found, server_features.CallToolResult | tasks.CreateTaskResult):
-            return unions.ServerResult.model_construct(found)
+        if isinstance(found, types.CallToolResult | types.CreateTaskResult):
+            return types.ServerResult.model_construct(found)
         structured: dict[str, Any] | None = None
         if isinstance(found, tuple) and len(found) == 2:
             content, structured = found
         elif isinstance(found, dict):
             structured = found
-            content = [server_features.TextContent(type="text", text=json.dumps(found, indent=2))]
+            content = [types.TextContent(type="text", text=json.dumps(found, indent=2))]
         elif hasattr(found, "__iter__"):
             content = found
         else:
@@ -299,13 +300,13 @@ class Server(Generic[LifespanResultT, RequestT]):
             problem = self._validators.error_of(structured, tool.outputSchema)
             if problem is not None:
                 return _failed(f"Output validation error: {problem}")
-        return unions.ServerResult(
-            server_features.CallToolResult(content=list(content), structuredContent=structured, isError=False)
+        return types.ServerResult(
+            types.CallToolResult(content=list(content), structuredContent=structured, isError=False)
         )
 
-    async def _find_tool(self, name: str) -> server_features.Tool | None:
+    async def _find_tool(self, name: str) -> types.Tool | None:
         """Return a tool as it was listed last; tools are listed if it was not."""
-        lister = self.request_handlers.get(server_features.ListToolsRequest)
+        lister = self.request_handlers.get(types.ListToolsRequest)
         if name not in self._tools and lister is not None:
             await lister(None)
         return self._tools.get(name)
@@ -314,7 +315,7 @@ class Server(Generic[LifespanResultT, RequestT]):
         """Register the handler of notifications/progress. Clients do not send them: servers send no progress tokens."""
 
         def decorator(function: Any) -> Any:
-            self.notification_handlers[lifecycle.ProgressNotification] = function
+            self.notification_handlers[types.ProgressNotification] = function
             return function
 
         return decorator
@@ -353,20 +354,20 @@ class Server(Generic[LifespanResultT, RequestT]):
             await serve_streams(app, read_stream, write_stream)
 
 
-def _failed(message: str) -> unions.ServerResult:
-    content = server_features.TextContent(type="text", text=message)
-    return unions.ServerResult(server_features.CallToolResult(content=[content], isError=True))
+def _failed(message: str) -> types.ServerResult:
+    content = types.TextContent(type="text", text=message)
+    return types.ServerResult(types.CallToolResult(content=[content], isError=True))
 
 
 def _contents_of(uri: AnyUrl, given: Any) -> Any:
     meta = getattr(given, "meta", None)
     details: dict[str, Any] = {} if meta is None else {"_meta": meta}
     if isinstance(given.content, str):
-        return server_features.TextResourceContents(
+        return types.TextResourceContents(
             uri=uri, text=given.content, mimeType=given.mime_type or "text/plain", **details
         )
     blob = base64.b64encode(given.content).decode()
-    return server_features.BlobResourceContents(
+    return types.BlobResourceContents(
         uri=uri, blob=blob, mimeType=given.mime_type or "application/octet-stream", **details
     )
 

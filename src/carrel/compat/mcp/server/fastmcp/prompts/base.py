@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field, TypeAdapter, validate_call
 
 from carrel.compat.mcp.server.fastmcp.context import find_context_parameter, inject_context
 from carrel.compat.mcp.server.fastmcp.utilities.func_metadata import func_metadata
+from carrel.compat.mcp.types import ContentBlock, TextContent
 from carrel.compat.mcp.types.base import Icon
-from carrel.compat.mcp.types.server_features import ContentBlock, TextContent
 
 __all__ = ["AssistantMessage", "Message", "Prompt", "PromptArgument", "UserMessage"]
 

@@ -13,8 +13,8 @@ from carrel.compat.mcp.server.fastmcp.context import find_context_parameter
 from carrel.compat.mcp.server.fastmcp.exceptions import ToolError
 from carrel.compat.mcp.server.fastmcp.utilities.func_metadata import FuncMetadata, func_metadata
 from carrel.compat.mcp.shared.exceptions import UrlElicitationRequiredError
+from carrel.compat.mcp.types import ToolAnnotations
 from carrel.compat.mcp.types.base import Icon
-from carrel.compat.mcp.types.server_features import ToolAnnotations
 
 __all__ = ["Tool"]
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
 from carrel.compat.mcp.server.fastmcp.exceptions import InvalidSignature
 from carrel.compat.mcp.server.fastmcp.utilities.output import Output, content_of, find_output
-from carrel.compat.mcp.types.server_features import CallToolResult
+from carrel.compat.mcp.types import CallToolResult
 
 __all__ = ["ArgModelBase", "FuncMetadata", "func_metadata"]
 

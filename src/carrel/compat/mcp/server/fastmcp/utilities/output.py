@@ -14,7 +14,7 @@ from typing_extensions import is_typeddict
 
 from carrel.compat.mcp.server.fastmcp.exceptions import InvalidSignature
 from carrel.compat.mcp.server.fastmcp.utilities.types import Audio, Image
-from carrel.compat.mcp.types.server_features import CallToolResult, ContentBlock, TextContent
+from carrel.compat.mcp.types import CallToolResult, ContentBlock, TextContent
 from carrel.log import Log
 
 __all__ = ["Output", "content_of", "find_output"]

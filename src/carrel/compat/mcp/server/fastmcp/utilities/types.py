@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from carrel.compat.mcp.types.server_features import AudioContent, ImageContent
+from carrel.compat.mcp.types import AudioContent, ImageContent
 
 __all__ = ["Audio", "Image"]
 
