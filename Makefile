@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PORT   ?= 8000
+SAMPLE ?= 10
 .DEFAULT_GOAL := help
 
 # Extras that `make install` installs: all that the README uses. Left out are large packages: vendors' SDKs, numpy,
@@ -12,7 +13,7 @@ EXTRAS := chat,compat,completion,databases,documents,gateway,git,logs,openapi,se
 # What `make quick` runs: tests in memory, of the modules that most changes are in.
 QUICK := tests/uri tests/protocol tests/server tests/client tests/test_limits.py tests/test_exports.py tests/test_docs_links.py tests/test_quick.py
 
-.PHONY: help install run test ready collected parties quick check bench dist docs conformance-server clean
+.PHONY: help install run test ready collected parties quick check mutants bench dist docs conformance-server clean
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -52,13 +53,17 @@ collected: $(VENV)/.dev
 # Rewriting the assertions of all test modules takes half of the time, unless they are cached.
 quick: export PYTHONDONTWRITEBYTECODE =
 quick: $(VENV)/.dev ## Run the tests in memory, without processes and sockets (20 seconds on two cores)
-	$(BIN)/python -m pytest -q --dist worksteal -m 'not slow' $(QUICK)
+	$(BIN)/python -m pytest -q --dist worksteal --in-memory -m 'not slow' $(QUICK)
 
 check: $(VENV)/.dev ## Lint, types, layering
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+mutants: export PYTHONDONTWRITEBYTECODE =
+mutants: $(VENV)/.dev ## Count small mistakes in the code that the tests find (SAMPLE=10 of each package)
+	$(BIN)/python tests/mutants.py --sample $(SAMPLE)
 
 bench: $(VENV)/.dev ## Compare with the official SDK, FastMCP and a bare server; prints ratios
 	$(BIN)/python -m benchmarks

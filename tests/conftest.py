@@ -34,6 +34,10 @@ SLOW = {"stdio", "http", "2024-11-05", "2025-03-26", "2025-06-18"}
 ALL_SLOW = re.compile(r"^pytestmark = .*\bpytest\.mark\.slow\b", re.MULTILINE)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--in-memory", action="store_true", help="fail tests that start processes or use sockets")
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out files whose tests are all marked slow where slow tests are not run: importing them takes seconds."""
     if config.option.markexpr != "not slow" or not collection_path.match("test_*.py"):
@@ -54,8 +58,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def memory_only(item: pytest.Item) -> AbstractContextManager[None]:
-    """Keep processes and sockets out of a test where slow tests are not run."""
-    if item.config.option.markexpr != "not slow":
+    """Keep processes and sockets out of a test if the option says so."""
+    if not item.config.getoption("--in-memory"):
         return nullcontext()
     from support.in_memory import in_memory
 

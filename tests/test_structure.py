@@ -1,4 +1,4 @@
-"""Structure of the source: no circles of imports, those for type checkers included, and no late imports upwards.
+"""Structure of the source: circles of imports, those for type checkers included, late imports upwards, places of tests.
 
 The layers themselves are checked by import-linter (pyproject.toml), which knows packages, not the files in them.
 """
@@ -21,6 +21,20 @@ KNOWN_CIRCLES: tuple[frozenset[str], ...] = ()
 
 #: Imports by name of a module in a higher layer that are still there: who imports, and what.
 KNOWN_LATE_IMPORTS: frozenset[tuple[str, str]] = frozenset()
+
+
+#: Folders of tests of all packages together.
+OF_ALL_PACKAGES = {"attacks", "conformance", "fuzz", "golden", "interop", "release", "requirements"}
+#: Packages that are tested elsewhere: the public base classes of tests, and the structs that ``protocol`` encodes.
+TESTED_ELSEWHERE = {"testing", "wire"}
+
+
+def test_every_package_has_a_folder_of_tests_and_every_folder_of_tests_a_package() -> None:
+    tests, packages = ROOT / "tests", SOURCE / "carrel"
+    folders = {file.parent.relative_to(tests).as_posix() for file in tests.rglob("test_*.py")} - {"."}
+    assert {folder for folder in folders if not (packages / folder).is_dir()} == OF_ALL_PACKAGES
+    tested = {folder.partition("/")[0] for folder in folders}
+    assert {file.parent.name for file in packages.glob("*/__init__.py")} - tested == TESTED_ELSEWHERE
 
 
 def test_no_files_import_each_other_in_a_circle_but_the_known_ones() -> None:

@@ -1,20 +1,36 @@
 """Transforms: names and URIs change on the way out and back, in everything that can hold them."""
 
+import msgspec
 import pytest
 from msgspec import Raw
 
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.provider import Change, Interest, Page, Provider, Request
+from carrel.catalog.transforms.change_items import ChangeItems
 from carrel.catalog.transforms.filter import Filter
 from carrel.catalog.transforms.namespace import Namespace
 from carrel.catalog.transforms.rename import Rename
+from carrel.catalog.transforms.transform import Transform
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
+from carrel.wire.base import Icon
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.content import EmbeddedResource, ResourceLink, TextContent
 from carrel.wire.prompts import GetPromptResult, Prompt, PromptMessage
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 from carrel.wire.skills import Skill, SkillResource
 from carrel.wire.tools import CallToolResult, Tool
+
+#: Requests that a shop answers, with the arguments of the provider's methods.
+ASKED = {
+    "list_resources": (),
+    "list_templates": (),
+    "read_resource": ("item://1",),
+    "list_tools": (),
+    "list_prompts": (),
+    "get_prompt": ("advise", {}),
+    "list_skills": (),
+    "get_skill": ("skill://sell/SKILL.md",),
+}
 
 
 class Shop(Provider):
@@ -220,3 +236,47 @@ async def test_resources_read_together_and_their_errors_have_the_outer_uris():
     one, gone, other = await shop.read_searchable(["shop+item://1", "shop+item://gone", "item://1"], Request())
     assert [part.uri for part in one.contents] == ["shop+item://1"]
     assert [error.uri for error in (gone, other)] == ["shop+item://gone", "item://1"]
+
+
+# Items and requests
+
+
+async def test_details_of_items_change_in_lists_and_names_stay():
+    def described(tool: Tool) -> Tool:
+        return msgspec.structs.replace(tool, name="other", description="for you", icons=[Icon("https://example.org/i")])
+
+    changed = ChangeItems(
+        Shop(),
+        tools=described,
+        prompts=lambda prompt: msgspec.structs.replace(prompt, title="Advice"),
+        resources=lambda resource: msgspec.structs.replace(resource, uri="item://other", title=resource.name.upper()),
+        templates=lambda template: msgspec.structs.replace(template, description="an item"),
+    )
+    tools = (await _told(changed.list_tools(Request()))).items
+    assert [(tool.name, tool.description) for tool in tools] == [("buy", "for you"), ("sell", "for you")]
+    assert tools[0].icons == [Icon("https://example.org/i")]
+    assert [each.title for each in (await _told(changed.list_prompts(Request()))).items] == ["Advice"]
+    resources = (await _told(changed.list_resources(Request()))).items
+    assert [(each.uri, each.title) for each in resources] == [("item://1", "ONE"), ("ui://page", "PAGE")]
+    assert (await _told(changed.list_templates(Request()))).items[0].description == "an item"
+    assert (await _told(changed.call_tool("buy", Raw(b"{}"), Request()))).content[0].text == "buy"
+
+
+async def test_items_are_changed_before_they_are_named():
+    changed = ChangeItems(Shop(), tools=lambda tool: msgspec.structs.replace(tool, description=f"to {tool.name}"))
+    tools = (await _told(Namespace(changed, "x").list_tools(Request()))).items
+    assert [(tool.name, tool.description) for tool in tools] == [("x_buy", "to buy"), ("x_sell", "to sell")]
+
+
+async def test_every_request_passes_through_one_method():
+    seen: list[str] = []
+
+    class Recorded(Transform):
+        def forward(self, row, request, *arguments):
+            seen.append(row.provider_method)
+            return super().forward(row, request, *arguments)
+
+    shop = Recorded(Shop())
+    for name, arguments in ASKED.items():
+        await _told(getattr(shop, name)(*arguments, Request()))
+    assert seen == list(ASKED)

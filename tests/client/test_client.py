@@ -208,8 +208,8 @@ async def test_a_call_that_takes_too_long_is_given_up_on_both_sides(way: str, re
 async def test_progress_keeps_a_call_alive() -> None:
     async with reach("memory") as client:
         with pytest.raises(RequestTimeout):
-            await client.call_tool("count", {"steps": 4, "pause": 0.4}, timeout=1.2)
-        await client.call_tool("count", {"steps": 4, "pause": 0.4}, timeout=1.2, progress=lambda *_: None)
+            await client.call_tool("count", {"steps": 4, "pause": 0.8}, timeout=3.0)
+        await client.call_tool("count", {"steps": 4, "pause": 0.8}, timeout=3.0, progress=lambda *_: None)
 
 
 @pytest.mark.slow

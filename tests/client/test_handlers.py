@@ -324,10 +324,10 @@ async def test_a_form_handler_declares_forms_and_a_page_handler_pages() -> None:
 @BOTH
 async def test_the_time_limit_does_not_run_while_a_user_is_asked(revision: str) -> None:
     async def think(form: Form) -> dict[str, Any]:
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(3.2)
         return {"name": "Ada"}
 
-    assert (await ask("memory", revision, "visit", elicit_form=think, timeout=1)).startswith("accept")
+    assert (await ask("memory", revision, "visit", elicit_form=think, timeout=3)).startswith("accept")
 
 
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])

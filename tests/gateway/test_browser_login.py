@@ -119,6 +119,17 @@ async def test_the_oldest_browser_of_a_user_is_forgotten_and_those_of_others_are
         assert known == [303, 200, 200]
 
 
+async def test_another_browser_of_a_user_below_the_limit_logs_no_browser_out(place: Place) -> None:
+    pending = place.pending("alice")
+    async with contextlib.AsyncExitStack() as stack:
+        browsers = [await stack.enter_async_context(httpx2.AsyncClient()) for _ in range(4)]
+        for browser in browsers:
+            place.authority.identity = {}
+            assert (await place.log_in(browser, pending)).status_code == 200
+        known = [(await browser.get(place.pages.start_url(pending))).status_code for browser in browsers]
+    assert known == [200] * 4
+
+
 async def test_a_login_ends_in_an_error_if_no_more_browsers_can_be_known(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

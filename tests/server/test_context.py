@@ -15,7 +15,7 @@ from carrel.errors import ServerUnavailable
 from carrel.protocol.server import Call
 from carrel.security import StaticTokens
 from carrel.security.server.static_tokens import make_token
-from carrel.server.dispatch import Next
+from carrel.server.middleware import Next
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.base import LoggingLevel, Result

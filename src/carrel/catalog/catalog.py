@@ -12,7 +12,7 @@ import msgspec
 
 from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.paging import ListMethod, read_cursor, write_cursor
-from carrel.catalog.provider import Hit, Page, Provider, Request
+from carrel.catalog.provider import Hit, Page, Provider, Request, forwarding
 from carrel.catalog.registry import Registry
 from carrel.catalog.routes import check_length, valid_uri
 from carrel.catalog.view_filter import filter_page, filter_skill, template_filter
@@ -23,7 +23,7 @@ from carrel.errors import (
     ResourceError,
     ResourceNotFound,
 )
-from carrel.protocol.methods import LIST_PROMPTS, LIST_TOOLS, OutgoingRequest
+from carrel.protocol.methods import LIST_PROMPTS, LIST_TOOLS, PROVIDER_REQUESTS, OutgoingRequest
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import MAX_URI
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -42,6 +42,7 @@ __all__ = ["Catalog"]
 T = TypeVar("T")
 
 
+@forwarding(*PROVIDER_REQUESTS)
 class Catalog(Registry):
     """Catalog of providers, itself a provider."""
 
@@ -337,6 +338,27 @@ class Catalog(Registry):
             if provider is None:
                 return Completion([])  # a URI without variables: nothing is left to complete
         return provider.complete(reference, argument, value, context, request)
+
+    # Requests without code of their own
+
+    async def forward(self, row: OutgoingRequest[Any, Any], request: Request, *arguments: Any) -> Any:
+        """Pass a request on to the provider of the resource, tool or prompt that its row names as the target.
+
+        Raises:
+            ResourceNotFound: no provider has the resource, or it is hidden from the caller.
+            InvalidParams: there is no such tool or prompt.
+        """
+        method = row.provider_method
+        target, *others = arguments
+        if row.target == "uri":
+            normal = valid_uri(target)
+            ask = lambda each: getattr(each, method)(normal, *others, request)  # noqa: E731
+            return await self._ask_of(row.verb or "read", target, request, ask)
+        if self.stale:
+            await self.freshen()
+        allowed = row.verb is None or request.allows(row.verb, target)
+        provider = self.find_named(cast("Kind", row.item), target) if allowed else None
+        return await resolved(getattr(provider or self._none, method)(*arguments, request))
 
     # Lists of all providers
 

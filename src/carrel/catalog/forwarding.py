@@ -8,40 +8,20 @@ class Logged(ForwardingProvider):
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from carrel.awaitables import MaybeAwaitable
-from carrel.catalog.provider import Provider, Request
+from carrel.catalog.provider import Provider, Request, forwarding
 from carrel.protocol.extensions.skills import GET_SKILL, LIST_SKILLS, READ_DIRECTORY
 from carrel.protocol.methods import PROVIDER_REQUESTS, OutgoingRequest
 
 __all__ = ["FORWARDED", "ForwardingProvider"]
 
-P = TypeVar("P", bound=type[Provider])
-
 #: Requests that providers handle, by the method of ``Provider``.
 FORWARDED = {row.provider_method: row for row in (*PROVIDER_REQUESTS, READ_DIRECTORY, LIST_SKILLS, GET_SKILL)}
 
 
-def forwarding(cls: P) -> P:
-    """Add the methods of ``FORWARDED`` to a class, each with a call of ``forward``."""
-    for row in FORWARDED.values():
-        setattr(cls, row.provider_method, _method(row))
-    return cls
-
-
-def _method(row: OutgoingRequest[Any, Any]) -> Callable[..., Any]:
-    def method(self: ForwardingProvider, *arguments: Any) -> Any:
-        return self.forward(row, arguments[-1], *arguments[:-1])
-
-    method.__name__ = row.provider_method
-    method.__qualname__ = f"ForwardingProvider.{row.provider_method}"
-    method.__doc__ = getattr(Provider, row.provider_method).__doc__
-    return method
-
-
-@forwarding
+@forwarding(*FORWARDED.values())
 class ForwardingProvider(Provider):
     """Provider that passes each request on to another provider.
 

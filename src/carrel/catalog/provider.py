@@ -21,8 +21,8 @@ are providers. Implement the methods that apply; the defaults return nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
+from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -37,6 +37,7 @@ from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
+    from carrel.protocol.methods import OutgoingRequest
     from carrel.protocol.server import Connection
     from carrel.wire.base import Result
     from carrel.wire.skills import Skill
@@ -55,10 +56,12 @@ __all__ = [
     "Request",
     "RequestContext",
     "Visible",
+    "forwarding",
     "list_changes",
 ]
 
 T = TypeVar("T")
+P = TypeVar("P", bound="type[Provider]")
 
 
 ListChanges: TypeAlias = Mapping[ListName, Collection[str] | None]
@@ -354,3 +357,27 @@ class Provider:
         """
         return
         yield ()
+
+
+def forwarding(*rows: OutgoingRequest[Any, Any]) -> Callable[[P], P]:
+    """Add the provider methods of requests to a class that does not define them, each with a call of ``forward``.
+
+    ``forward`` is called with the row of the request, the ``Request``, and the other arguments of the method.
+    """
+
+    def add(cls: P) -> P:
+        for row in rows:
+            if row.provider_method not in vars(cls):
+                setattr(cls, row.provider_method, _forward(row))
+        return cls
+
+    return add
+
+
+def _forward(row: OutgoingRequest[Any, Any]) -> Callable[..., Any]:
+    def method(self: Any, *arguments: Any) -> Any:
+        return self.forward(row, arguments[-1], *arguments[:-1])
+
+    method.__name__ = method.__qualname__ = row.provider_method
+    method.__doc__ = getattr(Provider, row.provider_method).__doc__
+    return method

@@ -1,7 +1,7 @@
 """Approvals of tool calls: the user decides on each call, or once per server and tool while the tool stays the same.
 
 A remembered approval is bound to a digest of the tool's definition and the server's command or URL. If the server
-changes the tool's description, or another server takes the same name, the user is asked again.
+changes the tool's description, or another server takes the same name, Carrel asks the user again.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Approvals:
     """Decides about each tool call: by the ``allowed`` list ("server:tool"), by remembered approvals, or by asking the
     user.
 
-    Without ``ask``, calls that are not approved are refused. The user is asked about one call at a time, in order.
+    Without ``ask``, calls that are not approved are rejected. ``ask`` is called for one call at a time, in order.
     """
 
     def __init__(self, remembered: ApprovalStore, *, ask: Asker | None = None, allowed: Collection[str] = ()) -> None:

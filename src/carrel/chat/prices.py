@@ -101,7 +101,7 @@ class Prices:
         return None if price is None else price.window
 
     def known(self) -> list[str]:
-        """Return the names of the models whose prices are known: own ones, and those of the large vendors."""
+        """Return the names of the models whose prices are known: own ones, and models of the large vendors."""
         found = dict.fromkeys([*self._own, *NEWER])
         for vendor in COMPLETED:
             if provider := find_provider(vendor):

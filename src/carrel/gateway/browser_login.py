@@ -86,7 +86,7 @@ class IssuerLogin:
         If the caller ``user`` has too many logins in progress, cancel the oldest.
         """
         own = [attempt for attempt in self._attempts if attempt.user == user]
-        for attempt in own[: len(own) - MAX_LOGINS_PER_USER + 1]:
+        for attempt in own[: max(0, len(own) - MAX_LOGINS_PER_USER + 1)]:
             self._give_up(attempt)
         if len(self._attempts) >= MAX_LOGINS:
             return failed(503, "Too many logins are under way. Try again later.")
@@ -144,7 +144,7 @@ class IssuerLogin:
         now = asyncio.get_running_loop().time()
         self._known = {key: value for key, value in self._known.items() if value[1] > now}
         own = [key for key, value in self._known.items() if value[0] == subject]
-        for oldest in own[: len(own) - MAX_LOGINS_PER_USER + 1]:
+        for oldest in own[: max(0, len(own) - MAX_LOGINS_PER_USER + 1)]:
             del self._known[oldest]
         if len(self._known) >= MAX_LOGINS:
             return False

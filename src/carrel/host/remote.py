@@ -280,8 +280,7 @@ class RemoteProvider(ForwardingProvider):
         return self._list(row, request) if issubclass(row.result, PageResult) else self._send(row, request, *arguments)
 
     def _send(self, row: Row[Any, Any], request: Request, *arguments: Any) -> Coroutine[Any, Any, Any]:
-        names = [name for name in row.params.__struct_fields__ if name != "meta"]
-        params = row.params(**dict(zip(names, arguments, strict=False)))
+        params = row.params(**dict(zip(row.arguments, arguments, strict=True)))
         return self._calls.ask(" ".join([row.operation, *map(str, arguments[:1])]), request, row, params)
 
     # Resources

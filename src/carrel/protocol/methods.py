@@ -54,6 +54,9 @@ ListName: TypeAlias = Literal["tools_list_changed", "prompts_list_changed", "res
 ListCapability: TypeAlias = Literal["tools", "prompts", "resources"]
 #: Parameters that hold a resource URI, and that the rule for resources applies to unless the row names another one.
 URI_FIELDS = ("uri", "ref")
+#: Parameters that are no arguments of the methods of providers: those of every request, of lists, and of requests
+#: that a client repeats with the responses to server requests.
+COMMON_FIELDS = frozenset(("meta", "cursor", "input_responses", "request_state"))
 #: Targets that are resources.
 RESOURCES = (*URI_FIELDS, "notifications.resource_subscriptions")
 
@@ -105,6 +108,11 @@ class OutgoingRequest(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
         if self.target is None:
             found = next((name for name in URI_FIELDS if name in self.params.__struct_fields__), self.name_field)
             msgspec.structs.force_setattr(self, "target", found)
+
+    @property
+    def arguments(self) -> list[str]:
+        """Names of the parameters that are arguments of the provider's method."""
+        return [name for name in self.params.__struct_fields__ if name not in COMMON_FIELDS]
 
     @property
     def names_resources(self) -> bool:

@@ -1,10 +1,12 @@
-"""Audience of a change: the callers who may see the changed item. Other callers are not notified."""
+"""Audience of a change: the callers who may see the changed item, or the one caller that it is for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from carrel.catalog.access import find_view
 from carrel.catalog.view_filter import shows_any
@@ -15,8 +17,9 @@ if TYPE_CHECKING:
     from carrel.catalog.provider import ListName
     from carrel.protocol.methods import Verb
     from carrel.protocol.principal import Principal, View
+    from carrel.protocol.server import Connection
 
-__all__ = ["Audience"]
+__all__ = ["Audience", "SameCaller"]
 
 log = Log("carrel")
 
@@ -66,3 +69,15 @@ class Audience:
         if known is None:
             known = self._by_view[view.key] = shows(view)
         return known
+
+
+class SameCaller(msgspec.Struct, frozen=True):
+    """Clients of one caller: the client of a connection, and all clients with the same principal id."""
+
+    connection: Connection
+    principal: str | None
+
+    def include(self, connection: Connection) -> bool:
+        """Return whether the client of a connection is one of them."""
+        principal = connection.principal
+        return connection is self.connection or (principal is not None and principal.id == self.principal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,6 +14,7 @@ from carrel.catalog.access import request_of
 from carrel.catalog.provider import Page, Request
 from carrel.catalog.view_filter import prompt_filter, resource_filter, template_filter, tool_filter
 from carrel.errors import InvalidParams, MethodNotFound, ResourceForbidden, ResourceNotFound
+from carrel.protocol.methods import PROVIDER_REQUESTS
 from carrel.server.completion import limited, suggested
 from carrel.server.pages import answer_page, private
 from carrel.uri.template import UriTemplate, UriTemplateError
@@ -24,6 +26,7 @@ from carrel.wire.tools import ListToolsResult
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
+    from carrel.protocol.methods import OutgoingRequest
     from carrel.protocol.principal import View
     from carrel.protocol.server import Call
     from carrel.server.local import LocalProvider
@@ -47,7 +50,7 @@ class CatalogOperations:
 
     def handlers(self) -> dict[str, Operation]:
         """Return the handlers by operation name, without handlers of extensions."""
-        return {
+        handlers: dict[str, Operation] = {
             "call_tool": self.call_tool,
             "complete": self.complete,
             "get_prompt": self.get_prompt,
@@ -57,6 +60,17 @@ class CatalogOperations:
             "list_tools": self.list_tools,
             "read_resource": self.read_resource,
         }
+        for row in PROVIDER_REQUESTS:
+            if row.operation not in handlers:
+                handlers[row.operation] = partial(self.forward, row)
+        return handlers
+
+    def forward(self, row: OutgoingRequest[Any, Any], call: Call, channel: Channel) -> MaybeAwaitable[Any]:
+        """Answer a request that has no handler of its own with the result of the provider's method."""
+        arguments = [getattr(call.params, name) for name in row.arguments]
+        request = request_of(call, channel, contexts=self._contexts)
+        result: MaybeAwaitable[Any] = getattr(self._catalog, row.provider_method)(*arguments, request)
+        return result
 
     # Lists
 

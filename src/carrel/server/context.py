@@ -165,7 +165,7 @@ class Context(Generic[State]):
 
         Other clients are notified only if they have the same principal. Without arguments, all lists have changed.
         """
-        from carrel.server.recipients import SameCaller  # few servers need it
+        from carrel.server.audience import SameCaller
 
         principal = self.principal
         caller = SameCaller(self._call.connection, None if principal is None else principal.id)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
 from carrel.catalog.resources_as_tools import ResourcesAsTools
+from carrel.catalog.transforms.change_items import ChangeItems
 from carrel.catalog.transforms.filter import Filter
 from carrel.catalog.transforms.namespace import Namespace
 from carrel.catalog.transforms.rename import Rename
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Change",
+    "ChangeItems",
     "Count",
     "Documents",
     "Events",

@@ -96,6 +96,12 @@ def main(how: str, *arguments: str) -> None:
             sys.stdout.write("\n" * int(arguments[1]))
             sys.stdout.flush()
             echo()
+        case "oversize":  # responses of so many bytes, with the id first or last, and then an echo
+            text = "x" * int(arguments[0])
+            sys.stdout.write(f'{{"jsonrpc":"2.0","id":1,"result":{{"text":"{text}"}}}}\n')
+            sys.stdout.write(f'{{"result":{{"text":"{text}"}},"jsonrpc":"2.0","id":2}}\n')
+            sys.stdout.flush()
+            echo()
         case "flood":
             for number in range(50_000):
                 print(f"line {number}", file=sys.stderr)

@@ -260,6 +260,24 @@ async def test_a_line_over_the_limit_ends_the_connection_although_it_may_never_e
         assert child.listener.lines.empty()
 
 
+@pytest.mark.parametrize(("size", "limit"), [("2000", 1000), ("50000", 40_000), ("1000000", 100_000)])
+@on_both_loops
+async def test_a_response_over_the_limit_fails_its_request_alone(size: str, limit: int) -> None:
+    async with talking("oversize", size, max_message=limit) as child:
+        for wanted in (1, 2):
+            id, error = await child.listener.failures.get()
+            assert id == wanted
+            assert "bytes (max_message)" in str(error)
+        assert await child.ask({"id": 3}) == {"id": 3}
+    assert not child.listener.errors
+
+
+@on_both_loops
+async def test_a_response_over_the_limit_without_an_end_ends_the_connection() -> None:
+    async with talking("oversize", "1000000", max_message=10_000) as child:
+        assert "has sent a message of more than 10000 bytes (max_message)" in await child.read_error()
+
+
 @on_both_loops
 async def test_a_sender_is_asked_to_wait_while_the_server_does_not_read(tmp_path: pathlib.Path) -> None:
     os.mkfifo(tmp_path / "begin")

@@ -325,7 +325,7 @@ def test_large_files_for_a_client_that_stops_reading_take_bounded_memory(tmp_pat
         answers = [child.read() for _ in range(5)]  # some of them have been read by now, and the others begun
         assert all("result" in answer for answer in answers)
         fill(child, encode(ping(301)) * 40_000)
-        assert child.peak < 350 * MEGABYTE
+        assert child.peak < 600 * MEGABYTE  # the answers to all of the requests are 3,000 MB
 
 
 def test_a_handler_that_awaits_its_messages_waits_for_a_slow_reader():

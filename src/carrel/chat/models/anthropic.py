@@ -24,12 +24,13 @@ from carrel.chat.models.conversation import (
 )
 from carrel.chat.models.failures import Access, http_errors, raise_api_error
 from carrel.chat.models.image_limits import within_limits
+from carrel.chat.models.vendors import Key
 from carrel.vendors.anthropic import content, declare, tool_results
 from carrel.vendors.declaration import Declaration
 from carrel.wire.client_features import SampledContent, SamplingMessage, ToolResultContent, blocks_of
 from carrel.wire.content import TextContent
 
-__all__ = ["AnthropicModel"]
+__all__ = ["AnthropicModel", "open_anthropic"]
 
 VENDOR = "anthropic"
 STOP_REASONS = {
@@ -91,6 +92,18 @@ class AnthropicModel:
     async def close(self) -> None:
         """Close connections."""
         await self._client.close()
+
+
+def open_anthropic(
+    model: str, access: Access, key: Key | None, address: str | None, retries: int | None
+) -> AnthropicModel:
+    """Return a model of Anthropic with a client of its own. A key of a variable ``…_TOKEN`` is a bearer token."""
+    options: dict[str, Any] = {} if address is None else {"base_url": address}
+    if retries is not None:
+        options["max_retries"] = retries
+    if key:
+        options["auth_token" if key.variable.endswith("_TOKEN") else "api_key"] = key.text
+    return AnthropicModel(AsyncAnthropic(**options), model, access)
 
 
 def parameters(model: str, request: ModelRequest, declared: Mapping[str, Declaration]) -> dict[str, Any]:

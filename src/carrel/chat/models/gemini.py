@@ -21,6 +21,7 @@ from carrel.chat.arguments import tool_use
 from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
 from carrel.chat.models.conversation import only_content, only_results, only_uses, vendor_data, with_vendor_data
 from carrel.chat.models.failures import Access, http_errors, raise_status, retry_time
+from carrel.chat.models.vendors import Key
 from carrel.chat.models.wav import wav
 from carrel.errors import TransportError
 from carrel.vendors.declaration import Declaration
@@ -28,7 +29,7 @@ from carrel.vendors.gemini import content, declare, tool_results
 from carrel.wire.client_features import SampledContent, SamplingMessage, ToolUseContent, blocks_of
 from carrel.wire.content import AudioContent, ImageContent, TextContent
 
-__all__ = ["GeminiModel", "new_session"]
+__all__ = ["GeminiModel", "open_gemini"]
 
 VENDOR = "gemini"
 #: Models that show their thoughts.
@@ -128,6 +129,18 @@ class GeminiModel:
         await self._client.aio.aclose()
         if self._session is not None:
             await self._session.close()
+
+
+def open_gemini(model: str, access: Access, key: Key | None, address: str | None, retries: int | None) -> GeminiModel:
+    """Return a model of Google with a client of its own."""
+    attempts = None if retries is None else retries + 1
+    options: dict[str, Any] = {"retry_options": types.HttpRetryOptions(attempts=attempts)}
+    if address is not None:
+        options["base_url"] = address
+    if session := new_session():
+        options["aiohttp_client"] = session
+    client = genai.Client(api_key=key.text if key else None, http_options=types.HttpOptions(**options))
+    return GeminiModel(client, model, access, session)
 
 
 def raise_gemini_error(access: Access, error: errors.APIError) -> None:

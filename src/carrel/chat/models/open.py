@@ -7,12 +7,12 @@ import os
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from carrel.chat.model import Model, ModelEvent, ModelRequest
 from carrel.chat.models.failures import Access, UnknownModel
-from carrel.chat.models.vendors import VENDORS, Vendor
+from carrel.chat.models.vendors import VENDORS, Key, Vendor
 from carrel.errors import ConfigError, MCPError
 from carrel.near_names import did_you_mean, nearest_first
 
@@ -22,14 +22,10 @@ __all__ = ["default_vendor", "list_models", "open_model"]
 MODEL_VARIABLE = "CARREL_MODEL"
 #: Variable of the key for servers that are given by their URL.
 URL_KEY_VARIABLE = "CARREL_MODEL_KEY"
-#: Sent to servers that need no key, as the SDK does not go without one.
-NO_KEY = "not-needed"
 #: Service of the keyring that has the keys, each under the name of its variable.
 SERVICE = "carrel"
 #: Beginnings of names of models that tell the vendor.
 BEGINNINGS = (("claude", "anthropic"), ("gemini", "gemini"), ("gpt-", "openai"), ("chatgpt-", "openai"))
-#: OpenAI's models that answer with audio; only Chat Completions have them.
-SPEAKS = re.compile(r"gpt-audio|gpt-4o.*-audio")
 
 
 class ListingModel(Model, Protocol):
@@ -37,13 +33,6 @@ class ListingModel(Model, Protocol):
 
     async def models(self) -> list[str]:
         """Return the names of the vendor's models."""
-
-
-class Key(NamedTuple):
-    """Key of a vendor, and the variable that it came from."""
-
-    text: str
-    variable: str
 
 
 async def open_model(
@@ -251,15 +240,22 @@ def build(
     """
     address = address_of(vendor, environment)
     access = Access(vendor.title, address or f"the API of {vendor.title}", key.variable if key else None)
-    options: dict[str, Any] = {} if address is None else {"base_url": address}
-    if retries is not None:
-        options["max_retries"] = retries
     try:
         if vendor.api == "anthropic":
-            return build_anthropic(model, access, key, options)
+            from carrel.chat.models.anthropic import open_anthropic
+
+            return open_anthropic(model, access, key, address, retries)
         if vendor.api == "gemini":
-            return build_gemini(model, access, key, address, retries)
-        return build_openai(vendor, model, access, key, options)
+            from carrel.chat.models.gemini import open_gemini
+
+            return open_gemini(model, access, key, address, retries)
+        if vendor.api == "openai":
+            from carrel.chat.models.openai import open_openai
+
+            return open_openai(model, access, key, address, retries)
+        from carrel.chat.models.openai_compatible import open_compatible
+
+        return open_compatible(model, access, key, address, retries, vendor.name)
     except ImportError as error:  # of google.genai, if another package of google is installed
         if (error.name or "").partition(".")[0] not in ("anthropic", "google", "openai"):
             raise
@@ -267,45 +263,6 @@ def build(
         raise ConfigError(
             f"Models of {vendor.title} need the package {package}: pip install 'carrel[{vendor.extra}]'"
         ) from None
-
-
-def build_anthropic(model: str, access: Access, key: Key | None, options: dict[str, Any]) -> ListingModel:
-    from anthropic import AsyncAnthropic
-
-    from carrel.chat.models.anthropic import AnthropicModel
-
-    if key:
-        options["auth_token" if key.variable.endswith("_TOKEN") else "api_key"] = key.text
-    return AnthropicModel(AsyncAnthropic(**options), model, access)
-
-
-def build_openai(vendor: Vendor, model: str, access: Access, key: Key | None, options: dict[str, Any]) -> ListingModel:
-    from openai import AsyncOpenAI
-
-    client = AsyncOpenAI(api_key=key.text if key else NO_KEY, **options)
-    if vendor.api == "openai" and not SPEAKS.match(model):
-        from carrel.chat.models.openai import OpenAIModel
-
-        return OpenAIModel(client, model, access)
-    from carrel.chat.models.openai_compatible import CompatibleModel
-
-    return CompatibleModel(client, model, access, vendor.name, speaks=vendor.api == "openai")
-
-
-def build_gemini(model: str, access: Access, key: Key | None, address: str | None, retries: int | None) -> ListingModel:
-    from google import genai
-    from google.genai import types
-
-    from carrel.chat.models.gemini import GeminiModel, new_session
-
-    attempts = None if retries is None else retries + 1
-    options: dict[str, Any] = {"retry_options": types.HttpRetryOptions(attempts=attempts)}
-    if address is not None:
-        options["base_url"] = address
-    if session := new_session():
-        options["aiohttp_client"] = session
-    client = genai.Client(api_key=key.text if key else None, http_options=types.HttpOptions(**options))
-    return GeminiModel(client, model, access, session)
 
 
 class OpenedModel:

@@ -25,17 +25,21 @@ from carrel.chat.models.conversation import (
     with_vendor_data,
 )
 from carrel.chat.models.failures import Access, http_errors, raise_api_error, raise_status
+from carrel.chat.models.openai_compatible import CompatibleModel, open_client
+from carrel.chat.models.vendors import Key
 from carrel.chat.stop_sequences import StopSequences
 from carrel.vendors.declaration import Declaration
 from carrel.vendors.openai_responses import content, declare, tool_results
 from carrel.wire.client_features import SampledContent, SamplingMessage, blocks_of
 from carrel.wire.content import ImageContent, TextContent
 
-__all__ = ["OpenAIModel"]
+__all__ = ["OpenAIModel", "open_openai"]
 
 VENDOR = "openai"
 #: Models that reason; they take no temperature.
 REASONS = re.compile(r"o\d|gpt-(?:[5-9]|\d\d)(?!.*chat)")
+#: Models that answer with audio, which only Chat Completions offer.
+SPEAKS = re.compile(r"gpt-audio|gpt-4o.*-audio")
 #: The least number of tokens that an answer may be limited to.
 LEAST_TOKENS = 16
 MODES = {"auto": "auto", "required": "required", "none": "none"}
@@ -98,6 +102,16 @@ class OpenAIModel:
     async def close(self) -> None:
         """Close connections."""
         await self._client.close()
+
+
+def open_openai(
+    model: str, access: Access, key: Key | None, address: str | None, retries: int | None
+) -> OpenAIModel | CompatibleModel:
+    """Return a model of OpenAI with a client of its own; models that speak use Chat Completions."""
+    client = open_client(key, address, retries)
+    if SPEAKS.match(model):
+        return CompatibleModel(client, model, access, VENDOR, speaks=True)
+    return OpenAIModel(client, model, access)
 
 
 def parameters(model: str, request: ModelRequest, declared: Mapping[str, Declaration]) -> dict[str, Any]:

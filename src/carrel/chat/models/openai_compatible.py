@@ -19,13 +19,14 @@ from carrel.chat.arguments import tool_use
 from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
 from carrel.chat.models.conversation import only_content, only_results, only_uses, text_of_blocks, valid_id
 from carrel.chat.models.failures import Access, http_errors, raise_api_error
+from carrel.chat.models.vendors import Key
 from carrel.chat.models.wav import wav
 from carrel.vendors.declaration import Declaration
 from carrel.vendors.openai_chat import content, declare, tool_results
 from carrel.wire.client_features import SampledContent, SamplingMessage, blocks_of
 from carrel.wire.content import AudioContent, TextContent
 
-__all__ = ["CompatibleModel"]
+__all__ = ["CompatibleModel", "open_client", "open_compatible"]
 
 STOP_REASONS = {
     "content_filter": "refusal",
@@ -36,6 +37,8 @@ STOP_REASONS = {
 }
 #: Members of a delta that hold reasoning; DeepSeek, vLLM, llama.cpp and LM Studio, and OpenRouter and Ollama.
 REASONING = ("reasoning_content", "reasoning")
+#: Key for servers that require none, because the SDK demands one.
+NO_KEY = "not-needed"
 #: Most stop sequences of a request.
 MOST_STOPS = 4
 #: Samples a second of the audio that OpenAI streams: 16 bit, one channel.
@@ -89,6 +92,21 @@ class CompatibleModel:
     async def close(self) -> None:
         """Close connections."""
         await self._client.close()
+
+
+def open_compatible(
+    model: str, access: Access, key: Key | None, address: str | None, retries: int | None, prefix: str
+) -> CompatibleModel:
+    """Return a model of a compatible server with a client of its own."""
+    return CompatibleModel(open_client(key, address, retries), model, access, prefix)
+
+
+def open_client(key: Key | None, address: str | None, retries: int | None) -> AsyncOpenAI:
+    """Return a client of OpenAI's SDK."""
+    options: dict[str, Any] = {} if address is None else {"base_url": address}
+    if retries is not None:
+        options["max_retries"] = retries
+    return AsyncOpenAI(api_key=key.text if key else NO_KEY, **options)
 
 
 def parameters(

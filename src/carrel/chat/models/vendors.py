@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
-__all__ = ["VENDORS", "Vendor"]
+__all__ = ["VENDORS", "Key", "Vendor"]
+
+
+class Key(NamedTuple):
+    """Key of a vendor, and the variable that it came from."""
+
+    text: str
+    variable: str
 
 
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):

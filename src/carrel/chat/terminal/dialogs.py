@@ -61,7 +61,7 @@ class Dialogs:
     Args:
         screen: holds its output while a dialog is open.
         keyboard: reads the answers.
-        write: prints lines at once, past what the screen holds.
+        write: prints lines at once, past the output that the screen holds back.
         interrupt: called when the user presses Ctrl-C instead of answering.
     """
 

@@ -35,16 +35,16 @@ STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "bottom-toolbar.text": "
 
 
 class Keyboard(Protocol):
-    """Reads what the user types. Both methods raise KeyboardInterrupt at Ctrl-C, EOFError at the end of the input."""
+    """Reads the user's input. Both methods raise KeyboardInterrupt at Ctrl-C, EOFError at the end of the input."""
 
     async def read_message(self) -> str:
         """Return a message, which may have several lines."""
 
     async def ask(self, prompt: str, *, default: str = "", password: bool = False) -> str:
-        """Ask a question, and return the answer. What was typed before the question is not an answer."""
+        """Ask a question, and return the answer. Discard input from before the question."""
 
     def interrupt(self) -> None:
-        """End what is being read with KeyboardInterrupt, if Ctrl-C arrived as a signal."""
+        """Raise KeyboardInterrupt in the pending read, if Ctrl-C arrived as a signal."""
 
 
 class PromptKeyboard:
@@ -143,7 +143,7 @@ def _history(file: Path | None) -> History:
 
 
 class LineKeyboard:
-    """Keyboard of a dumb terminal: a line is a message; one that ends with a backslash goes on in the next line.
+    """Keyboard of a dumb terminal: a line is a message; one that ends with a backslash continues in the next line.
 
     The terminal is read by one thread for the whole program, which Python does not wait for at its end.
     """
@@ -172,7 +172,7 @@ class LineKeyboard:
             return (await self._line(prompt)).strip() or default
 
     def interrupt(self) -> None:
-        """End what is being read with KeyboardInterrupt."""
+        """Raise KeyboardInterrupt in the pending read."""
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(KeyboardInterrupt())
 
@@ -219,7 +219,7 @@ class LineKeyboard:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what is typed while an answer comes from being shown in the middle of it, and from becoming an answer."""
+    """Do not echo input while an answer arrives, and do not read it as an answer."""
     try:
         descriptor = sys.stdin.fileno()
     except (OSError, ValueError):
@@ -232,7 +232,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def typed_ahead() -> Iterator[None]:
-    """Keep what is typed before the first prompt for it, without showing it; Enter stays the key that sends."""
+    """Keep input from before the first prompt for that prompt, without echo; Enter still sends."""
     try:
         descriptor = sys.stdin.fileno()
     except (OSError, ValueError):
@@ -244,7 +244,7 @@ def typed_ahead() -> Iterator[None]:
 
 @contextmanager
 def _no_echo(descriptor: int, *, enter: bool = False) -> Iterator[None]:
-    """Do not show what is typed; with ``enter``, the terminal does not make a line feed of Enter either."""
+    """Do not echo input; with ``enter``, the terminal does not make a line feed of Enter either."""
     try:
         import termios
     except ImportError:  # Windows

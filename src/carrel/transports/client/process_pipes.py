@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from carrel.protocol.results import guess_id
 from carrel.transports.client.process_group import ProcessGroup
 from carrel.transports.lines import Lines
 from carrel.transports.pipes import LARGE, enlarge
@@ -24,6 +25,9 @@ READ_SIZE = 64 * 1024
 
 #: How much of standard error is kept, in bytes.
 KEPT = 64 * 1024
+
+#: How much of a response that is too long is skipped, so that only its request fails: times the longest message.
+MOST_SKIPPED = 16
 
 #: How many bytes may wait until the child reads them. Requests beyond that fail, and notifications are dropped.
 MAX_UNREAD = 64 * 1024 * 1024
@@ -55,14 +59,17 @@ class ProcessPipes(asyncio.SubprocessProtocol):
     """Subprocess protocol for the three standard streams of a child and its exit.
 
     ``receive`` is called with each line that is not blank, and may return the seconds for which nothing is to be read;
-    ``fail`` with the reason when the child has exited or its streams are unusable. (With uvloop, a stream that only the
-    child has closed is not noticed before the child has exited: uvloop keeps the child's end open too.)
+    ``fail`` with the reason when the child has exited or its streams are unusable. ``too_long`` is called with the
+    beginning and the end of a message that is too long, and returns whether reading may continue after it. (With
+    uvloop, a stream that only the child has closed is not noticed before the child has exited: uvloop keeps the child's
+    end open too.)
     """
 
     def __init__(
         self,
         receive: Callable[[bytes], float | None],
         fail: Callable[[str], None],
+        too_long: Callable[[bytes, bytes], bool],
         max_message: int,
         stderr: Callable[[str], object] | None,
     ) -> None:
@@ -71,7 +78,8 @@ class ProcessPipes(asyncio.SubprocessProtocol):
         self.errors = bytearray()
         self._receive = receive
         self._fail = fail
-        self._lines = Lines(max_message)
+        self._too_long = too_long
+        self._lines = Lines(max_message, keep_ends=True)
         self._max_message = max_message
         self._stderr = stderr
         self._error_lines = Lines(KEPT)
@@ -168,6 +176,8 @@ class ProcessPipes(asyncio.SubprocessProtocol):
         receive = self._receive
         for number, line in enumerate(lines):
             if line is None:
+                if self._too_long(*self._lines.ends.pop(0)):
+                    continue
                 break
             if line and not line.isspace():
                 pause = receive(line)
@@ -177,9 +187,14 @@ class ProcessPipes(asyncio.SubprocessProtocol):
                     self._pause = self._loop.call_later(pause, self._go_on)
                     return
         else:
-            if not self._lines.skipping:
+            if not self._lines.skipping or self._may_skip():
                 return
         self._fail(f"has sent a message of more than {self._max_message} bytes (max_message)")
+
+    def _may_skip(self) -> bool:
+        """Return whether the rest of a message that is too long can be skipped: it is a response, and has an end."""
+        is_response = guess_id(self._lines.head) is not None or self._lines.head.lstrip()[:9] == b'{"result"'
+        return is_response and self._lines.skipped <= MOST_SKIPPED * self._max_message
 
     def _go_on(self) -> None:
         """Pass on the lines that were held, and read again."""

@@ -22,9 +22,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from carrel.errors import ConfigError, MCPError, TransportError
+from carrel.errors import ConfigError, InvalidMessage, MCPError, TransportError
 from carrel.printable import printable
 from carrel.protocol.client import OutgoingMessage
+from carrel.protocol.results import guess_id
 from carrel.protocol.revision import Revision
 from carrel.transports.client.process_group import NEW_GROUP, ProcessGroup, kill
 from carrel.transports.client.process_pipes import MAX_UNREAD, ProcessPipes
@@ -103,7 +104,8 @@ class StdioTransport:
         self._name = name or short_name(self._command)
         self._cwd = cwd
         self._grace = grace
-        self._pipes = ProcessPipes(self._receive, self._fail, max_message, stderr)
+        self._pipes = ProcessPipes(self._receive, self._fail, self._fail_call, max_message, stderr)
+        self._max_message = max_message
         self._receiver: Receiver | None = None
         self._group: ProcessGroup | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -203,6 +205,20 @@ class StdioTransport:
         if self._ending is None and self._receiver is not None:
             return self._receiver.receive(line)
         return None
+
+    def _fail_call(self, head: bytes, tail: bytes) -> bool:
+        """Fail the request whose response is too long; return False if it is not known which one that is.
+
+        ``head`` and ``tail`` are the ends of the response.
+        """
+        id = guess_id(head) if b'"method"' not in head else None
+        if id is None and head.lstrip()[:9] == b'{"result"':
+            id = guess_id(tail)
+        if id is None or self._receiver is None:
+            return False
+        message = f"The server {self._name!r} has sent a response of more than {self._max_message} bytes (max_message)"
+        self._receiver.fail(id, InvalidMessage(message))
+        return True
 
     # Closing
 

@@ -166,12 +166,12 @@ class InFlight(dict[Any, Work]):
     A cancelled request is removed at once, but counts until its handler has finished.
     """
 
-    __slots__ = ("_connection", "_leaving")
+    __slots__ = ("_connection", "leaving")
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self._connection = connection
-        self._leaving: set[Work] | None = None
+        self.leaving: set[Work] | None = None
 
     def __setitem__(self, id: Any, work: Work) -> None:
         super().__setitem__(id, work)
@@ -183,7 +183,7 @@ class InFlight(dict[Any, Work]):
         Raises:
             ServerUnavailable: the limit is reached.
         """
-        check_load(call, len(self) if self._leaving is None else len(self) + len(self._leaving), limit)
+        check_load(call, len(self) if self.leaving is None else len(self) + len(self.leaving), limit)
 
     def cancel(self, id: Any) -> None:
         """Cancel the request with an id, if there is one."""
@@ -191,10 +191,10 @@ class InFlight(dict[Any, Work]):
         if work is None:
             return
         self._connection.end(id)
-        if self._leaving is None:
-            self._leaving = set()
-        self._leaving.add(work)
-        work.add_done_callback(self._leaving.discard)
+        if self.leaving is None:
+            self.leaving = set()
+        self.leaving.add(work)
+        work.add_done_callback(self.leaving.discard)
         cancel(work)
 
     def remove(self, id: Any, work: Work) -> bool:
@@ -208,7 +208,7 @@ class InFlight(dict[Any, Work]):
     @property
     def works(self) -> set[Work]:
         """All unfinished work, including cancelled requests."""
-        return {*self.values(), *(self._leaving or ())}
+        return {*self.values(), *(self.leaving or ())}
 
 
 class Dispatcher:
@@ -220,13 +220,8 @@ class Dispatcher:
         self._channel = channel
         self.connection: Connection = app.connect()
         self.connection.channel = channel
-        self._in_flight = InFlight(self.connection)
+        self.in_flight = InFlight(self.connection)
         self._batches: set[asyncio.Task[None]] = set()
-
-    @property
-    def in_work(self) -> int:
-        """Number of requests in flight."""
-        return len(self._in_flight)
 
     def receive(self, data: bytes) -> bytes | None:
         """Dispatch one message. Return its response if that is ready at once; otherwise it is sent later."""
@@ -235,10 +230,12 @@ class Dispatcher:
     def take(self, event: Event) -> bytes | None:
         """Dispatch a message that the connection has parsed."""
         if type(event) is Call:
-            try:
-                self._in_flight.check(event, self._limits.max_requests_in_flight)
-            except ServerUnavailable as error:
-                return self.connection.reject(event, error).reply
+            in_flight = self.in_flight
+            if in_flight or in_flight.leaving:
+                try:
+                    in_flight.check(event, self._limits.max_requests_in_flight)
+                except ServerUnavailable as error:
+                    return self.connection.reject(event, error).reply
             reply = self._app.answer(event, self._channel)
             if isinstance(reply, bytes):
                 return reply
@@ -252,7 +249,7 @@ class Dispatcher:
             return event.reply
         if type(event) is Notification:
             if event.operation == "cancelled":
-                self._in_flight.cancel(event.params.request_id)
+                self.in_flight.cancel(event.params.request_id)
         elif type(event) is Response or type(event) is FailedRequest:
             event.deliver()
         elif type(event) is Batch:
@@ -268,20 +265,20 @@ class Dispatcher:
             work = CallTask(self._app, call, pending, self._finish)
         if work.done():
             return _reply(work)
-        self._in_flight[call.id] = work
+        self.in_flight[call.id] = work
         if work is pending:
             work.add_done_callback(lambda _: self._finish(call, work))
         return None
 
     def _finish(self, call: Call, work: Work) -> None:
         """Send a response, unless it was ready at once and is returned, or the call was cancelled."""
-        if self._in_flight.remove(call.id, work):
+        if self.in_flight.remove(call.id, work):
             reply = _reply(work)
             if reply is not None:
                 self.send(call.id, reply)
 
     async def _answer_batch(self, batch: Batch) -> None:
-        replies = await answer_batch(self._app, batch, self._channel, self._in_flight, self._receive_other)
+        replies = await answer_batch(self._app, batch, self._channel, self.in_flight, self._receive_other)
         if replies:
             self.send(None, b"[%b]" % b",".join(replies))
 
@@ -293,12 +290,12 @@ class Dispatcher:
 
     def cancel(self) -> None:
         """Cancel all requests and batches in flight."""
-        for work in (*self._in_flight.values(), *self._batches):
+        for work in (*self.in_flight.values(), *self._batches):
             cancel(work)
 
     async def close(self, grace: float = 0.0) -> None:
         """Close the dispatcher: wait ``grace`` seconds for requests in flight, then cancel them."""
-        works = {*self._in_flight.works, *self._batches}
+        works = {*self.in_flight.works, *self._batches}
         if works and grace:
             await asyncio.wait(works, timeout=grace)
         self.cancel()

@@ -88,13 +88,14 @@ class Stdio(asyncio.Protocol):
         Of requests that take longer, only some are started in one event loop iteration: if their responses are large,
         the client has to read those before more are started.
         """
-        unanswered, before = self._unanswered, self._dispatcher.in_work
+        unanswered, in_flight, receive = self._unanswered, self._dispatcher.in_flight, self._receive
+        before = len(in_flight)
         most = before + AT_ONCE
-        while unanswered and self._may_write.is_set() and self._dispatcher.in_work < most:
+        while unanswered and self._may_write.is_set() and len(in_flight) < most:
             replies: list[bytes] = []
             size = 0
-            while unanswered and size < WRITE_SIZE and self._dispatcher.in_work < most:
-                reply = self._receive(unanswered.popleft())
+            while unanswered and size < WRITE_SIZE and len(in_flight) < most:
+                reply = receive(unanswered.popleft())
                 if reply is not None:
                     replies.append(reply)
                     size += len(reply)
@@ -106,7 +107,7 @@ class Stdio(asyncio.Protocol):
         if self._at_end and not unanswered:
             self.ended.set()
         elif unanswered and self._may_write.is_set() and self._next is None:
-            self._begun += self._dispatcher.in_work - before
+            self._begun += len(in_flight) - before
             pause = PAUSE if self._begun >= AT_ONCE else 0
             self._next = asyncio.get_running_loop().call_later(pause, self._go_on)
         self._choose_to_read()
