@@ -13,8 +13,9 @@ import pytest
 
 from carrel.cli import main
 from carrel.cli.client.call import kinds_of, read_arguments
-from carrel.cli.client.connection import asked, near
+from carrel.cli.client.connection import near
 from carrel.cli.client.ls import tool_row
+from carrel.cli.target import resolve
 from carrel.errors import ConfigError
 from carrel.wire.tools import Tool
 from support.carrel_process import BOOKS, COMMAND, carrel, serving
@@ -70,7 +71,7 @@ def test_a_source_is_asked_through_a_server_that_shares_it(tmp_path):
     done = carrel("cat", tmp_path.as_uri(), f"{tmp_path.as_uri()}/note.txt")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"milk\n", b"")
     for source in ("git:.", "git+file:///srv/shop.git", "sqlite:///shop.db", "logs:journal", "skills:pack"):
-        assert asked(source).server[-2:] == ["serve", source]
+        assert resolve(source).server[-2:] == ["serve", source]
 
 
 def all_of(controller, terminal):
@@ -313,9 +314,9 @@ def test_a_target_that_is_nothing_is_refused_with_the_near_name(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes.md").write_text("x")
     with pytest.raises(ConfigError, match=r"notes\.md is not a Python file"):
-        asked("notes.md")
+        resolve("notes.md")
     with pytest.raises(ConfigError, match="is not a command"):
-        asked("python 'x")
+        resolve("python 'x")
     assert near("x", []) == "; there are none"
     assert main(["cat", "notes.py", "x:y"]) == 2
 

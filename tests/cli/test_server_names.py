@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from carrel.cli import main
-from carrel.cli.client.connection import asked
 from carrel.cli.server_names import find_server, names_of_servers
+from carrel.cli.target import resolve
 from carrel.errors import ConfigError
 from support.carrel_process import BOOKS
 
@@ -76,14 +76,14 @@ def test_carrel_toml_goes_before_applications_and_different_servers_of_these_are
     write_json(home / ".mcp.json", far={"url": "https://one.example.org/mcp"})
     write_json(home / ".cursor/mcp.json", far={"url": "https://two.example.org/mcp"})
     with pytest.raises(ConfigError, match=r"2 different servers 'far': write far-claude-code .* or far-cursor"):
-        asked("far")
-    assert asked("far-cursor").server == "https://two.example.org/mcp"
-    assert asked("@far-claude-code").server == "https://one.example.org/mcp"
+        resolve("far")
+    assert resolve("far-cursor").server == "https://two.example.org/mcp"
+    assert resolve("@far-claude-code").server == "https://one.example.org/mcp"
     write_toml(home / "carrel.toml", far={"url": "https://three.example.org/mcp"})
-    assert asked("far").server == "https://three.example.org/mcp"
+    assert resolve("far").server == "https://three.example.org/mcp"
     write_json(home / ".cursor/mcp.json", far={"url": "https://one.example.org/mcp"})
     (home / "carrel.toml").unlink()
-    assert asked("far").server == "https://one.example.org/mcp"  # the same one twice
+    assert resolve("far").server == "https://one.example.org/mcp"  # the same one twice
 
 
 @pytest.mark.parametrize(
@@ -98,27 +98,27 @@ def test_a_name_that_is_also_a_file_or_folder_here_is_not_guessed(home, make, sa
     with pytest.raises(
         ConfigError, match=f"notes is {said}.* and a server of .*: write ./{make.rstrip('/')} or @notes"
     ):
-        asked("notes")
-    assert asked("@notes").server == "https://example.org/mcp"
-    assert asked(f"./{make}" if make != "notes" else "@notes").server
+        resolve("notes")
+    assert resolve("@notes").server == "https://example.org/mcp"
+    assert resolve(f"./{make}" if make != "notes" else "@notes").server
 
 
 def test_an_unknown_name_is_answered_with_a_near_one_or_all(home):
     with pytest.raises(ConfigError, match=r"'github' is no file, .* or an application; no server is configured"):
-        asked("github")
+        resolve("github")
     write_toml(home / "carrel.toml", github={"url": "https://example.org/mcp"}, zoo={"url": "https://zoo.example/mcp"})
     with pytest.raises(ConfigError, match="did you mean 'github'"):
-        asked("gihtub")
+        resolve("gihtub")
     with pytest.raises(ConfigError, match="there are: github, zoo"):
-        asked("@qqq")
+        resolve("@qqq")
 
 
 def test_a_disabled_or_broken_entry_is_named(home):
     write_toml(home / "carrel.toml", off={"url": "https://example.org/mcp", "disabled": True}, bad={"url": 3})
     with pytest.raises(ConfigError, match=r"'off' is disabled in .*carrel.toml"):
-        asked("off")
+        resolve("off")
     with pytest.raises(ConfigError, match="bad"):
-        asked("bad")
+        resolve("bad")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_headers_and_time_limits_of_a_configuration_hold_unless_the_command_line
         '[servers.far]\nurl = "https://example.org/mcp"\ntimeout = 7\n'
         'headers = { X-Team = "blue", Authorization = "Bearer ${T:-t}" }\n'
     )
-    whom = asked("far")
+    whom = resolve("far")
     options = argparse.Namespace(timeout=TIMEOUT, header=["X-Team: red"], quiet=True)
     assert open_client(whom, options).session.timeout == 7
     http, process = settings(whom, options)

@@ -78,10 +78,20 @@ class LoginProvider(IsolatedProvider):
         """Return the response to a request. If the server requires it, ask the client to have its user log in first."""
         if request.contexts is None or request.call is None:
             return await super().serve(request, ask, repeatable=repeatable)
+        FOR_CLIENT.set(True)
+        if getattr(request.call.params, "request_state", None) is None:
+            separate = self.personal
+            async with self.session(request) as session:
+                provider = self._provider(session)
+                if provider.reconnector.status.name == "ready":  # most requests need no context
+                    try:
+                        return await ask(provider, request)
+                    except LoginRequired:
+                        if separate:
+                            raise
         async with request.contexts.open(request, repeatable=repeatable) as context:
             inner = copy(request)
             inner.contexts = _Opened(context)
-            FOR_CLIENT.set(True)
             apart = self.personal
             try:
                 return await self._ask_user(inner, ask)

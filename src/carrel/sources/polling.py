@@ -20,13 +20,13 @@ MAX_PAUSE = 32
 
 
 class Unlisted(NamedTuple):
-    """Stamp of a resource that is not listed, such as a directory: it changes, and is never created or removed."""
+    """Fingerprint of a resource that is not listed, such as a directory. It only changes: no creation, no removal."""
 
     fingerprint: Hashable
 
 
 def changes_between(before: Mapping[str, Hashable], after: Mapping[str, Hashable]) -> list[Change]:
-    """Return the changes between two looks, each a mapping of URIs to stamps that differ when the content does.
+    """Return the changes between two looks, each a mapping of URIs to fingerprints that differ when the content does.
 
     An unlisted resource that appears has changed: a change between its subscription and the first look is not missed.
     """

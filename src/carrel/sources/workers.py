@@ -55,6 +55,15 @@ class Workers:
 
         self._pool = ThreadPool(*self._numbers, self._name)
 
+    async def open(self, function: Callable[[], T]) -> T:
+        """Open the pool and run a first function in it. If the function fails, close the pool again."""
+        self.start()
+        try:
+            return await self.run("", function)
+        except BaseException:
+            await self.stop(0)
+            raise
+
     async def stop(self, patience: float = PATIENCE) -> None:
         """Accept no more calls and wait up to ``patience`` seconds for running ones; a hanging thread is abandoned."""
         pool, self._pool = self._pool, None

@@ -367,7 +367,7 @@ async def test_references_lead_neither_out_of_the_folder_nor_round_forever(tmp_p
     (folder / "link.yaml").symlink_to(tmp_path / "secret.yaml")
     loop = {"$ref": "#/components/schemas/Loop"}
     places = ("../secret.yaml", "link.yaml", "/etc/passwd", "http://127.0.0.1:1/x", "file:///etc/passwd", "nosuch.yaml")
-    schemas: dict[str, Any] = {f"S{number}": {"$ref": f"{place}#/Secret"} for number, place in enumerate(places)}
+    schemas: dict[str, Any] = {f"S{number}": {"$ref": f"{location}#/Secret"} for number, location in enumerate(places)}
     description = {"openapi": "3.0.0", "servers": [{"url": "https://a.example"}], "paths": {}}
     description["components"] = {"schemas": {**schemas, "Loop": loop}}
     (folder / "api.json").write_text(json.dumps(description))

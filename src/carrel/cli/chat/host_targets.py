@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from carrel.cli.client.connection import ServerTarget, asked, split
-from carrel.cli.server_names import find_server
+from carrel.cli.target import ServerTarget, resolve, split
 from carrel.errors import ConfigError
 from carrel.host.config import ServerConfig
 
@@ -59,7 +58,8 @@ def read_host_targets(targets: Iterable[str], headers: Sequence[str] = ()) -> Ho
             words = split(location)
             server = _given(ServerTarget(words[0], words), location, pairs)
         else:
-            server = find_server(location) or _given(asked(location), location, pairs)
+            found_target = resolve(location, variables=False)
+            server = found_target.configured or _given(found_target, location, pairs)
         found.servers.append(_unique(msgspec.structs.replace(server, name=name or server.name), found.servers))
     return found
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from carrel.cli.client.connection import ServerTarget, add_connection_options, answered, open_client, read_target, shown
+from carrel.cli.client.connection import add_connection_options, answered, open_client, read_target, shown
 from carrel.cli.options import Parser
+from carrel.cli.target import ServerTarget
 from carrel.cli.terminal.output import duration, table, write_json, write_text
 from carrel.cli.terminal.progress import Bar
 from carrel.errors import MCPError

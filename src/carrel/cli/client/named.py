@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
-from carrel.cli.client.connection import ServerTarget, add_connection_options, near
+from carrel.cli.client.connection import add_connection_options, near
 from carrel.cli.options import Parser
+from carrel.cli.target import ServerTarget
 from carrel.errors import ConfigError, MethodNotFound, PeerError
 
 __all__ = ["find_named", "is_unknown", "missing", "named_parser", "unlisted"]

@@ -17,7 +17,8 @@ import msgspec
 
 from carrel.cli import module_of
 from carrel.cli.client.call import fields_of
-from carrel.cli.client.connection import asked, open_client
+from carrel.cli.client.connection import open_client
+from carrel.cli.target import resolve
 from carrel.errors import MCPError
 from carrel.uri.template import UriTemplate, UriTemplateError
 
@@ -137,7 +138,7 @@ async def ask(given: Line, request: Callable[[Client], Awaitable[list[str]]]) ->
         TimeoutError: the server takes too long.
     """
     options = argparse.Namespace(timeout=PATIENCE, header=given.options.get("--header", []), quiet=True)
-    whom = await asyncio.to_thread(asked, given.positional[0])
+    whom = await asyncio.to_thread(resolve, given.positional[0])
     async with asyncio.timeout(PATIENCE), open_client(whom, options, stderr=lambda _: None) as client:
         return await request(client)
 

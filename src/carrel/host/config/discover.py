@@ -29,15 +29,15 @@ def discover(
     workspace = (Path.cwd() if workspace is None else workspace).absolute()
     found: dict[Path, ConfigFile] = {}
     for name, client in CLIENTS.items():
-        places: list[tuple[Path, str | None]] = []
+        locations: list[tuple[Path, str | None]] = []
         if name != "mcp.json":
             try:
-                places.append((locate(client, platform, environment), None))
+                locations.append((locate(client, platform, environment), None))
             except ConfigError:
                 continue  # there is no home directory
         if client.workspace is not None:
-            places.append((workspace / client.workspace, str(workspace)))
-        for file, folder in places:
+            locations.append((workspace / client.workspace, str(workspace)))
+        for file, folder in locations:
             if file.is_file() and file not in found:
                 found[file] = read_file(file, name, workspace=folder)
     return [file for file in found.values() if file.servers or file.problems]

@@ -183,9 +183,9 @@ def lines_of(document: JsoncDocument, path: tuple[str, ...]) -> dict[str, int]:
             return {}
         start = member.value
     lines: dict[str, int] = {}
-    line, place = 1, 0
+    line, position = 1, 0
     for member in document.members(start) or ():
-        line += document.text.count("\n", place, member.start)
-        place = member.start
+        line += document.text.count("\n", position, member.start)
+        position = member.start
         lines[member.key] = line
     return lines

@@ -129,8 +129,12 @@ class Problem(msgspec.Struct, frozen=True):
     line: int | None = None
 
     def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {self.message}" if self.entry is None else f"{place}: server {self.entry!r}: {self.message}"
+        location = self.file if self.line is None else f"{self.file}:{self.line}"
+        return (
+            f"{location}: {self.message}"
+            if self.entry is None
+            else f"{location}: server {self.entry!r}: {self.message}"
+        )
 
 
 class ConfigFile(msgspec.Struct, frozen=True):

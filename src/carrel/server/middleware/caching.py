@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from carrel.protocol.encoding import encode
+from carrel.protocol.methods import PROVIDER_REQUESTS
 from carrel.server.middleware.middleware import Middleware, Next
 from carrel.uri.parse import canonical
 from carrel.wire.base import prepared
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Caching"]
 
 #: Operations whose results are kept. Results of tools are kept by the tool's name only.
-KEPT = frozenset(
-    {"list_tools", "list_prompts", "list_resources", "list_resource_templates", "read_resource", "get_prompt"}
-)
+KEPT = frozenset(row.operation for row in PROVIDER_REQUESTS if row.idempotent and row.item is not None)
 
 
 class Entry(msgspec.Struct, gc=False):

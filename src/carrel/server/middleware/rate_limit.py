@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from carrel.errors import ServerUnavailable
+from carrel.protocol.methods import DISCOVER, INITIALIZE, PING
 from carrel.server.middleware.middleware import Middleware, Next, caller_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["RateLimit"]
 
 #: Operations without a limit: a client needs them to connect and to stay connected.
-FREE = frozenset({"discover", "initialize", "ping"})
+FREE = frozenset(row.operation for row in (DISCOVER, INITIALIZE, PING))
 
 
 class RateLimit(Middleware):

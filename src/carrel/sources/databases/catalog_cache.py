@@ -1,4 +1,4 @@
-"""Cache of the schema of a database. It is invalidated when the schema stamp of the database changes."""
+"""Cache of the schema of a database. It is invalidated when the schema fingerprint of the database changes."""
 
 from __future__ import annotations
 

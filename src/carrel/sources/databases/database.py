@@ -116,19 +116,19 @@ class Database(ABC):
         return set()
 
     def digest(self, connection: Connection) -> Any:
-        """Return a digest of the stamps of all tables, or None if the stamps must be compared instead."""
+        """Return a digest of the fingerprints of all tables, or None if the fingerprints must be compared instead."""
         return None
 
     def fingerprints(self, connection: Connection, tables: dict[str, tuple[str | None, str]]) -> dict[str, Any]:
-        """Return a stamp for each table (schema and name by id). The stamp changes when the table's rows change."""
+        """Return a fingerprint for each table (schema and name by id), which changes when the table's rows change."""
         return dict.fromkeys(tables, self.digest(connection))
 
     def file_fingerprint(self) -> Any:
-        """Return a stamp of the file that changes when its schema or its rows change, or None if there is no file."""
+        """Return a fingerprint of the file, which changes with its schema and its rows, or None if there is no file."""
         return None
 
     def schema_fingerprint(self, connection: Connection) -> Any:
-        """Return a stamp that changes when the schema changes, or None if the schema must be read to find out."""
+        """Return a fingerprint that changes when the schema changes, or None if the schema must be read to find out."""
         return None
 
     def account_may_write(self, connection: Connection) -> str | None:

@@ -59,7 +59,7 @@ def entity(text: str) -> str:
 
 
 class Box(NamedTuple):
-    """Place of a table in the picture."""
+    """Location of a table in the picture."""
 
     x: int
     y: int

@@ -104,7 +104,7 @@ class DuckDBDatabase(ThreadedDatabase):
         return info.st_mtime_ns, info.st_size, info.st_ino
 
     def guard(self, connection: Connection, statement: Statement, catalog: Schema | None) -> None:
-        """Refuse macros of the file, which may read any table, and are found before functions of the same name.
+        """Reject macros of the file, which may read any table, and are found before functions of the same name.
 
         Syntax calls functions, too, as ``[1]`` calls list_value. So a macro with the name of any function or operator
         of DuckDB must be allowed before a query runs.
@@ -117,7 +117,7 @@ class DuckDBDatabase(ThreadedDatabase):
             raise not_harmless(name)
 
     def check_account(self, connection: Connection) -> None:
-        """Warn of macros because of which all queries are refused."""
+        """Warn of macros because of which all queries are rejected."""
         super().check_account(connection)
         if not self.options.query and not self.options.queries:
             return

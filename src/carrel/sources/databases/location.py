@@ -1,4 +1,4 @@
-"""Places in a database, and their URIs.
+"""Locations in a database, and their URIs.
 
 BASE                            a directory
 BASE/schema                     BASE/dictionary, BASE/diagram, BASE/statistics
@@ -54,7 +54,7 @@ DIRECTORIES = ("tables", "queries")
 
 
 class DatabaseLocation(NamedTuple):
-    """Place in a database, parsed from a URI. ``part`` is "database", "tables", "table", "row", or as in the URI."""
+    """Location in a database, parsed from a URI. ``part`` is "database", "tables", "table", "row", or as in the URI."""
 
     part: str
     table: str = ""
@@ -64,7 +64,7 @@ class DatabaseLocation(NamedTuple):
 
 
 def uri_of(base: str, *segments: str) -> str:
-    """Return the URI of a place, from its segments."""
+    """Return the URI of a location, from its segments."""
     return "/".join((base, encode_path(segments))) if segments else base
 
 
@@ -72,7 +72,7 @@ def read_location(base: str, uri: str, parameters: Mapping[str, Collection[str]]
     """Parse a URI. ``parameters`` are the parameters of the named queries, by query name.
 
     Raises:
-        ResourceNotFound: the URI does not name a place.
+        ResourceNotFound: the URI does not name a location.
         InvalidParams: the URI has an unknown parameter.
     """
     path, mark, query = uri.partition("?")
@@ -96,7 +96,7 @@ def read_location(base: str, uri: str, parameters: Mapping[str, Collection[str]]
 def location_of(
     segments: list[str], parameters: Mapping[str, Collection[str]]
 ) -> tuple[DatabaseLocation, Collection[str]] | None:
-    """Return the place with these segments, and the parameters that its URI may have."""
+    """Return the location with these segments, and the parameters that its URI may have."""
     match segments:
         case []:
             return DatabaseLocation("database"), ()

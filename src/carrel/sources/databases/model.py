@@ -65,9 +65,7 @@ class Table(msgspec.Struct, frozen=True):
 
     @property
     def is_view(self) -> bool:
-        """Whether its rows come from other tables or from another database, so that the table has no stamp for its
-        rows.
-        """
+        """Whether its rows come from other tables or from another database, and so have no fingerprint."""
         return "view" in self.kind or self.kind == "foreign table"
 
     @property

@@ -161,7 +161,7 @@ class MySQLDatabase(ThreadedDatabase):
         return tuple(map(str, connection.exec_driver_sql(SCHEMA_FINGERPRINT).one()))
 
     def guard(self, connection: Connection, statement: Statement, catalog: Schema | None) -> None:
-        """Refuse stored functions."""
+        """Reject stored functions."""
         names = {name.rpartition(".")[2]: name for name in statement.functions}
         rows = connection.exec_driver_sql("SELECT lower(routine_name) FROM information_schema.routines")
         for name in sorted(names.keys() & {row[0] for row in rows}):

@@ -96,7 +96,7 @@ class Offers:
     def entries(
         self, location: DatabaseLocation, catalog: Schema, queries: Mapping[str, NamedQuery]
     ) -> list[Resource] | None:
-        """Return the entries of a directory, sorted by URI, or None if the place is not a directory."""
+        """Return the entries of a directory, sorted by URI, or None if the location is not a directory."""
         found: list[Resource]
         if location.part == "database":
             found = [self.top(part, catalog) for part in TITLES] + [self.directory("tables", "tables")]

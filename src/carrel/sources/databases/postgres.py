@@ -303,7 +303,7 @@ class PostgresDatabase(Database):
         return tuple(connection.exec_driver_sql(SCHEMA_FINGERPRINT).one())
 
     def guard(self, connection: Connection, statement: Statement, catalog: Schema | None) -> None:
-        """Refuse functions, operators and casts that users have made and a statement would call without being seen."""
+        """Reject functions, operators and casts that users have made and a statement would call without being seen."""
         import sqlalchemy as sa
 
         from carrel.sources.databases.statements import without_literals  # deferred import: it loads the parser

@@ -66,7 +66,7 @@ async def call_query_tool(reader: DatabaseReader, arguments: msgspec.Raw, client
 
     Raises:
         InvalidParams: the arguments are not valid.
-        ToolError: the statement is refused or fails, and why.
+        ToolError: the statement is rejected or fails, and why.
     """
     options = reader.database.options
     try:

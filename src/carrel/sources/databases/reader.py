@@ -70,7 +70,7 @@ class DatabaseReader:
         """Parse a URI.
 
         Raises:
-            ResourceNotFound: the URI does not name a place.
+            ResourceNotFound: the URI does not name a location.
             InvalidParams: the URI has an unknown parameter.
         """
         return read_location(self.base, uri, {name: query.statement.parameters for name, query in self.queries.items()})
@@ -89,7 +89,7 @@ class DatabaseReader:
         return found
 
     async def read(self, uri: str, location: DatabaseLocation, client: str) -> TextResourceContents:
-        """Return the contents of a place that is not a directory."""
+        """Return the contents of a location that is not a directory."""
         async with self.answers(uri):
             if location.part in ("schema", "dictionary", "diagram"):
                 return self._described(uri, location, await self.cache.get(client))

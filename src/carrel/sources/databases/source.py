@@ -187,7 +187,7 @@ class DatabaseSource(Provider):
         return entries
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return the contents of a place, or a directory as a JSON array of resources."""
+        """Return the contents of a location, or a directory as a JSON array of resources."""
         location = self._reader.location(uri)
         if location.part in ("database", "tables", "table", "queries"):
             entries = await self._entries(uri, location, request)
@@ -238,7 +238,7 @@ class DatabaseSource(Provider):
         """Run a read-only query.
 
         Raises:
-            ToolError: the statement is refused or fails, for the model to correct.
+            ToolError: the statement is rejected or fails, for the model to correct.
         """
         from carrel.sources.databases.query_tool import call_query_tool, tool_name
 

@@ -145,7 +145,7 @@ def write(root: exp.Expr, dialect: str) -> str:
 
 
 def check_table(node: exp.Expr, dialect: str, allowed: Collection[str]) -> None:
-    """Refuse table functions that could read other tables, and tables that DuckDB would open as files: 'data.csv'."""
+    """Reject table functions that could read other tables, and tables that DuckDB would open as files: 'data.csv'."""
     if not isinstance(node, exp.Table) or dialect not in TABLE_FUNCTIONS:
         return
     if not isinstance(node.this, exp.Identifier):
@@ -159,7 +159,7 @@ def check_table(node: exp.Expr, dialect: str, allowed: Collection[str]) -> None:
 
 
 def check_type(node: exp.Expr, allowed: Collection[str]) -> None:
-    """Refuse types of PostgreSQL that look up names (regclass), and row types, which reveal the columns of a table."""
+    """Reject types of PostgreSQL that look up names (regclass), and row types, which reveal the columns of a table."""
     if not isinstance(node, (exp.DataType, exp.ObjectIdentifier, exp.PseudoType)):
         return
     written = write(node, "postgres").lower()

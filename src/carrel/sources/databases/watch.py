@@ -1,9 +1,9 @@
-"""Watch a database for changes: the schema with stamps, the rows with notifications, counters, or a file version.
+"""Watch a database for changes: the schema with fingerprints, the rows with notifications, counters, or a file version.
 
 PostgreSQL sends notifications on a channel (``LISTEN``) for tables that have triggers. Everything else is polled: the
 schema, and
 the rows of all other tables. A poll compares one digest for all tables (in SQLite ``PRAGMA data_version``), and fetches
-the stamps of the tables only if the digest differs.
+the fingerprints of the tables only if the digest differs.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class DatabaseWatch:
         return found
 
     def _origins(self, location: DatabaseLocation) -> list[str]:
-        """Return the URIs of the resources with whose changes a place changes."""
+        """Return the URIs of the resources with whose changes a location changes."""
         base = self._reader.base
         if location.part in ("database", "tables"):
             return [uri_of(base, "tables")]
@@ -138,7 +138,7 @@ class DatabaseWatch:
             queue.put_nowait(batch)
 
     async def look(self) -> Mapping[str, Hashable]:
-        """Return stamps of the listed resources. If nothing has changed since the last look, return the same object."""
+        """Return fingerprints of the listed resources, in the same object if nothing has changed."""
         database = self._reader.database
         try:
             catalog = await self._reader.cache.get(fresh=True)
@@ -163,7 +163,7 @@ class DatabaseWatch:
         return self._found
 
     def _fingerprints(self, catalog: Schema, rows: Mapping[str, Any], outages: int) -> Mapping[str, Hashable]:
-        """Return stamps of the listed resources, by the stamps of the rows of the polled tables."""
+        """Return fingerprints of the listed resources, by the fingerprints of the rows of the polled tables."""
         base = self._reader.base
         every = str(sorted((id, str(fingerprint)) for id, fingerprint in rows.items()))
         found: dict[str, Hashable] = {
@@ -255,7 +255,7 @@ async def heard_tables(database: Database, catalog: Schema) -> set[str]:
 
 
 def fingerprints_of(database: Database, connection: Any, catalog: Schema) -> dict[str, Any]:
-    """Return the stamps of the rows of tables; the stamp of a partitioned table has the stamps of its partitions."""
+    """Return the fingerprints of the rows of tables. A partitioned table has the fingerprints of its partitions."""
     tables = catalog.tables
     own = database.fingerprints(connection, {table.id: (table.schema, table.name) for table in tables.values()})
     found: dict[str, Any] = {id: [own.get(id)] for id in tables}

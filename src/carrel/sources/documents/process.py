@@ -31,7 +31,7 @@ class Process(ChildProcess):
         self._key: str | None = None
 
     def has(self, key: str) -> bool:
-        """Return whether the document of a key is open, so that a question needs no data."""
+        """Return whether the document of a key is open, so that a request needs no data."""
         process = self._process
         return process is not None and process.poll() is None and self._key == key
 

@@ -1,6 +1,6 @@
 """Worker process that reads documents, with memory and time limits if the system supports them.
 
-It reads questions from standard input and writes answers to standard output. It ends with its input, when it has
+It reads requests from standard input and writes responses to standard output. It ends with its input, when it has
 nothing to do for a while, or when a document has left it with too much memory.
 """
 
@@ -22,7 +22,7 @@ NO_TEXT = "(There is no text here. It may be a picture of text, such as a scanne
 
 
 class WorkerState:
-    """Document of the question before."""
+    """Document of the previous request."""
 
     key: str | None = None
     document: OpenDocument | None = None

@@ -13,7 +13,7 @@ __all__ = ["Notices", "check_exhausted"]
 
 MAX_LOGGED = 1000  # problems of one folder
 
-# Files come and go, and a file refused for its kind is not a file system problem.
+# Files come and go, and a file rejected for its kind is not a file system problem.
 EXPECTED = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ELOOP, errno.ENAMETOOLONG)
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 

@@ -3,10 +3,10 @@
 A path is walked one name at a time, each looked up in the directory opened before it (``openat`` with ``O_NOFOLLOW``):
 even if files are renamed or replaced meanwhile, the opened file is in the root. Symbolic links are resolved here, not
 by the system: a link that stays in the root is walked again from the root, so that it opens nothing that could not be
-opened without it; a link that leaves is refused, or followed if ``follow_links`` is set. Only regular files and
+opened without it; a link that leaves is rejected, or followed if ``follow_links`` is set. Only regular files and
 directories are opened: no pipes, sockets or devices.
 
-Where the platform cannot look up names in an open directory (Windows), the same walk goes by path. It refuses the same
+Where the platform cannot look up names in an open directory (Windows), the same walk goes by path. It rejects the same
 links and names, but a process that can write in the root could replace a directory between two steps.
 """
 

@@ -48,12 +48,7 @@ class FolderSource(Provider, Generic[R]):
         Raises:
             ConfigError: one does not exist, may not be read, or is neither a folder nor a file.
         """
-        self._workers.start()
-        try:
-            await self._workers.run("", self._reader.inspect)
-        except BaseException:
-            await self._workers.stop(0)
-            raise
+        await self._workers.open(self._reader.inspect)
 
     async def stop(self) -> None:
         """End all watches, wait for running reads, and clear the caches."""

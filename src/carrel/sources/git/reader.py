@@ -290,8 +290,8 @@ class GitReader:
     # Changes
 
     def fingerprints(self, refs: Refs, uris: Iterable[str], *, listed: bool = True) -> dict[str, Hashable]:
-        """Return stamps of these resources, and of the listed resources. A stamp changes when the resource's target
-        changes.
+        """Return fingerprints of these resources and of the listed resources. A fingerprint changes when the resource's
+        target changes.
 
         ``refs`` are the refs to read; they may be an earlier snapshot.
         """

@@ -86,12 +86,7 @@ class GitSource(Provider):
         Raises:
             ConfigError: there is no repository, it takes objects from elsewhere, or git is not installed.
         """
-        self._workers.start()
-        try:
-            self._store = await self._workers.run("", self._open)
-        except BaseException:
-            await self._workers.stop(0)
-            raise
+        self._store = await self._workers.open(self._open)
         opened = OpenRepository(self._store.repository, self._store, self._names, self._settings)
         self._reader = GitReader(opened, self.title, self._documents)
 

@@ -235,14 +235,7 @@ class ObjectStore:
         Raises:
             MissingObject: there is no such commit.
         """
-        found = self._commits.get(id)
-        if found is None:
-            kind, data = self.read(id, MAX_TREE)
-            if kind != "commit":
-                raise MissingObject(id)
-            found = parse_commit(data, self.repository.digits)
-            self._commits.put(id, found, len(data))
-        return found
+        return self._parsed(id, "commit", self._commits, parse_commit)
 
     def tag(self, id: str) -> Tag | None:
         """Return an annotated tag; None if the object is of another type."""
@@ -255,13 +248,16 @@ class ObjectStore:
         Raises:
             MissingObject: there is no such tree.
         """
-        found = self._trees.get(id)
+        return self._parsed(id, "tree", self._trees, parse_tree)
+
+    def _parsed(self, id: str, kind: str, cache: ObjectCache[T], parse: Callable[[bytes, int], T]) -> T:
+        found = cache.get(id)
         if found is None:
-            kind, data = self.read(id, MAX_TREE)
-            if kind != "tree":
+            actual, data = self.read(id, MAX_TREE)
+            if actual != kind:
                 raise MissingObject(id)
-            found = parse_tree(data, self.repository.digits)
-            self._trees.put(id, found, len(data))
+            found = parse(data, self.repository.digits)
+            cache.put(id, found, len(data))
         return found
 
     def peel(self, id: str) -> Object:

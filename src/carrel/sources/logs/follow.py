@@ -30,14 +30,14 @@ reported.
 """
 
 Looks: TypeAlias = Callable[[LogLocation], Awaitable[Collection[str]]]
-"""Returns the paths of the logs of a place."""
+"""Returns the paths of the logs of a location."""
 
 MAX_LINE = 65_536
 PAUSE = 5.0  # seconds before journalctl is started again
 
 
 def follow(location: LogLocation, look: Looks) -> Batches:
-    """Return the changes of a place."""
+    """Return the changes of a location."""
     return follow_journal(location) if isinstance(location, Journal) else follow_folder(location, look)
 
 

@@ -51,7 +51,7 @@ def level_of(value: object) -> str | None:
 
 
 def rank_of(level: str | None) -> int:
-    """Return the place of a level in the order of severity; -1 for none."""
+    """Return the index of a level in the order of severity; -1 for none."""
     return -1 if level is None else RANKS[level]
 
 

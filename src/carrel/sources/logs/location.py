@@ -1,4 +1,4 @@
-"""Places of logs: a folder of log files, or the journal of systemd."""
+"""Locations of logs: a folder of log files, or the journal of systemd."""
 
 # Importing pathlib takes a few milliseconds of the start.
 # ruff: noqa: PTH206, PTH100, PTH111, PTH112, PTH118, PTH119
@@ -40,15 +40,15 @@ class LogInfo(NamedTuple):
 
 
 class LogLocation(Protocol):
-    """A place of logs. Its methods block, and are thread-safe."""
+    """A location of logs. Its methods block, and are thread-safe."""
 
     name: str
 
     def inspect(self) -> None:
-        """Check that the place exists.
+        """Check that the location exists.
 
         Raises:
-            ConfigError: the place does not exist, or cannot be read.
+            ConfigError: the location does not exist, or cannot be read.
         """
 
     def logs(self) -> Mapping[str, LogInfo]:

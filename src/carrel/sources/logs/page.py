@@ -112,7 +112,7 @@ def as_json(found: LocatedEntry, fields: Sequence[str], *, several: bool) -> str
 
 
 def name_of(log: str) -> str:
-    """Return the place and the path of a log, for people."""
+    """Return the location and the path of a log, for people."""
     try:
         return percent_decode(log.removeprefix("logs://"))
     except UriError:  # a name that is not UTF-8

@@ -47,7 +47,7 @@ PLENTY = 100_000  # entries of a compressed file that statistics look at
 
 
 class Named(NamedTuple):
-    """A log by its place and its path there."""
+    """A log by its location and its path there."""
 
     location: LogLocation
     path: str
@@ -55,7 +55,7 @@ class Named(NamedTuple):
 
 
 class LogsReader:
-    """Reader of the logs in several places.
+    """Reader of the logs in several locations.
 
     Raises:
         ConfigError: an option is not valid.
@@ -69,7 +69,7 @@ class LogsReader:
         self._settings: dict[str, tuple[LogsOptions, LogsReader]] = {}
 
     def add(self, location: LogLocation, reader: LogsReader) -> None:
-        """Add a place, which is read with the options of ``reader``. If its name is taken, it gets another name."""
+        """Add a location, which is read with the options of ``reader``. If its name is taken, it gets another name."""
         name = base = "".join(
             letter if letter.isascii() and letter.isalnum() else "-" for letter in location.name.lower()
         )
@@ -80,10 +80,10 @@ class LogsReader:
         self._settings[name] = reader.options, reader
 
     def inspect(self) -> None:
-        """Check that the places exist.
+        """Check that the locations exist.
 
         Raises:
-            ConfigError: a place does not exist.
+            ConfigError: a location does not exist.
         """
         for location in self.locations.values():
             location.inspect()
@@ -96,7 +96,7 @@ class LogsReader:
     # URIs
 
     def logs(self, visible: Visible | None = None, location: str | None = None) -> dict[str, Named]:
-        """Return the logs, of one place or of all, by their URIs."""
+        """Return the logs, of one location or of all, by their URIs."""
         found: dict[str, Named] = {}
         for name, one in self.locations.items():
             if location not in (None, name):
@@ -110,7 +110,7 @@ class LogsReader:
     # Lists
 
     def list_resources(self, cursor: str | None, limit: int) -> Page[Resource]:
-        """Return a page: recent entries, statistics, then each place and its logs.
+        """Return a page: recent entries, statistics, then each location and its logs.
 
         Raises:
             InvalidCursor: the cursor was not given out for this list.
@@ -138,10 +138,10 @@ class LogsReader:
         return page_of(items, "logs", cursor, limit)
 
     def list_directory(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
-        """Return a page of the logs of a place.
+        """Return a page of the logs of a location.
 
         Raises:
-            ResourceNotFound: there is no such place.
+            ResourceNotFound: there is no such location.
             InvalidCursor: the cursor was not given out for it.
         """
         name = uri.removeprefix(SCHEME)
@@ -153,7 +153,7 @@ class LogsReader:
     # Reading
 
     def read(self, uri: str, visible: Visible | None) -> TextResourceContents:
-        """Read entries, statistics, or the list of a place.
+        """Read entries, statistics, or the list of a location.
 
         Raises:
             ResourceNotFound: there is no such log.

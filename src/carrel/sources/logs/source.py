@@ -82,17 +82,12 @@ class LogsSource(Provider):
         return True
 
     async def start(self, events: Events) -> None:
-        """Start the threads, and check the places.
+        """Start the threads, and check the locations.
 
         Raises:
             ConfigError: a log does not exist, or cannot be read.
         """
-        self._workers.start()
-        try:
-            await self._workers.run("", self._reader.inspect)
-        except BaseException:
-            await self._workers.stop(0)
-            raise
+        await self._workers.open(self._reader.inspect)
 
     async def stop(self) -> None:
         """End all watches, wait for running reads, and clear the caches."""
@@ -111,15 +106,15 @@ class LogsSource(Provider):
     # Resources
 
     async def list_resources(self, request: Request) -> Page[Resource]:
-        """Return a page: recent entries, statistics, then each place and its logs."""
+        """Return a page: recent entries, statistics, then each location and its logs."""
         return await self._run(request, self._reader.list_resources, request.cursor, request.limit)
 
     async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
-        """Return a page of the logs of a place."""
+        """Return a page of the logs of a location."""
         return await self._run(request, self._reader.list_directory, uri, request.cursor, request.limit)
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return the entries that a URI requests, statistics, or a place as a JSON array of its logs."""
+        """Return the entries that a URI requests, statistics, or a location as a JSON array of its logs."""
         return ReadResourceResult(contents=[await self._run(request, self._reader.read, uri, request.visible)])
 
     async def search(self, query: str, request: Request) -> Page[Hit]:
@@ -230,7 +225,7 @@ def changes_of(location: str, changes: Mapping[str, str], interest: Collection[s
 
 
 def place_of(path: str, options: LogsOptions) -> LogLocation:
-    """Return the place that the rest of a URL names."""
+    """Return the location that the rest of a URL names."""
     if path == "journal":
         from carrel.sources.logs.journal import Journal
 

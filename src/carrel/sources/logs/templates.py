@@ -24,7 +24,7 @@ SUGGESTED: dict[str, Sequence[str]] = {
 
 
 def templates(locations: Iterable[str]) -> list[ResourceTemplate]:
-    """Return the templates for places of these names."""
+    """Return the templates for locations of these names."""
     found = [
         ResourceTemplate(
             "logs://recent?timeframe={duration}{&level,match}",

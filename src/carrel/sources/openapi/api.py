@@ -37,7 +37,7 @@ __all__ = ["API", "Values", "next_link"]
 log = Log("carrel.sources")
 
 Values = Mapping[tuple[str, str], Any]
-"""Values of parameters by place and name."""
+"""Values of parameters by location and name."""
 
 MAX_REDIRECTS = 3
 MAX_EXCERPT = 1000
@@ -60,8 +60,8 @@ class API:
         self.readable: dict[str, ApiOperation] = {}
         self.routes = PathRoutes()
         for operation in self.operations.values():
-            # A header or cookie that is required has no place in a URI: such operations can be tools.
-            needs = any(one.required and one.place in ("header", "cookie") for one in operation.parameters)
+            # A header or cookie that is required cannot be in a URI: such operations can be tools.
+            needs = any(one.required and one.location in ("header", "cookie") for one in operation.parameters)
             if operation.method == "get" and not needs:
                 self.readable[operation.id] = operation
                 self.routes.add(operation)
@@ -178,10 +178,10 @@ def headers_of(operation: ApiOperation, values: Values) -> dict[str, str]:
     found: dict[str, str] = {}
     cookies: list[str] = []
     for parameter in operation.parameters:
-        value = values.get((parameter.place, parameter.name))
-        if value is None or parameter.place not in ("header", "cookie"):
+        value = values.get((parameter.location, parameter.name))
+        if value is None or parameter.location not in ("header", "cookie"):
             continue
-        if parameter.place == "cookie":
+        if parameter.location == "cookie":
             cookies += [f"{name}={one}" for name, one in query_pairs(parameter, value)]
             continue
         text = header_text(parameter, value)

@@ -123,13 +123,13 @@ class ApiCredentials:
     ) -> None:
         options, kind = self._options, scheme.get("type")
         if kind == "apiKey":
-            name, place, key = str(scheme.get("name", "")), scheme.get("in"), options.api_key or ""
-            if place == "query":
+            name, location, key = str(scheme.get("name", "")), scheme.get("in"), options.api_key or ""
+            if location == "query":
                 query.append((quote(name, safe=""), quote(key, safe="")))
-            elif place == "cookie":
+            elif location == "cookie":
                 before = f"{headers['Cookie']}; " if "Cookie" in headers else ""
                 headers["Cookie"] = f"{before}{name}={key}"
-            elif place == "header":
+            elif location == "header":
                 headers[name] = key
         elif kind == "http" and str(scheme.get("scheme", "")).lower() == "basic":
             headers["Authorization"] = f"Basic {basic(options.user or '', options.password or '')}"

@@ -129,9 +129,9 @@ class ApiDocuments:
 
     def target(self, reference: str, base: Location) -> tuple[Location, str]:
         """Return the location of the document that a reference is in, and the JSON pointer."""
-        place, _, pointer = reference.partition("#")
+        location, _, pointer = reference.partition("#")
         try:
-            return (urljoin(base, place) if place else base), unquote(pointer)
+            return (urljoin(base, location) if location else base), unquote(pointer)
         except ValueError:
             return base, "/\0"
 

@@ -72,7 +72,7 @@ def parameter_row(parameter: ApiParameter) -> str:
     choices = ", ".join(f"`{text_of(choice)}`" for choice in parameter.choices[:30])
     words = " ".join(parameter.description.split()).replace("|", "\\|")
     shown = f"{words} One of {choices}." if choices else words
-    return f"| `{parameter.name}` | {parameter.place} | {kind} | {'yes' if parameter.required else ''} | {shown} |"
+    return f"| `{parameter.name}` | {parameter.location} | {kind} | {'yes' if parameter.required else ''} | {shown} |"
 
 
 def shown_schema(documents: ApiDocuments, schema: Any, base: str) -> str:
@@ -96,9 +96,9 @@ def schema_lines(documents: ApiDocuments, schema: Any, base: str) -> list[str]:
     required = required if isinstance(required, list) else []
     lines = ["| property | type | required | |", "| --- | --- | --- | --- |"]
     for name, given in properties.items():
-        one, place = documents.resolve(given, where)
+        one, location = documents.resolve(given, where)
         one = one if isinstance(one, dict) else {}
         words = " ".join(str(one.get("description", "")).split()).replace("|", "\\|")
-        kind = shown_schema(documents, given, place)
+        kind = shown_schema(documents, given, location)
         lines.append(f"| `{name}` | {kind} | {'yes' if name in required else ''} | {words} |")
     return [*lines, ""]

@@ -22,7 +22,7 @@ METHODS = ("get", "head", "post", "put", "patch", "delete", "options", "trace")
 READING = ("get", "head", "options", "trace")
 #: Header parameters that are not parameters (OpenAPI: "SHALL be ignored").
 IGNORED_HEADERS = ("accept", "content-type", "authorization")
-PLACES = ("path", "query", "header", "cookie")
+LOCATIONS = ("path", "query", "header", "cookie")
 MAX_OPERATIONS = 20_000
 _NOT_ID = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -48,9 +48,9 @@ class ApiOperation(msgspec.Struct, frozen=True):
         """Whether its method is safe (read-only)."""
         return self.method in READING
 
-    def located(self, place: str) -> list[ApiParameter]:
-        """Return the parameters of a place: path, query, header or cookie."""
-        return [parameter for parameter in self.parameters if parameter.place == place]
+    def located(self, location: str) -> list[ApiParameter]:
+        """Return the parameters of a location: path, query, header or cookie."""
+        return [parameter for parameter in self.parameters if parameter.location == location]
 
     def matches(self, pattern: str) -> bool:
         """Return whether an operationId, or ``POST /path``, names it; ``*`` stands for any characters."""
@@ -95,7 +95,7 @@ def read_operations(documents: ApiDocuments) -> list[ApiOperation]:
         tool = unique(_NOT_ID.sub("_", id).strip("_")[:100] or "operation", tools)
         parameters = read_parameters(documents, [(item.get("parameters"), base), (raw.get("parameters"), base)])
         names = re.findall(r"\{([^{}]*)\}", path)
-        known = {parameter.name for parameter in parameters if parameter.place == "path"}
+        known = {parameter.name for parameter in parameters if parameter.location == "path"}
         parameters += [
             ApiParameter(name, "path", True, {"type": "string"}, style="simple", explode=False)
             for name in dict.fromkeys(names)
@@ -112,7 +112,7 @@ def read_operations(documents: ApiDocuments) -> list[ApiOperation]:
                 text(raw, "description") or text(item, "description"),
                 raw.get("deprecated") is True,
                 tuple(tag for tag in as_list(raw.get("tags")) if isinstance(tag, str)),
-                tuple(one for one in parameters if one.place != "path" or one.name in names),
+                tuple(one for one in parameters if one.location != "path" or one.name in names),
                 [one for one in as_list(security) if isinstance(one, dict)],
                 raw,
                 base,
@@ -145,32 +145,32 @@ def read_parameters(documents: ApiDocuments, lists: list[tuple[Any, Location]]) 
     for items, base in lists:
         for given in as_list(items):
             raw, where = documents.resolve(given, base)
-            name, place = (raw.get("name"), raw.get("in")) if isinstance(raw, dict) else (None, None)
-            if not isinstance(name, str) or not name or place not in PLACES:
+            name, location = (raw.get("name"), raw.get("in")) if isinstance(raw, dict) else (None, None)
+            if not isinstance(name, str) or not name or location not in LOCATIONS:
                 continue
-            if place == "header" and name.lower() in IGNORED_HEADERS:
+            if location == "header" and name.lower() in IGNORED_HEADERS:
                 continue
-            found[place, name] = read_parameter(documents, raw, name, place, where)
+            found[location, name] = read_parameter(documents, raw, name, location, where)
     return list(found.values())
 
 
 def read_parameter(
-    documents: ApiDocuments, raw: Mapping[str, Any], name: str, place: Any, base: Location
+    documents: ApiDocuments, raw: Mapping[str, Any], name: str, location: Any, base: Location
 ) -> ApiParameter:
     content = raw.get("content")
     media: Any = next(iter(content.values()), {}) if isinstance(content, dict) and content else None
     given = raw.get("schema") if media is None else (media.get("schema") if isinstance(media, dict) else None)
     given = given if isinstance(given, dict) else {}
     schema, where = settle(documents, given, base)
-    style = raw.get("style") if isinstance(raw.get("style"), str) else default_style(place)
+    style = raw.get("style") if isinstance(raw.get("style"), str) else default_style(location)
     kind = kind_of(schema)
     items, _ = settle(documents, schema.get("items"), where)
     choices = (items if kind == "array" else schema).get("enum")
     explode = raw.get("explode")
     return ApiParameter(
         name,
-        place,
-        raw.get("required") is True or place == "path",
+        location,
+        raw.get("required") is True or location == "path",
         given,
         text(raw, "description") or text(schema, "description"),
         str(style),

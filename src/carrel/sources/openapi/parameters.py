@@ -26,7 +26,7 @@ class ApiParameter(msgspec.Struct, frozen=True):
     """Parameter of an operation. ``kind`` is the first type of its schema, ``items`` the type of an array's items."""
 
     name: str
-    place: ParameterLocation
+    location: ParameterLocation
     required: bool
     schema: dict[str, Any]
     description: str = ""
@@ -41,13 +41,13 @@ class ApiParameter(msgspec.Struct, frozen=True):
     @property
     def variable(self) -> str:
         """Expression for the parameter in a URI template: its name, with ``*`` where a list is repeated."""
-        many = self.place == "query" and self.kind == "array" and self.explode and self.style == "form"
+        many = self.location == "query" and self.kind == "array" and self.explode and self.style == "form"
         return variable_of(self.name) + ("*" if many and not self.json else "")
 
 
-def default_style(place: str) -> str:
-    """Return the default style of parameters of a place."""
-    return _STYLES.get(place, "form")
+def default_style(location: str) -> str:
+    """Return the default style of parameters of a location."""
+    return _STYLES.get(location, "form")
 
 
 def variable_of(name: str) -> str:

@@ -60,15 +60,15 @@ class ApiResources:
         ]
         operations = [
             Resource(
-                place,
+                location,
                 one.id,
                 title=one.title,
                 description=f"{one.method.upper()} {one.path}",
                 mime_type=MARKDOWN,
             )
-            for place, one in self._operations.items()
+            for location, one in self._operations.items()
         ]
-        schemas = [Resource(place, name, mime_type=SCHEMA) for place, name in self._schemas.items()]
+        schemas = [Resource(location, name, mime_type=SCHEMA) for location, name in self._schemas.items()]
         self._directories = {
             uri: top,
             f"{uri}/operations": in_order(operations),
@@ -79,9 +79,9 @@ class ApiResources:
         self._by_template = {template: one for template, one in templates.items() if "{" in template}
         # Without variables, it is a single resource; without the required credentials, it is not offered.
         fixed = [
-            Resource(place, one.id, title=one.title, description=f"GET {one.path}")
-            for place, one in templates.items()
-            if place not in self._by_template and api.credentials.suffice(one)
+            Resource(location, one.id, title=one.title, description=f"GET {one.path}")
+            for location, one in templates.items()
+            if location not in self._by_template and api.credentials.suffice(one)
         ]
         self.listed: Sequence[Resource] = in_order([root, *top, *fixed, *operations, *schemas])
         self._guides = {
@@ -125,7 +125,10 @@ class ApiResources:
                 return values
         elif template in self._by_template:
             for parameter in self._by_template[template].parameters:
-                if parameter.place in ("path", "query") and variable in (parameter.name, variable_of(parameter.name)):
+                if parameter.location in ("path", "query") and variable in (
+                    parameter.name,
+                    variable_of(parameter.name),
+                ):
                     kind = parameter.items if parameter.kind == "array" else parameter.kind
                     return [text_of(one) for one in parameter.choices] or (
                         ["true", "false"] if kind == "boolean" else []

@@ -89,7 +89,7 @@ def template_of(prefix: str, operation: ApiOperation) -> str:
 
 
 def read_query(operation: ApiOperation, query: str) -> dict[tuple[str, str], Any]:
-    """Return the query parameters of a URI by place and name.
+    """Return the query parameters of a URI by location and name.
 
     Raises:
         InvalidParams: a parameter is unknown, missing, or does not have its type.
@@ -112,10 +112,10 @@ def read_query(operation: ApiOperation, query: str) -> dict[tuple[str, str], Any
 
 
 def build_url(base: str, operation: ApiOperation, values: Mapping[tuple[str, str], Any]) -> str:
-    """Return the URL of a request below the base URL, with path and query parameters by place and name.
+    """Return the URL of a request below the base URL, with path and query parameters by location and name.
 
     Raises:
-        InvalidParams: a path parameter is missing, or could lead out of its place.
+        InvalidParams: a path parameter is missing, or could lead out of its location.
     """
     path = operation.path
     for parameter in operation.located("path"):

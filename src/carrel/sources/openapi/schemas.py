@@ -76,10 +76,10 @@ class Bundler:
         return self._translate(schema, found, base)
 
     def _reference(self, schema: Mapping[str, Any], base: Location, depth: int) -> dict[str, Any]:
-        place, pointer = self._documents.target(schema["$ref"], base)
-        name = self._names.get((place, pointer))
+        location, pointer = self._documents.target(schema["$ref"], base)
+        name = self._names.get((location, pointer))
         if name is None:
-            target = self._documents.at(place, pointer)
+            target = self._documents.at(location, pointer)
             wanted = (
                 "".join(c if c.isalnum() or c in "_.-" else "_" for c in pointer.rpartition("/")[2])[:80] or "Schema"
             )
@@ -87,9 +87,9 @@ class Bundler:
             while name in self.definitions:
                 count += 1
                 name = f"{wanted}_{count}"
-            self._names[place, pointer] = name
+            self._names[location, pointer] = name
             self.definitions[name] = {}
-            self.definitions[name] = self.copy(target, place, depth + 1)
+            self.definitions[name] = self.copy(target, location, depth + 1)
         found: dict[str, Any] = {"$ref": f"#/$defs/{name}"}
         if isinstance(schema.get("description"), str):
             found["description"] = schema["description"]
@@ -154,8 +154,8 @@ def property_of(operation: ApiOperation) -> dict[str, Any]:
     """Return the parameters of an operation by the names of the arguments of its tool, each name once."""
     found: dict[str, Any] = {}
     for parameter in operation.parameters:
-        name = parameter.name if parameter.name != BODY else f"{BODY}_{parameter.place}"
-        found[name if name not in found else f"{parameter.name}_{parameter.place}"] = parameter
+        name = parameter.name if parameter.name != BODY else f"{BODY}_{parameter.location}"
+        found[name if name not in found else f"{parameter.name}_{parameter.location}"] = parameter
     return found
 
 

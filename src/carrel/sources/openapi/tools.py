@@ -69,7 +69,7 @@ class ApiTools:
             raise InvalidParams("Invalid params: arguments are no object", parameter="arguments") from None
         self._validate(operation, given, arguments)
         values = {
-            (parameter.place, parameter.name): given[argument]
+            (parameter.location, parameter.name): given[argument]
             for argument, parameter in property_of(operation).items()
             if given.get(argument) is not None
         }
@@ -126,7 +126,7 @@ class ApiTools:
             try:
                 validator.validate(value)
             except InvalidArguments as error:
-                # A client refuses a result that does not fit, and would not see the response.
+                # A client rejects a result that does not fit, and would not see the response.
                 return CallToolResult(
                     content=[TextContent(f"The response is not as described: {error}"), TextContent(text)],
                     is_error=True,

@@ -58,19 +58,21 @@ class ApiOverHTTP:
 
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> ApiResponse:
         """Send a request and return the response."""
-        place = shown(url)
+        location = shown(url)
         try:
             async with self._fetch.request(method, url, data=body, headers=headers) as response:
                 data = await response.read()
                 return ApiResponse(response.status, {key.lower(): one for key, one in response.headers.items()}, data)
         except ResourceTooLarge:
-            raise too_large(place, self._max_bytes) from None
+            raise too_large(location, self._max_bytes) from None
         except ResourceForbidden:
-            raise ResourceForbidden(place, "The address of the API is not on the public Internet") from None
+            raise ResourceForbidden(location, "The address of the API is not on the public Internet") from None
         except ResourceError as error:
-            raise ResourceError(place, error.message.replace(url, place)) from None
+            raise ResourceError(location, error.message.replace(url, location)) from None
         except RequestTimeout:
-            raise RequestTimeout(f"{place} did not answer within {self._timeout:g} seconds (request_timeout)") from None
+            raise RequestTimeout(
+                f"{location} did not answer within {self._timeout:g} seconds (request_timeout)"
+            ) from None
 
     async def close(self) -> None:
         """Close the connections."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -10,7 +11,6 @@ from carrel.catalog.provider import Change, Page, Request
 from carrel.log import Log
 from carrel.sources.folder.patterns import read_globs
 from carrel.sources.folder.source import Batches, FolderSource
-from carrel.sources.skills.changes import compare
 from carrel.sources.skills.folder import SkillFolder
 from carrel.sources.skills.options import SkillsOptions
 from carrel.sources.skills.reader import SCHEME, SkillsReader
@@ -85,3 +85,14 @@ class SkillsSource(FolderSource[SkillsReader]):
                 if changes or before is None:
                     yield changes
                 before = now
+
+
+def compare(before: Mapping[str, Any], now: Mapping[str, Any], touched: Collection[Change]) -> list[Change]:
+    """Return the changes of skill files, given their URIs and frontmatter before and now.
+
+    ``touched`` has the changes of all files, whether or not they belong to skills.
+    """
+    changes = [Change("removed", uri) for uri in before if uri not in now]
+    changes += [Change("created", uri) for uri, value in now.items() if uri not in before or before[uri] != value]
+    changed = {change.uri for change in touched if change.uri in before and change.uri in now}
+    return changes + [Change("changed", uri) for uri in changed if before[uri] == now[uri]]

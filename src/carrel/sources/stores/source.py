@@ -317,7 +317,7 @@ class StoreSource(Provider):
         return self._polls.watch(lambda: self._look(interest), self.uri)
 
     async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
-        """Return a stamp for each object, each directory, and each subscribed resource beyond ``max_objects``."""
+        """Return a fingerprint for each object, each directory, and each subscribed resource beyond ``max_objects``."""
         fingerprints: dict[str, Hashable] = {}
         entries = [entry async for entry in self._objects()]
         whole = len(entries) < self._options.max_objects

@@ -261,7 +261,7 @@ class WebSource(Provider):
         return self._polls.watch(lambda: self._look(interest), self.uri)
 
     async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
-        """Return a stamp for each page: its version in the sitemap or feed, and a number that grows as it changes."""
+        """Return a fingerprint for each page: its version in the sitemap or feed, and a count of changes."""
         listing = await self._list(refresh=True)
         fingerprints: dict[str, Hashable] = {uri: listing.versions.get(uri, "") for uri in listing.resources}
         for uri in interest.uris:

@@ -33,7 +33,7 @@ BACKLOG = 2048
 AT_ONCE = 8
 
 #: Additional file descriptors that the process requests, beyond the maximum number of connections.
-SPARE = 2000
+MORE_DESCRIPTORS = 2000
 
 MISSING = "HTTP needs uvicorn and httptools: pip install 'carrel[http]'"
 ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104
@@ -114,7 +114,7 @@ async def serve_async(
             self.should_exit = True
 
     wanted = app.endpoint.limits.max_connections
-    with more_descriptors(wanted + SPARE):
+    with more_descriptors(wanted + MORE_DESCRIPTORS):
         table = Connections(app.endpoint.limits, most_connections(wanted))
         config = uvicorn.Config(
             endpoint,

@@ -1,0 +1,115 @@
+"""Targets of commands: the URL, source, configured name, folder, command or Python file of a server."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from carrel.errors import ConfigError
+from carrel.redaction import without_secrets
+
+if TYPE_CHECKING:
+    from carrel.host.config import ServerConfig
+
+__all__ = ["CARREL", "ServerTarget", "resolve", "split"]
+
+#: The command that runs this Carrel.
+CARREL = (sys.executable, "-m", "carrel")
+#: A URL without its scheme, such as ``localhost:8000/mcp``.
+HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:\d+(/.*)?")
+
+
+class ServerTarget(NamedTuple):
+    """Server to connect to: its URL, or the command that starts it. ``name`` is the target without secrets.
+
+    ``configured`` is the configuration of a server found by name, with all variables replaced.
+    """
+
+    name: str
+    server: str | list[str]
+    configured: ServerConfig | None = None
+
+
+def resolve(target: str, *, variables: bool = True) -> ServerTarget:
+    """Return the server for a URL, source, configured name, folder, command, Python file or module.
+
+    Without ``variables``, the variables in the configuration of a named server are not replaced.
+
+    Raises:
+        ConfigError: the target has none of these forms.
+    """
+    if not target.strip():
+        raise ConfigError("TARGET is empty: name a URL, a file, a folder or a server")
+    found = of_url(target) or of_source(target) or of_name(target, variables) or of_folder(target) or of_command(target)
+    found = found or of_file(target)
+    return found._replace(name=without_secrets(found.name))
+
+
+def of_url(target: str) -> ServerTarget | None:
+    is_url = target.lower().startswith(("http://", "https://"))
+    return ServerTarget(target.partition("?")[0], target) if is_url else None
+
+
+def of_folder(target: str) -> ServerTarget | None:
+    folder = Path(target).expanduser()
+    return ServerTarget(target, [*CARREL, "serve", str(folder)]) if folder.is_dir() else None
+
+
+def of_source(target: str) -> ServerTarget | None:
+    """Return a server that shares a source, such as ``git:.`` or ``sqlite:///shop.db``."""
+    if ":" not in target or ".py:" in target or " " in target:
+        return None
+    from carrel.sources.registry import find, scheme_of
+
+    scheme = scheme_of(target)
+    if scheme == "file" and not target.lower().startswith("file:"):
+        return None
+    return ServerTarget(target, [*CARREL, "serve", target]) if find(scheme) is not None else None
+
+
+def of_command(target: str) -> ServerTarget | None:
+    if " " not in target or Path(target).exists():
+        return None
+    return ServerTarget(target, split(target))
+
+
+def of_file(target: str) -> ServerTarget:
+    from carrel.cli.server.load import read_location
+
+    if "://" in target:
+        raise ConfigError(f"{target} is neither the URL of a server (http://, https://) nor a source")
+    if HOST_AND_PORT.fullmatch(target) and not Path(target).exists():
+        raise ConfigError(f"{target} is not a file; for a URL, write http://{target}")
+    location = read_location(target)
+    if location.file is not None and Path(location.file).suffix != ".py":
+        raise ConfigError(f"{target} is not a Python file; to ask a program, write its command after --")
+    return ServerTarget(target, [*CARREL, "run", location.absolute])
+
+
+def of_name(target: str, variables: bool) -> ServerTarget | None:
+    """Return the server with a name in carrel.toml or in the configuration of an application."""
+    if not target.startswith("@") and ("/" in target or target.endswith(".py") or ".py:" in target):
+        return None
+    from carrel.cli.server_names import find_server, resolved_server
+
+    server = find_server(target)
+    if server is None:
+        return None
+    configured = resolved_server(server) if variables else server
+    command = [configured.command, *configured.args] if configured.command is not None else []
+    return ServerTarget(server.name, configured.url or command, configured)
+
+
+def split(command: str) -> list[str]:
+    """Split a command into words.
+
+    Raises:
+        ConfigError: the quoting is invalid.
+    """
+    try:
+        return shlex.split(command, posix=sys.platform != "win32")
+    except ValueError as error:
+        raise ConfigError(f"{command!r} is not a command: {error}") from None
