@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from carrel.errors import ProtocolError
+from carrel.errors import INTERNAL_ERROR, ProtocolError
 from carrel.printable import printable
 from carrel.protocol.connection import UNREADABLE
 from carrel.protocol.encoding import encode
@@ -31,7 +31,9 @@ def change_uris(result: bytes, change: Callable[[str], str]) -> bytes:
     try:
         value = _decode(result)
     except UNREADABLE as error:
-        raise ProtocolError(f"The result of a server is not valid: {printable(error)}") from None
+        wrong = ProtocolError(f"The result of a server is not valid: {printable(error)}")
+        wrong.code = INTERNAL_ERROR
+        raise wrong from None
     blocks = [*_objects(value.get("content")), *(each.get("content") for each in _objects(value.get("messages")))]
     holders = _objects(value.get("contents"))
     for block in _objects(blocks):
