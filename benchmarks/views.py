@@ -72,7 +72,7 @@ async def page_of(name: str, view: View | None, after: str | None) -> None:
     async with connect(app, "2026-07-28") as peer:
         cursor = None
         if after is not None:
-            from carrel.catalog.cursor import position_of, write_cursor
+            from carrel.catalog.paging import position_of, write_cursor
 
             cursor = write_cursor("list_resources", "", position_of(after))
 

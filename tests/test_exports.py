@@ -70,6 +70,8 @@ def test_every_exported_name_is_described(name: str) -> None:
     mute = []
     for item in module.__all__:
         value = getattr(module, item)
+        if not (getattr(value, "__module__", None) or name).startswith("carrel"):
+            continue  # another package describes it
         described = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
         if (inspect.isclass(value) or inspect.isfunction(value)) and not (described or "").strip():
             mute.append(item)

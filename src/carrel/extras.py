@@ -11,7 +11,7 @@ MODULES = {
     "anthropic": ("anthropic",),
     "ask": ("cryptography",),
     "auth": ("joserfc",),
-    "chat": ("prompt_toolkit", "rich"),
+    "chat": ("genai_prices", "prompt_toolkit", "rich"),
     "client": ("aiohttp", "yaml"),
     "cloud": ("obstore",),
     "compat": ("anyio", "httpx", "jsonschema", "pydantic", "starlette", "typing_extensions"),

@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from carrel.client.web_resources import fetch
     from carrel.printable import printable, printable_lines
     from carrel.protocol.extension import Extension
-    from carrel.protocol.methods import OutgoingRequest
+    from carrel.protocol.methods import RequestType
     from carrel.protocol.principal import Principal
     from carrel.protocol.server import Call
     from carrel.search.options import SearchOptions
@@ -145,7 +145,6 @@ __all__ = [
     "ModelPreferences",
     "Next",
     "Origin",
-    "OutgoingRequest",
     "PageParams",
     "PagedList",
     "Params",
@@ -157,6 +156,7 @@ __all__ = [
     "PromptReference",
     "ReadResourceParams",
     "ReadResourceResult",
+    "RequestType",
     "Resource",
     "ResourceContents",
     "ResourceLink",
@@ -235,7 +235,7 @@ MODULES = {
     "carrel.printable": ("printable", "printable_lines"),
     "carrel.protocol.extension": ("Extension",),
     "carrel.protocol.principal": ("Principal",),
-    "carrel.protocol.methods": ("OutgoingRequest",),
+    "carrel.protocol.methods": ("RequestType",),
     "carrel.protocol.server": ("Call",),
     "carrel.search.options": ("SearchOptions",),
     "carrel.server.elicitation.client_requests": ("Elicited",),

@@ -13,7 +13,7 @@ from carrel.client.handlers import ClientCall
 from carrel.errors import ConfigError
 from carrel.protocol.client import Notification
 from carrel.protocol.extension import Extension
-from carrel.protocol.methods import OutgoingRequest
+from carrel.protocol.methods import RequestType
 from carrel.wire.base import Params, Result
 from support.scripted_server import Partner, connected
 from support.servers.demo import make_shelf
@@ -27,7 +27,7 @@ class GreetResult(Result, kw_only=True):
     greeting: str
 
 
-GREET = OutgoingRequest("example/greet", "greet", GreetParams, GreetResult)
+GREET = RequestType("example/greet", "greet", GreetParams, GreetResult)
 
 
 class Greetings(ClientExtension):
@@ -63,7 +63,7 @@ async def test_an_extension_adds_methods_in_every_revision(revision: str) -> Non
 async def test_the_example_of_the_docstring_works() -> None:
     code, _, _ = (extensions.__doc__ or "").partition("\n    greetings = ")
     scope = {name: globals()[name] for name in ("ClientCall", "ClientExtension", "Extension")}
-    scope |= {name: globals()[name] for name in ("OutgoingRequest", "Params", "Result")}
+    scope |= {name: globals()[name] for name in ("RequestType", "Params", "Result")}
     exec(dedent(code.partition("\n\n")[2]), scope)
     partner = Partner("2026-07-28", {"example/greet": {"greeting": "Hello Ada", "resultType": "complete"}})
     greetings = scope["Greetings"]()

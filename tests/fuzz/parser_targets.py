@@ -216,7 +216,7 @@ def descriptions() -> Target:
         if found is None:
             return
         operation, variables = found
-        known = {parameter.name: parameter for parameter in operation.placed("path")}
+        known = {parameter.name: parameter for parameter in operation.located("path")}
         try:
             values: dict[Any, Any] = {
                 ("path", name): read_value(known[name], [value]) for name, value in variables.items()

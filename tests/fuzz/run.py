@@ -232,15 +232,15 @@ def lines() -> Target:
 def documents() -> Target:
     """``documents``: a text or a documented failure, whatever the bytes are; the first one says which format."""
     from carrel.sources.documents.kinds import KINDS
-    from carrel.sources.documents.messages import IncomingRequest
+    from carrel.sources.documents.messages import WorkerRequest
     from carrel.sources.documents.worker import WorkerState, answer
 
     kinds = list(KINDS.values())
 
     def run(data: bytes) -> None:
         kind = kinds[data[0] % len(kinds)] if data else kinds[0]
-        question = IncomingRequest("key", kind.module, kind.format, kind.unit, data[1:], 0, 100_000, True)
-        found = answer(question, WorkerState())
+        request = WorkerRequest("key", kind.module, kind.format, kind.unit, data[1:], 0, 100_000, True)
+        found = answer(request, WorkerState())
         assert (found.failure is None) == bool(found.text)
         assert found.pages > 0 or found.failure is not None
         found.text.encode()

@@ -56,7 +56,7 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "logs" / "a.log").write_text(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} INFO started\n")
     (tmp_path / "logs" / "shop" / "b.log").write_text(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} WARN slow\n")
     (tmp_path / "carrel.toml").write_text(
-        '[[sources]]\nurl = "logs:./logs/*.log"\nplace = "app"\n[[sources]]\nurl = "logs:logs/shop"\n'
+        '[[sources]]\nurl = "logs:./logs/*.log"\nlog_name = "app"\n[[sources]]\nurl = "logs:logs/shop"\n'
     )
     return tmp_path
 

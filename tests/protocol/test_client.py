@@ -36,7 +36,7 @@ from carrel.protocol.methods import (
     LIST_TOOLS,
     PING,
     NotificationType,
-    OutgoingRequest,
+    RequestType,
 )
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation, PageParams, Params, Result
@@ -1189,7 +1189,7 @@ def test_an_extension_adds_its_operations_and_notifications_to_stateless_revisio
 
 
 def test_an_extension_with_a_handshake_is_for_sessions_too() -> None:
-    search = OutgoingRequest("com.example/search", "search", Params, Result)
+    search = RequestType("com.example/search", "search", Params, Result)
     extension = Extension(
         name="com.example/search",
         requests={search.method: search},

@@ -24,7 +24,7 @@ from carrel.protocol.methods import (
     READ_RESOURCE,
     SUBSCRIBE,
     NotificationType,
-    OutgoingRequest,
+    RequestType,
 )
 from carrel.protocol.revisions import REQUESTS, REVISIONS, SERVER_REQUESTS
 from carrel.wire.base import CacheableResult, ClientCapabilities, Params, Result
@@ -34,7 +34,7 @@ from carrel.wire.resources import ListenParams, ReadResourceParams, Subscription
 from carrel.wire.tools import CallToolParams
 
 SOURCE = Path(carrel.__file__).parent
-ROWS = [row for row in vars(methods).values() if isinstance(row, OutgoingRequest)]
+ROWS = [row for row in vars(methods).values() if isinstance(row, RequestType)]
 ADDED = [row for extension in (SKILLS, TASKS) for row in extension.requests.values()]
 EVENTS = {name for revision in REVISIONS.values() for name in revision.events}
 
@@ -50,12 +50,12 @@ def test_every_row_belongs_to_a_revision_and_every_request_of_a_revision_is_a_ro
 
 def test_a_constant_has_the_name_of_its_operation() -> None:
     for name, row in vars(methods).items():
-        if isinstance(row, OutgoingRequest | NotificationType):
+        if isinstance(row, RequestType | NotificationType):
             assert name == row.operation.upper()
 
 
 @pytest.mark.parametrize("row", [*ROWS, *ADDED], ids=lambda row: row.method)
-def test_a_row_names_things_that_exist(row: OutgoingRequest[Any, Any]) -> None:
+def test_a_row_names_things_that_exist(row: RequestType[Any, Any]) -> None:
     capabilities = ClientCapabilities if row in SERVER_REQUESTS.values() else ServerCapabilities
     assert row.capability is None or row.capability in capabilities.__struct_fields__
     assert set(row.stale_by) <= EVENTS
@@ -72,7 +72,7 @@ def test_everything_about_a_resource_is_a_target_for_rules_even_in_extensions_th
         uri: str
         name: str
 
-    row = OutgoingRequest("com.example/open", "open", Place, Result, name_field="name")
+    row = RequestType("com.example/open", "open", Place, Result, name_field="name")
     assert (row.target, row.names_resources) == ("uri", True)
     assert row.find_target(Place(uri="a:b", name="n")) == "a:b"
     assert {row.operation for row in (*ROWS, *ADDED) if row.names_resources} == {

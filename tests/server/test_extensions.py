@@ -13,7 +13,7 @@ from carrel.errors import ConfigError, InvalidParams
 from carrel.protocol.encoding import encode_event
 from carrel.protocol.extension import Extension
 from carrel.protocol.http import verify
-from carrel.protocol.methods import NotificationType, OutgoingRequest
+from carrel.protocol.methods import NotificationType, RequestType
 from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE, REVISIONS
 from carrel.transports import memory
 from carrel.wire.base import Params, Result
@@ -30,7 +30,7 @@ class NoteResult(Result, kw_only=True):
 
 
 NOTED = NotificationType("notifications/notes", "noted")
-GET = OutgoingRequest("notes/get", "get_note", NoteParams, Result, name_field="note_id")
+GET = RequestType("notes/get", "get_note", NoteParams, Result, name_field="note_id")
 
 
 def table(**options: Any) -> Extension:
@@ -160,16 +160,16 @@ def test_an_extension_needs_an_answer_for_each_of_its_methods() -> None:
 def test_a_method_has_one_owner() -> None:
     app = served()
     other = Extension(
-        name="com.example/other", requests={GET.method: OutgoingRequest("notes/get", "get_other", NoteParams, Result)}
+        name="com.example/other", requests={GET.method: RequestType("notes/get", "get_other", NoteParams, Result)}
     )
     with pytest.raises(ConfigError, match=f"{NAME} has it"):
         app.extend(other, {"get_other": get_note})
     own = Extension(
-        name="com.example/other", requests={"tools/list": OutgoingRequest("tools/list", "get_other", Params, Result)}
+        name="com.example/other", requests={"tools/list": RequestType("tools/list", "get_other", Params, Result)}
     )
     with pytest.raises(ConfigError, match="the protocol itself has it"):
         app.extend(own, {"get_other": get_note})
-    taken = Extension(name="com.example/other", requests={"x/y": OutgoingRequest("x/y", "list_tools", Params, Result)})
+    taken = Extension(name="com.example/other", requests={"x/y": RequestType("x/y", "list_tools", Params, Result)})
     with pytest.raises(ConfigError, match="list_tools already"):
         app.extend(taken, {"list_tools": get_note})
 

@@ -15,7 +15,7 @@ from carrel.catalog.access import View
 from carrel.catalog.rules import READING, Rule, Rules
 from carrel.errors import ConfigError
 from carrel.protocol.extension import Extension
-from carrel.protocol.methods import OutgoingRequest, Verb
+from carrel.protocol.methods import RequestType, Verb
 from carrel.protocol.principal import Principal
 from carrel.security import StaticTokens
 from carrel.security.server.static_tokens import make_token
@@ -196,7 +196,7 @@ class LookGate:
 
 async def test_requests_of_extensions_about_resources_are_checked_too() -> None:
     app = Server("extended", gate=LookGate())
-    row = OutgoingRequest("com.example/look", "look", ReadResourceParams, Result)
+    row = RequestType("com.example/look", "look", ReadResourceParams, Result)
     app.extend(Extension(name="com.example/look", requests={row.method: row}), {"look": lambda call, channel: Result()})
     async with connect(app, LATEST) as peer:
         await result(peer, "com.example/look", uri="memo://open")

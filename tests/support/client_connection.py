@@ -18,7 +18,7 @@ from carrel.protocol.client import (
 )
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.extensions.tasks import TASKS
-from carrel.protocol.methods import NotificationType, OutgoingRequest
+from carrel.protocol.methods import NotificationType, RequestType
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation, Params, Result
 from support.server_connection import pack
@@ -62,9 +62,9 @@ def sent(outgoing: OutgoingMessage | None) -> dict[str, Any]:
     return message
 
 
-def row_of(operation: str) -> OutgoingRequest[Any, Any]:
+def row_of(operation: str) -> RequestType[Any, Any]:
     """Return the row of a request; one of a method that does not exist, if there is no such operation."""
-    return ROWS.get(operation) or OutgoingRequest(operation, operation, Params, Result)
+    return ROWS.get(operation) or RequestType(operation, operation, Params, Result)
 
 
 def notice_of(operation: str) -> NotificationType:

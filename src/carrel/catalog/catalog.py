@@ -23,7 +23,7 @@ from carrel.errors import (
     ResourceError,
     ResourceNotFound,
 )
-from carrel.protocol.methods import LIST_PROMPTS, LIST_TOOLS, PROVIDER_REQUESTS, OutgoingRequest
+from carrel.protocol.methods import LIST_PROMPTS, LIST_TOOLS, PROVIDER_REQUESTS, RequestType
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import MAX_URI
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -256,7 +256,7 @@ class Catalog(Registry):
         """
         return await self._named(LIST_PROMPTS, request)
 
-    async def _named(self, row: OutgoingRequest[Any, Any], request: Request) -> Page[Any]:
+    async def _named(self, row: RequestType[Any, Any], request: Request) -> Page[Any]:
         if self.stale:
             await self.freshen()
         kind, verb = cast("Kind", row.item), row.item_verb
@@ -341,7 +341,7 @@ class Catalog(Registry):
 
     # Requests without code of their own
 
-    async def forward(self, row: OutgoingRequest[Any, Any], request: Request, *arguments: Any) -> Any:
+    async def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> Any:
         """Pass a request on to the provider of the resource, tool or prompt that its row names as the target.
 
         Raises:

@@ -13,7 +13,7 @@ from typing import Any
 from carrel.awaitables import MaybeAwaitable
 from carrel.catalog.provider import Provider, Request, forwarding
 from carrel.protocol.extensions.skills import GET_SKILL, LIST_SKILLS, READ_DIRECTORY
-from carrel.protocol.methods import PROVIDER_REQUESTS, OutgoingRequest
+from carrel.protocol.methods import PROVIDER_REQUESTS, RequestType
 
 __all__ = ["FORWARDED", "ForwardingProvider"]
 
@@ -32,7 +32,7 @@ class ForwardingProvider(Provider):
     provider: Provider
     """Provider that handles the requests."""
 
-    def forward(self, row: OutgoingRequest[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
+    def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
         """Pass a request on, and return its result.
 
         ``row`` is the row of the request in the method table; ``arguments`` are the arguments of the method of

@@ -37,7 +37,7 @@ from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
-    from carrel.protocol.methods import OutgoingRequest
+    from carrel.protocol.methods import RequestType
     from carrel.protocol.server import Connection
     from carrel.wire.base import Result
     from carrel.wire.skills import Skill
@@ -359,7 +359,7 @@ class Provider:
         yield ()
 
 
-def forwarding(*rows: OutgoingRequest[Any, Any]) -> Callable[[P], P]:
+def forwarding(*rows: RequestType[Any, Any]) -> Callable[[P], P]:
     """Add the provider methods of requests to a class that does not define them, each with a call of ``forward``.
 
     ``forward`` is called with the row of the request, the ``Request``, and the other arguments of the method.
@@ -374,7 +374,7 @@ def forwarding(*rows: OutgoingRequest[Any, Any]) -> Callable[[P], P]:
     return add
 
 
-def _forward(row: OutgoingRequest[Any, Any]) -> Callable[..., Any]:
+def _forward(row: RequestType[Any, Any]) -> Callable[..., Any]:
     def method(self: Any, *arguments: Any) -> Any:
         return self.forward(row, arguments[-1], *arguments[:-1])
 

@@ -14,7 +14,7 @@ from carrel.catalog.provider import Page, Provider, Request
 from carrel.errors import InvalidParams, ResourceError, ResourceForbidden, ResourceNotFound, ToolError
 from carrel.protocol.extensions.skills import READ_DIRECTORY
 from carrel.protocol.methods import LIST_RESOURCE_TEMPLATES, LIST_RESOURCES, READ_RESOURCE
-from carrel.protocol.methods import OutgoingRequest as Row
+from carrel.protocol.methods import RequestType as Row
 from carrel.uri.parse import UriError, normalize
 from carrel.wire.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, TextContent
 from carrel.wire.resources import (

@@ -16,7 +16,7 @@ from carrel.protocol.methods import (
     LIST_REQUESTS,
     LIST_RESOURCES,
     LIST_TOOLS,
-    OutgoingRequest,
+    RequestType,
 )
 from carrel.uri.template import UriTemplate
 
@@ -53,7 +53,7 @@ FilterOf: TypeAlias = "Callable[[View], ListFilter]"
 """Function that returns the part of a list that is in a view."""
 
 
-def _filter(view: View, row: OutgoingRequest[Any, Any]) -> ListFilter:
+def _filter(view: View, row: RequestType[Any, Any]) -> ListFilter:
     """Return the part of the list of a request that is in a view."""
     verb = row.item_verb
     assert verb is not None

@@ -39,7 +39,7 @@ from carrel.protocol.client import (
     OutgoingMessage,
     Response,
 )
-from carrel.protocol.methods import NotificationType, OutgoingRequest
+from carrel.protocol.methods import NotificationType, RequestType
 from carrel.protocol.results import guess_id
 from carrel.protocol.revision import Revision
 from carrel.transports.client.transport import Transport
@@ -140,7 +140,7 @@ class ClientConnection:
 
     def call(
         self,
-        request: OutgoingRequest[P, R],
+        request: RequestType[P, R],
         params: P,
         *,
         timeout: float | None,

@@ -6,7 +6,7 @@
     class GreetResult(Result, kw_only=True):
         greeting: str
 
-    GREET = OutgoingRequest("example/greet", "greet", GreetParams, GreetResult)
+    GREET = RequestType("example/greet", "greet", GreetParams, GreetResult)
 
     class Greetings(ClientExtension):
         protocol = Extension(name="com.example/greetings", requests={GREET.method: GREET})

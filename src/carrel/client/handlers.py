@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from carrel.protocol.methods import OutgoingRequest
+from carrel.protocol.methods import RequestType
 from carrel.wire.base import ClientCapabilities, Id, LoggingLevel, Params, Result
 from carrel.wire.client_features import (
     CreateMessageResult,
@@ -76,7 +76,7 @@ class ClientCall(msgspec.Struct, Generic[R], eq=False):
     result, None for the method's default.
     """
 
-    request: OutgoingRequest[Any, R]
+    request: RequestType[Any, R]
     params: Params
     timeout: float | None = None
     """Seconds until the request times out; None for the timeout of the client, ``math.inf`` for no limit."""

@@ -25,7 +25,7 @@ from carrel.errors import (
     ProtocolError,
     RequestTimeout,
 )
-from carrel.protocol.methods import DISCOVER, INITIALIZED, OutgoingRequest
+from carrel.protocol.methods import DISCOVER, INITIALIZED, RequestType
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
 from carrel.wire.base import Implementation, Params, prepared
@@ -50,11 +50,11 @@ class ServerFacts(msgspec.Struct, frozen=True):
     instructions: str | None
 
     @property
-    def missing(self) -> frozenset[OutgoingRequest[Any, Any]]:
+    def missing(self) -> frozenset[RequestType[Any, Any]]:
         """The requests whose capability the server has not declared."""
         return frozenset(row for row in REQUESTS.values() if not self.offers(row))
 
-    def offers(self, request: OutgoingRequest[Any, Any]) -> bool:
+    def offers(self, request: RequestType[Any, Any]) -> bool:
         """Return whether the server has declared the capability that a request requires."""
         need = request.capability
         if need is None or getattr(self.capabilities, need) is not None:

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from carrel.client.handlers import ClientCall
-from carrel.protocol.methods import OutgoingRequest
+from carrel.protocol.methods import RequestType
 from carrel.protocol.revision import Revision
 from carrel.wire.base import Result
 from carrel.wire.client_features import InputRequest
@@ -49,7 +49,7 @@ class Requests(Protocol):
     async def request(self, call: ClientCall[R]) -> R:
         """Send a request and return its result. See ``carrel.client.session.Session.request``."""
 
-    def knows(self, request: OutgoingRequest[Any, Any]) -> bool:
+    def knows(self, request: RequestType[Any, Any]) -> bool:
         """Return whether the negotiated revision, or an extension, has a request."""
 
     def send_later(self, call: ClientCall[Any]) -> None:

@@ -15,7 +15,7 @@ from carrel.client.handlers import ClientCall
 from carrel.client.session import ClientSession
 from carrel.errors import InvalidMessage
 from carrel.protocol.client import Notification
-from carrel.protocol.methods import OutgoingRequest
+from carrel.protocol.methods import RequestType
 from carrel.wire.base import CacheableResult, Params, Result
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Results:
         self._session = session
         session.observers.append(self)
 
-    async def pages(self, request: OutgoingRequest[P, R], params: P) -> AsyncIterator[R]:
+    async def pages(self, request: RequestType[P, R], params: P) -> AsyncIterator[R]:
         """Iterate over the pages of a list; no pages if the server lacks the capability.
 
         Raises:

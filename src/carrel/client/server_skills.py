@@ -12,7 +12,7 @@ from carrel.client.handlers import ClientCall
 from carrel.client.results import PagedList, Results
 from carrel.client.session import ClientSession
 from carrel.client.skills import SkillSnapshot, get_skill, list_directory, list_skills
-from carrel.protocol.methods import OutgoingRequest
+from carrel.protocol.methods import RequestType
 from carrel.wire.base import Params, Result
 from carrel.wire.resources import Resource
 
@@ -66,6 +66,6 @@ class ServerSkills:
         """Send a request to the server, bypassing the cache, and return its result."""
         return await self._session.request(call)
 
-    def pages(self, request: OutgoingRequest[P, R], params: P) -> AsyncIterator[R]:
+    def pages(self, request: RequestType[P, R], params: P) -> AsyncIterator[R]:
         """Iterate over the pages of a list, possibly from the cache."""
         return self._results.pages(request, params)

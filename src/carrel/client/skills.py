@@ -39,7 +39,7 @@ from carrel.protocol.extensions.skills import (
     SKILL_FILE,
     SKILLS,
 )
-from carrel.protocol.methods import READ_RESOURCE, OutgoingRequest
+from carrel.protocol.methods import READ_RESOURCE, RequestType
 from carrel.uri.parse import UriError, encode_path, normalize, parse, percent_decode
 from carrel.wire.base import PageParams, Params, Result
 from carrel.wire.resources import (
@@ -77,7 +77,7 @@ class SkillServer(Protocol):
     async def request(self, call: ClientCall[R]) -> R:
         """Send a request to the server, bypassing the cache, and return its result."""
 
-    def pages(self, request: OutgoingRequest[P, R], params: P) -> AsyncIterator[R]:
+    def pages(self, request: RequestType[P, R], params: P) -> AsyncIterator[R]:
         """Iterate over the pages of a list, possibly from the cache."""
 
 

@@ -26,7 +26,7 @@ from carrel.printable import printable
 from carrel.protocol.client import Notification
 from carrel.protocol.encoding import encode
 from carrel.protocol.extensions.tasks import CANCEL_TASK, GET_TASK, UPDATE_TASK
-from carrel.protocol.methods import CALL_TOOL, FETCH_TASK_RESULT, LIST_TASKS, LISTEN, OutgoingRequest
+from carrel.protocol.methods import CALL_TOOL, FETCH_TASK_RESULT, LIST_TASKS, LISTEN, RequestType
 from carrel.protocol.passed_results import PassedResult
 from carrel.wire.base import prepared
 from carrel.wire.client_features import InputRequest
@@ -285,7 +285,7 @@ class ToolTask:
             if (status, self.message) != before:
                 yield status
 
-    def _about(self, request: OutgoingRequest[Any, Any], id: str, timeout: float | None = None) -> ClientCall[Any]:
+    def _about(self, request: RequestType[Any, Any], id: str, timeout: float | None = None) -> ClientCall[Any]:
         """Return a request about the task, with the handlers and the user data of its call."""
         call = self._call
         params = TaskParams(task_id=id)

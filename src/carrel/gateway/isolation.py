@@ -32,7 +32,7 @@ from carrel.host.remote import LIST_PATIENCE, PATIENCE, RemoteProvider
 from carrel.host.remote_tools import asks_for_task, call_or_task
 from carrel.log import Log
 from carrel.protocol.connection import State
-from carrel.protocol.methods import READ_RESOURCE, OutgoingRequest
+from carrel.protocol.methods import READ_RESOURCE, RequestType
 from carrel.protocol.passed_results import with_members
 from carrel.wire.base import PageResult, Result
 from carrel.wire.resources import ReadResourceResult
@@ -335,7 +335,7 @@ class IsolatedProvider(ForwardingProvider):
 
     # Requests
 
-    def forward(self, row: OutgoingRequest[Any, Any], request: Request, *arguments: Any) -> Awaitable[Any]:
+    def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> Awaitable[Any]:
         """Pass a request on in the session of its client."""
         if issubclass(row.result, PageResult):
             return self._list(request, row.provider_method, *arguments)

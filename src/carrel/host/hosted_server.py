@@ -25,7 +25,7 @@ from carrel.host.remote_entries import EntryReader
 from carrel.host.remote_pages import LONG, MAX_LISTED
 from carrel.log import Log
 from carrel.protocol.extensions.skills import LIST_SKILLS
-from carrel.protocol.methods import LIST_NOTIFICATIONS, LIST_REQUESTS, OutgoingRequest
+from carrel.protocol.methods import LIST_NOTIFICATIONS, LIST_REQUESTS, RequestType
 from carrel.transports.client.options import HTTPOptions, ProcessOptions
 from carrel.transports.client.transport import STDERR_FOLLOWS
 from carrel.wire.base import Implementation
@@ -43,7 +43,7 @@ KEPT = 64 * 1024
 #: Number of characters of standard error to show with a failure.
 SHOWN = 2000
 #: Requests for the lists of a server.
-LISTS: Mapping[ListKind, OutgoingRequest[Any, Any]] = {
+LISTS: Mapping[ListKind, RequestType[Any, Any]] = {
     "resources": LIST_REQUESTS["resource"],
     "templates": LIST_REQUESTS["template"],
     "tools": LIST_REQUESTS["tool"],
@@ -402,6 +402,6 @@ class _Events:
         self._server.changed(tuple(lists))
 
 
-def changed_list(row: OutgoingRequest[Any, Any]) -> ListName:
+def changed_list(row: RequestType[Any, Any]) -> ListName:
     """Return the list whose change makes the result of a list request stale."""
     return next(name for name, notification in LIST_NOTIFICATIONS.items() if row.item in notification.items)

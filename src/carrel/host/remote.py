@@ -51,7 +51,7 @@ from carrel.protocol.methods import (
     PROVIDER_REQUESTS,
     READ_RESOURCE,
 )
-from carrel.protocol.methods import OutgoingRequest as Row
+from carrel.protocol.methods import RequestType as Row
 from carrel.protocol.passed_results import private
 from carrel.wire.base import PageParams, PageResult, Params, Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference

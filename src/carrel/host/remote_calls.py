@@ -45,7 +45,7 @@ from carrel.log import Log
 from carrel.protocol import unknown
 from carrel.protocol.encoding import KEY
 from carrel.protocol.extensions.tasks import TASKS
-from carrel.protocol.methods import OutgoingRequest
+from carrel.protocol.methods import RequestType
 from carrel.protocol.passed_results import PassedResult, attached, pass_on
 from carrel.wire.base import ClientCapabilities, Params, Result
 from carrel.wire.resources import ReadResourceParams
@@ -249,7 +249,7 @@ class RemoteCalls:
             options["user_data"] = Relay(self._name, call.connection, self._is_certain)
         return options
 
-    async def ask(self, label: str, request: Request, row: OutgoingRequest[Any, R], params: Params) -> R | bytes:
+    async def ask(self, label: str, request: Request, row: RequestType[Any, R], params: Params) -> R | bytes:
         """Send a request on behalf of a client, and return its result, encoded for the client if there is one.
 
         Raises:
@@ -322,7 +322,7 @@ def failure(error: PeerError, params: Params) -> MCPError:
     return error
 
 
-def passed_on(row: OutgoingRequest[Any, Any], request: Request, answer: Any) -> Any:
+def passed_on(row: RequestType[Any, Any], request: Request, answer: Any) -> Any:
     """Return a result, encoded for the client of a request of the same method."""
     if type(answer) is not PassedResult:
         return answer

@@ -15,7 +15,7 @@ from carrel.host.shown_names import with_shown_names
 from carrel.log import Log
 from carrel.printable import printable
 from carrel.protocol import unknown
-from carrel.protocol.methods import OutgoingRequest as Row
+from carrel.protocol.methods import RequestType as Row
 from carrel.protocol.results import reader
 from carrel.wire.base import PageResult
 

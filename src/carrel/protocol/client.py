@@ -42,7 +42,7 @@ from carrel.protocol.connection import (
 )
 from carrel.protocol.encoding import MARK, encode, encode_error, restored
 from carrel.protocol.extension import Extension
-from carrel.protocol.methods import CANCELLED, GET_TASK, INITIALIZE, PING, NotificationType, OutgoingRequest
+from carrel.protocol.methods import CANCELLED, GET_TASK, INITIALIZE, PING, NotificationType, RequestType
 from carrel.protocol.passed_results import PassedResult
 from carrel.protocol.results import LARGE, guess_id, read_response, read_result, reader
 from carrel.protocol.revision import Revision
@@ -143,7 +143,7 @@ class Connection(connection.Connection[W]):
         self.log_level: str | None = None
         self.keeps = False
         """Whether parameters of server requests, and entries of lists, keep members that their types do not know."""
-        self._rows: dict[str, OutgoingRequest[Any, Any]] = {}
+        self._rows: dict[str, RequestType[Any, Any]] = {}
         self._extended: dict[str, Extension] = {}
         self._notices: dict[str, NotificationType] = {}
         self._members: dict[str, Any] = {}
@@ -198,13 +198,13 @@ class Connection(connection.Connection[W]):
 
     # Calls in, bytes out
 
-    def knows(self, request: OutgoingRequest[Any, Any]) -> bool:
+    def knows(self, request: RequestType[Any, Any]) -> bool:
         """Return whether the revision, or an extension, has the operation of a request."""
         return request.operation in self._rows
 
     def request(
         self,
-        request: OutgoingRequest[P, Any],
+        request: RequestType[P, Any],
         params: P,
         owner: W = None,  # type: ignore[assignment]  # its response is then an event, and nothing else
         *,

@@ -75,6 +75,7 @@ def merge(value: Any, unknown: Mapping[str, Any]) -> None:
 
 
 def merged(value: Any, unknown: Mapping[str, Any]) -> Any:
+    """Add unknown members to a decoded JSON value at every level, and return the value."""
     merge(value, unknown)
     return value
 

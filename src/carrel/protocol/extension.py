@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from carrel.errors import ConfigError
-from carrel.protocol.methods import NotificationType, OutgoingRequest
+from carrel.protocol.methods import NotificationType, RequestType
 
 __all__ = ["Extension"]
 
@@ -29,7 +29,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """
 
     name: str
-    requests: Mapping[str, OutgoingRequest[Any, Any]] = {}
+    requests: Mapping[str, RequestType[Any, Any]] = {}
     """Requests that clients may send, by wire name."""
     events: Mapping[str, NotificationType] = {}
     """Notifications that a server may send, by operation name."""

@@ -67,7 +67,7 @@ class AnyParams(Wire, kw_only=True):
     meta: dict[str, Any] | None = field(default=None, name="_meta")
 
 
-class OutgoingRequest(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
+class RequestType(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
     """Row of a request method: its name on the wire, its operation name in Carrel, and all that depends on the method.
 
     ``target`` is the path of the parameter with the name or URI that a request is about. By default it is the parameter
@@ -175,16 +175,16 @@ SUBSCRIPTION_ACKNOWLEDGED = NotificationType(
 
 # Requests of both sides
 
-PING = OutgoingRequest("ping", "ping", Params, Result, idempotent=True)
+PING = RequestType("ping", "ping", Params, Result, idempotent=True)
 
 # Requests of clients: opening
 
-INITIALIZE = OutgoingRequest("initialize", "initialize", InitializeParams, InitializeResult)
-DISCOVER = OutgoingRequest("server/discover", "discover", Params, DiscoverResult, idempotent=True, cacheable=True)
+INITIALIZE = RequestType("initialize", "initialize", InitializeParams, InitializeResult)
+DISCOVER = RequestType("server/discover", "discover", Params, DiscoverResult, idempotent=True, cacheable=True)
 
 # Resources
 
-LIST_RESOURCES = OutgoingRequest(
+LIST_RESOURCES = RequestType(
     "resources/list",
     "list_resources",
     PageParams,
@@ -198,7 +198,7 @@ LIST_RESOURCES = OutgoingRequest(
     item="resource",
     item_verb="list",
 )
-LIST_RESOURCE_TEMPLATES = OutgoingRequest(
+LIST_RESOURCE_TEMPLATES = RequestType(
     "resources/templates/list",
     "list_resource_templates",
     PageParams,
@@ -212,7 +212,7 @@ LIST_RESOURCE_TEMPLATES = OutgoingRequest(
     item="template",
     item_verb="list",
 )
-READ_RESOURCE = OutgoingRequest(
+READ_RESOURCE = RequestType(
     "resources/read",
     "read_resource",
     ReadResourceParams,
@@ -228,7 +228,7 @@ READ_RESOURCE = OutgoingRequest(
     provider_method="read_resource",
     item="resource",
 )
-SUBSCRIBE = OutgoingRequest(
+SUBSCRIBE = RequestType(
     "resources/subscribe",
     "subscribe",
     SubscribeParams,
@@ -238,7 +238,7 @@ SUBSCRIBE = OutgoingRequest(
     verb="subscribe",
     target="uri",
 )
-UNSUBSCRIBE = OutgoingRequest(
+UNSUBSCRIBE = RequestType(
     "resources/unsubscribe",
     "unsubscribe",
     SubscribeParams,
@@ -248,7 +248,7 @@ UNSUBSCRIBE = OutgoingRequest(
     verb="subscribe",
     target="uri",
 )
-LISTEN = OutgoingRequest(
+LISTEN = RequestType(
     "subscriptions/listen",
     "listen",
     ListenParams,
@@ -260,7 +260,7 @@ LISTEN = OutgoingRequest(
 
 # Tools and prompts
 
-LIST_TOOLS = OutgoingRequest(
+LIST_TOOLS = RequestType(
     "tools/list",
     "list_tools",
     PageParams,
@@ -274,7 +274,7 @@ LIST_TOOLS = OutgoingRequest(
     item="tool",
     item_verb="call",
 )
-CALL_TOOL = OutgoingRequest(
+CALL_TOOL = RequestType(
     "tools/call",
     "call_tool",
     CallToolParams,
@@ -288,7 +288,7 @@ CALL_TOOL = OutgoingRequest(
     provider_method="call_tool",
     item="tool",
 )
-LIST_PROMPTS = OutgoingRequest(
+LIST_PROMPTS = RequestType(
     "prompts/list",
     "list_prompts",
     PageParams,
@@ -302,7 +302,7 @@ LIST_PROMPTS = OutgoingRequest(
     item="prompt",
     item_verb="get",
 )
-GET_PROMPT = OutgoingRequest(
+GET_PROMPT = RequestType(
     "prompts/get",
     "get_prompt",
     GetPromptParams,
@@ -319,7 +319,7 @@ GET_PROMPT = OutgoingRequest(
 
 # Completion and logging
 
-COMPLETE = OutgoingRequest(
+COMPLETE = RequestType(
     "completion/complete",
     "complete",
     CompleteParams,
@@ -330,38 +330,36 @@ COMPLETE = OutgoingRequest(
     target="ref",
     provider_method="complete",
 )
-SET_LEVEL = OutgoingRequest(
-    "logging/setLevel", "set_level", SetLevelParams, Result, capability="logging", idempotent=True
-)
+SET_LEVEL = RequestType("logging/setLevel", "set_level", SetLevelParams, Result, capability="logging", idempotent=True)
 
 # Tasks of 2025-11-25; the extension has separate rows. Whether tasks are offered also depends on the tool.
 
-GET_TASK = OutgoingRequest("tasks/get", "get_task", TaskParams, Task, idempotent=True, target="task_id")
-FETCH_TASK_RESULT = OutgoingRequest(
+GET_TASK = RequestType("tasks/get", "get_task", TaskParams, Task, idempotent=True, target="task_id")
+FETCH_TASK_RESULT = RequestType(
     "tasks/result", "fetch_task_result", TaskParams, CallToolResult, idempotent=True, target="task_id"
 )
-LIST_TASKS = OutgoingRequest("tasks/list", "list_tasks", ListTasksParams, ListTasksResult, idempotent=True)
-CANCEL_TASK = OutgoingRequest("tasks/cancel", "cancel_task", TaskParams, Task, idempotent=True, target="task_id")
+LIST_TASKS = RequestType("tasks/list", "list_tasks", ListTasksParams, ListTasksResult, idempotent=True)
+CANCEL_TASK = RequestType("tasks/cancel", "cancel_task", TaskParams, Task, idempotent=True, target="task_id")
 
 # Requests of servers
 
-ELICIT = OutgoingRequest("elicitation/create", "elicit", ElicitParams, ElicitResult, capability="elicitation")
-SAMPLE = OutgoingRequest(
+ELICIT = RequestType("elicitation/create", "elicit", ElicitParams, ElicitResult, capability="elicitation")
+SAMPLE = RequestType(
     "sampling/createMessage", "sample", CreateMessageParams, CreateMessageResult, capability="sampling"
 )
-LIST_ROOTS = OutgoingRequest(
+LIST_ROOTS = RequestType(
     "roots/list", "list_roots", ListRootsParams, ListRootsResult, capability="roots", idempotent=True
 )
 
 # Views of the table
 
 #: Requests that providers handle. Those of extensions are in ``carrel.protocol.extensions``.
-PROVIDER_REQUESTS: tuple[OutgoingRequest[Any, Any], ...] = (
+PROVIDER_REQUESTS: tuple[RequestType[Any, Any], ...] = (
     *(LIST_RESOURCES, LIST_RESOURCE_TEMPLATES, READ_RESOURCE),
     *(LIST_TOOLS, CALL_TOOL, LIST_PROMPTS, GET_PROMPT, COMPLETE),
 )
 #: Requests that list items, by the kind of the items.
-LIST_REQUESTS: dict[ItemKind, OutgoingRequest[Any, Any]] = {
+LIST_REQUESTS: dict[ItemKind, RequestType[Any, Any]] = {
     row.item: row for row in PROVIDER_REQUESTS if row.item is not None and row.verb == "list"
 }
 #: Notifications of changed lists, by their operation.

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from carrel.protocol.methods import NotificationType, OutgoingRequest
+from carrel.protocol.methods import NotificationType, RequestType
 from carrel.wire.base import CacheableResult, Result
 
 __all__ = ["Downgrade", "Revision", "Without", "absent_fields", "without"]
@@ -33,10 +33,10 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """
 
     name: str
-    requests: Mapping[str, OutgoingRequest[Any, Any]]
+    requests: Mapping[str, RequestType[Any, Any]]
     client_notifications: Mapping[str, NotificationType]
     events: Mapping[str, NotificationType]
-    server_requests: Mapping[str, OutgoingRequest[Any, Any]] = {}
+    server_requests: Mapping[str, RequestType[Any, Any]] = {}
     """Requests that a server may send to a client, by operation name. Variants with more features have separate names.
     """
     stateless: bool = False
@@ -76,7 +76,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return value if projection is None else projection(value)
 
     def complete(
-        self, result: Result, request: OutgoingRequest[Any, Any], server_meta: dict[str, Any], ttl_ms: int, scope: str
+        self, result: Result, request: RequestType[Any, Any], server_meta: dict[str, Any], ttl_ms: int, scope: str
     ) -> Result:
         """Return ``result`` projected, with the fields that every result of this revision has.
 

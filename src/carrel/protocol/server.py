@@ -33,7 +33,7 @@ from carrel.protocol.connection import (
 from carrel.protocol.description import Description
 from carrel.protocol.encoding import MARK, encode, encode_error, restored
 from carrel.protocol.members import FRAME, NAMES, NO_PARAMS, QUOTES, SMALL, DuplicateId
-from carrel.protocol.methods import AnyParams, OutgoingRequest
+from carrel.protocol.methods import AnyParams, RequestType
 from carrel.protocol.peers import new_peer, stateless_peer
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import CLIENT_NOTIFICATIONS, LATEST, LATEST_HANDSHAKE, REQUESTS
@@ -84,7 +84,7 @@ class Call(msgspec.Struct, Generic[P]):
     connection: Connection
     peer: Peer
     id: Id
-    request: OutgoingRequest[Any, Any]
+    request: RequestType[Any, Any]
     params: P
     raw: Raw
     raw_headers: Mapping[bytes, bytes] | None = None
@@ -271,11 +271,11 @@ class Connection(connection.Connection[Requester]):
         except (msgspec.DecodeError, RecursionError) as error:
             return self._reject(id, unreadable(error))
 
-    def _added(self, method: str) -> OutgoingRequest[Any, Any] | None:
+    def _added(self, method: str) -> RequestType[Any, Any] | None:
         extension = self.description.extended.get(method)
         return None if extension is None else extension.requests[method]
 
-    def _extended(self, method: str, peer: Peer) -> OutgoingRequest[Any, Any]:
+    def _extended(self, method: str, peer: Peer) -> RequestType[Any, Any]:
         """Return the request type of a method that an extension adds.
 
         Raises:

@@ -26,7 +26,7 @@ from carrel.wire.tools import ListToolsResult
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
-    from carrel.protocol.methods import OutgoingRequest
+    from carrel.protocol.methods import RequestType
     from carrel.protocol.principal import View
     from carrel.protocol.server import Call
     from carrel.server.local import LocalProvider
@@ -65,7 +65,7 @@ class CatalogOperations:
                 handlers[row.operation] = partial(self.forward, row)
         return handlers
 
-    def forward(self, row: OutgoingRequest[Any, Any], call: Call, channel: Channel) -> MaybeAwaitable[Any]:
+    def forward(self, row: RequestType[Any, Any], call: Call, channel: Channel) -> MaybeAwaitable[Any]:
         """Answer a request that has no handler of its own with the result of the provider's method."""
         arguments = [getattr(call.params, name) for name in row.arguments]
         request = request_of(call, channel, contexts=self._contexts)

@@ -23,7 +23,7 @@ from carrel.catalog.view_filter import (
 from carrel.errors import InvalidParams, ResourceNotFound
 from carrel.protocol.connection import Peer
 from carrel.protocol.methods import CALL_TOOL, COMPLETE, GET_PROMPT, READ_RESOURCE
-from carrel.protocol.methods import OutgoingRequest as Row
+from carrel.protocol.methods import RequestType as Row
 from carrel.protocol.revisions import LATEST
 from carrel.protocol.server import Call, Connection
 from carrel.server.completion import Run, limited, listed_values, suggested

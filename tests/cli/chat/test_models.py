@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from carrel.chat.prices import PRICES
+from carrel.chat.prices import published
 from carrel.cli import main
 from chat.endpoints import anthropic_endpoint, openai_endpoint
 
@@ -34,7 +34,8 @@ def test_models_have_their_window_and_prices(
         assert ["anthropic:claude-haiku-4-5", "200,000", "1", "0.1", "5"] in lines
         assert main(["chat", "--models", "anthropic", "--json"]) == 0
         found = {each.pop("model"): each for each in json.loads(capsys.readouterr().out)}
-        price = PRICES["anthropic:claude-sonnet-5-5"]
+        price = published("anthropic:claude-sonnet-5-5")
+        assert price is not None
         expected = {"window": price.window, "input": price.input, "cached": price.cached, "output": price.output}
         assert found["anthropic:claude-sonnet-5-5"] == expected
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from carrel import Context, Limits, Server
 from carrel.protocol.extension import Extension
-from carrel.protocol.methods import OutgoingRequest, Result
+from carrel.protocol.methods import RequestType, Result
 from carrel.wire.base import Params
 
 WAYS = ("immediate", "waiting", "reporting", "thread")
@@ -137,9 +137,7 @@ def make(**limits: Any) -> Server:
     app.extend(
         Extension(
             name="com.example/failing",
-            requests={
-                f"failing/{name}": OutgoingRequest(f"failing/{name}", name, Params, Result) for name in operations
-            },
+            requests={f"failing/{name}": RequestType(f"failing/{name}", name, Params, Result) for name in operations},
             handshake=True,
         ),
         operations,

@@ -11,7 +11,7 @@ from carrel.catalog.paging import all_of
 from carrel.catalog.provider import ListChanges, Provider, Request
 from carrel.catalog.transforms.transform import Kind, Transform
 from carrel.errors import InvalidParams
-from carrel.protocol.methods import LIST_NOTIFICATIONS, OutgoingRequest
+from carrel.protocol.methods import LIST_NOTIFICATIONS, RequestType
 from carrel.uri.template import UriTemplate
 from carrel.wire.base import TAGS
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -142,14 +142,14 @@ class Filter(Transform):
         await self._learn("tool", name, request)
         return await resolved(super().call_tool(name, arguments, request))
 
-    def forward(self, row: OutgoingRequest[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
+    def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
         """Pass a request on, after the lists that show whether its target has one of the tags have been read."""
         if self._tags is None or row.item_verb is not None or row.item not in ("resource", "prompt"):
             return super().forward(row, request, *arguments)
         return self._forward_tagged(row, row.item, request, *arguments)
 
     async def _forward_tagged(
-        self, row: OutgoingRequest[Any, Any], kind: Kind, request: Request, key: str, *arguments: Any
+        self, row: RequestType[Any, Any], kind: Kind, request: Request, key: str, *arguments: Any
     ) -> Any:
         await self._learn(kind, key, request)
         return await resolved(super().forward(row, request, key, *arguments))

@@ -28,7 +28,7 @@ from carrel.catalog.tool_pages import PAGE_KEYS, with_page_uris
 from carrel.catalog.transforms.changed_results import ChangedResults
 from carrel.catalog.transforms.changed_uris import change_uris
 from carrel.errors import InvalidParams, MCPError, ResourceError, ResourceNotFound
-from carrel.protocol.methods import CALL_TOOL, LIST_NOTIFICATIONS, ItemKind, OutgoingRequest
+from carrel.protocol.methods import CALL_TOOL, LIST_NOTIFICATIONS, ItemKind, RequestType
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.content import EmbeddedResource, ResourceLink
 from carrel.wire.prompts import GetPromptResult, Prompt
@@ -199,7 +199,7 @@ class Transform(ForwardingProvider):
 
     # Requests
 
-    def forward(self, row: OutgoingRequest[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
+    def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
         """Pass a request on with the provider's own URI or name, and return its result as it is seen from outside.
 
         Raises:
@@ -213,7 +213,7 @@ class Transform(ForwardingProvider):
             arguments = (self._required(row.item, arguments[0]), *arguments[1:])
         return self._result(row, super().forward(row, inner, *arguments))
 
-    async def _forward_uri(self, row: OutgoingRequest[Any, Any], inner: Request, uri: str, *arguments: Any) -> Any:
+    async def _forward_uri(self, row: RequestType[Any, Any], inner: Request, uri: str, *arguments: Any) -> Any:
         """Pass a request about a URI on; errors name the URI as it was given."""
         own = self._own_uri(uri)
         try:
@@ -226,7 +226,7 @@ class Transform(ForwardingProvider):
             return self._read(uri, own, result)
         return self.outer(row.item, result)
 
-    async def _result(self, row: OutgoingRequest[Any, Any], pending: MaybeAwaitable[Any]) -> Any:
+    async def _result(self, row: RequestType[Any, Any], pending: MaybeAwaitable[Any]) -> Any:
         return self.outer(row.item, await pending if is_awaitable(pending) else pending)
 
     def outer(self, kind: Kind | None, result: Any) -> Any:

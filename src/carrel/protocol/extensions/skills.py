@@ -4,7 +4,7 @@ https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stabl
 """
 
 from carrel.protocol.extension import Extension
-from carrel.protocol.methods import RESOURCE_UPDATED, RESOURCES_LIST_CHANGED, OutgoingRequest
+from carrel.protocol.methods import RESOURCE_UPDATED, RESOURCES_LIST_CHANGED, RequestType
 from carrel.wire.base import PageParams
 from carrel.wire.skills import (
     GetSkillParams,
@@ -24,7 +24,7 @@ MAX_BYTES = 16 * 1024 * 1024
 #: Skills are made of resources.
 STALE_BY = (RESOURCE_UPDATED.operation, RESOURCES_LIST_CHANGED.operation)
 
-LIST_SKILLS = OutgoingRequest(
+LIST_SKILLS = RequestType(
     "skills/list",
     "list_skills",
     PageParams,
@@ -37,7 +37,7 @@ LIST_SKILLS = OutgoingRequest(
     item="skill",
     item_verb="list",
 )
-GET_SKILL = OutgoingRequest(
+GET_SKILL = RequestType(
     "skills/get",
     "get_skill",
     GetSkillParams,
@@ -50,7 +50,7 @@ GET_SKILL = OutgoingRequest(
     provider_method="get_skill",
     item="skill",
 )
-READ_DIRECTORY = OutgoingRequest(
+READ_DIRECTORY = RequestType(
     "resources/directory/read",
     "read_directory",
     ReadDirectoryParams,

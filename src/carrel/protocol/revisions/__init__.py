@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from carrel.protocol.methods import NotificationType, OutgoingRequest
+from carrel.protocol.methods import NotificationType, RequestType
 from carrel.protocol.projection import build
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25, v2026_07_28
@@ -29,7 +29,7 @@ LATEST = next(iter(REVISIONS.values()))
 LATEST_HANDSHAKE = next(revision for revision in REVISIONS.values() if not revision.stateless)
 
 #: Requests of all revisions: a request has to be decoded before its revision is known.
-REQUESTS: Mapping[str, OutgoingRequest[Any, Any]] = {
+REQUESTS: Mapping[str, RequestType[Any, Any]] = {
     method: row for revision in reversed(list(REVISIONS.values())) for method, row in revision.requests.items()
 }
 CLIENT_NOTIFICATIONS: Mapping[str, NotificationType] = {
@@ -38,6 +38,6 @@ CLIENT_NOTIFICATIONS: Mapping[str, NotificationType] = {
     for method, row in revision.client_notifications.items()
 }
 #: Requests that servers may send to clients.
-SERVER_REQUESTS: Mapping[str, OutgoingRequest[Any, Any]] = {
+SERVER_REQUESTS: Mapping[str, RequestType[Any, Any]] = {
     row.method: row for revision in REVISIONS.values() for row in revision.server_requests.values()
 }

@@ -28,7 +28,7 @@ from carrel.wire.client_features import InputRequest, InputRequiredResult
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
-    from carrel.protocol.methods import OutgoingRequest
+    from carrel.protocol.methods import RequestType
     from carrel.protocol.server import Call, Connection
     from carrel.server.elicitation.client_requests import Capable, ClientRequest
     from carrel.server.runtime import Runtime
@@ -284,7 +284,7 @@ class Pending(msgspec.Struct, eq=False):
 
     call: Call
     origin: Channel
-    request: OutgoingRequest[Any, Any]
+    request: RequestType[Any, Any]
     params: Any
     answer: asyncio.Future[Any]
     id: Id = 0

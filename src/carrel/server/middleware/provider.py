@@ -21,7 +21,7 @@ from carrel.protocol.methods import (
     LIST_RESOURCES,
     LIST_TOOLS,
     READ_RESOURCE,
-    OutgoingRequest,
+    RequestType,
 )
 from carrel.protocol.server import Call
 from carrel.server.middleware.composition import compose, functions_of
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["MiddlewareProvider"]
 
 #: Results of lists, with the name of the field of their items, and the method of ``Provider``.
-LISTS: Mapping[OutgoingRequest[Any, Any], tuple[type[PageResult], str, str]] = {
+LISTS: Mapping[RequestType[Any, Any], tuple[type[PageResult], str, str]] = {
     LIST_PROMPTS: (ListPromptsResult, "prompts", "list_prompts"),
     LIST_RESOURCES: (ListResourcesResult, "resources", "list_resources"),
     LIST_RESOURCE_TEMPLATES: (ListResourceTemplatesResult, "resource_templates", "list_templates"),
@@ -72,7 +72,7 @@ class MiddlewareProvider(Transform):
 
     def __init__(self, provider: Provider, dispatch: Dispatch) -> None:
         super().__init__(provider)
-        handlers: dict[OutgoingRequest[Any, Any], Operation] = {
+        handlers: dict[RequestType[Any, Any], Operation] = {
             CALL_TOOL: self._call_tool,
             COMPLETE: self._complete,
             GET_PROMPT: self._get_prompt,
@@ -86,7 +86,7 @@ class MiddlewareProvider(Transform):
             if functions:
                 self._composed[row.method] = compose(functions, handler)
 
-    def _runs(self, row: OutgoingRequest[Any, Any], request: Request) -> bool:
+    def _runs(self, row: RequestType[Any, Any], request: Request) -> bool:
         """Return whether middleware runs around a request."""
         return (
             row.method in self._composed
@@ -95,7 +95,7 @@ class MiddlewareProvider(Transform):
             and request.call.request is row
         )
 
-    async def _run(self, row: OutgoingRequest[Any, Any], request: Request, params: Params) -> Result:
+    async def _run(self, row: RequestType[Any, Any], request: Request, params: Params) -> Result:
         """Answer a request inside the middleware, with other parameters than those of the client."""
         call, channel = request.call, request.channel
         assert call is not None
@@ -180,7 +180,7 @@ class MiddlewareProvider(Transform):
         result: Any = await self._run(COMPLETE, request, params)
         return result.completion  # type: ignore[no-any-return]
 
-    async def _page_of(self, row: OutgoingRequest[Any, Any], request: Request) -> Page[Any]:
+    async def _page_of(self, row: RequestType[Any, Any], request: Request) -> Page[Any]:
         _, field, method = LISTS[row]
         if not self._runs(row, request):
             page: Page[Any] = await resolved(getattr(self.provider, method)(request))
