@@ -126,7 +126,10 @@ async def test_middleware_on_its_page_refuses_a_call_with_a_message_for_the_mode
     app.tool(name="lend")(lambda: "Here it is.")
     async with Client(app) as client:
         result = await client.call_tool("lend")
+        names["is_open"] = lambda: True
+        shouted = await client.call_tool("lend")
     assert (result.is_error, result.text) == (True, "The library is closed. Try again tomorrow.")
+    assert shouted.text == "HERE IT IS."
 
 
 def commands(page: str) -> Iterator[list[str]]:

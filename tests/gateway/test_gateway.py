@@ -437,6 +437,11 @@ async def test_the_configuration_of_a_gateway_refuses_two_servers_of_one_name() 
         Gateway([config, config])
 
 
+def test_a_configuration_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"there is no file .*servers\.json"):
+        Gateway(tmp_path / "servers.json")
+
+
 async def test_a_server_that_does_not_get_ready_holds_up_nothing_of_the_others(gateway_of: MakeGateway) -> None:
     hanging, begun = shop("hanging"), asyncio.Event()
 
@@ -640,9 +645,9 @@ async def twin() -> str:
 
 
 async def test_the_status_says_what_tool_search_saves(gateway_of: MakeGateway) -> None:
-    async with gateway_of({"alpha": shop("alpha")}, face=ToolSearch) as gateway:
-        assert isinstance(gateway.face, ToolSearch)
-        saved = await gateway.face.savings()
+    async with gateway_of({"alpha": shop("alpha")}, transform=ToolSearch) as gateway:
+        assert isinstance(gateway.provider, ToolSearch)
+        saved = await gateway.provider.savings()
         assert json.loads(gateway.status())["toolSearch"] == saved
         assert f"tool search: {saved}\n" in gateway.table()
 

@@ -77,13 +77,13 @@ class Gateway:
         grants: grants of users at servers that require a login, or a function that creates them (if no pages are
             served); without it, users cannot log in at servers.
         credentials_of: returns a caller's personal credentials for a server, or None.
-        face: returns the provider to offer instead of the merged provider, such as a transform of it.
+        transform: returns the provider to offer instead of the merged provider, such as a transform of it.
         app: options of ``Server``: ``version``, ``limits``, ``gate``, ``state`` and others.
         options: options of the host (``lazy``, ``credentials``, ``inputs``) and of its clients, such as the
             ``revision`` for servers whose configuration does not set one.
 
     Raises:
-        ConfigError: an option is not valid.
+        ConfigError: an option is not valid, or the file ``configs`` does not exist.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Gateway:
         status: bool = True,
         enter_timeout: float = START_PATIENCE,
         upstream: Callable[[HostedServer], Provider] | None = None,
-        face: Callable[[Provider], Provider] | None = None,
+        transform: Callable[[Provider], Provider] | None = None,
         sessions: SessionLimits = SessionLimits(),  # noqa: B008
         grants: GivenGrants | None = None,
         credentials_of: OfPrincipal | None = None,
@@ -107,6 +107,8 @@ class Gateway:
         **options: Unpack[HostOptions],
     ) -> None:
         if isinstance(configs, Path | str):
+            if not Path(configs).expanduser().is_file():
+                raise ConfigError(f"there is no file {configs}")
             files, configs = [configs, *files], ()
         self.names = Names(prefix, self._renamed)
         """Names of the servers' tools, prompts and URIs."""
@@ -142,9 +144,9 @@ class Gateway:
         self._said: dict[str, str] = {}
         self._collisions: set[tuple[NameKind, str]] = set()
         self.app.skills()
-        self.face: Provider = self.catalog if face is None else face(self.catalog)
-        """Provider that clients see: the catalog, or the result of ``face``."""
-        self.app.add_provider(self.face)
+        self.provider: Provider = self.catalog if transform is None else transform(self.catalog)
+        """Provider that clients see: the catalog, or the result of ``transform``."""
+        self.app.add_provider(self.provider)
         if grants is not None and not callable(grants) and grants.pages is not None:
             grants.pages.add_routes(self.app)
         if status:
@@ -202,7 +204,7 @@ class Gateway:
         """Text about the tokens saved by tool search; None without tool search, or before the tools have been read."""
         from carrel.gateway.tool_search import ToolSearch
 
-        return self.face.saved if isinstance(self.face, ToolSearch) else None
+        return self.provider.saved if isinstance(self.provider, ToolSearch) else None
 
     async def close(self) -> None:
         """Close the connections to all servers."""
@@ -230,12 +232,12 @@ class Gateway:
     def _upstream(self, server: HostedServer) -> Provider:
         self.names.forget(server.name)
         if self._provider_of is not None:
-            return self._face(server, self._provider_of(server))
+            return self._wrap(server, self._provider_of(server))
         provider = self._isolated[server.name] = self._providers.of(server)
-        face = self._face(server, provider)
-        provider.learned = partial(self.catalog.learn_session, face)
-        provider.begin(UpstreamEvents(self.catalog, face))
-        return face
+        wrapped = self._wrap(server, provider)
+        provider.learned = partial(self.catalog.learn_session, wrapped)
+        provider.begin(UpstreamEvents(self.catalog, wrapped))
+        return wrapped
 
     async def stopped(self, server: HostedServer) -> None:
         """Close the sessions of a server that has been removed."""
@@ -243,7 +245,7 @@ class Gateway:
         if isolated is not None:
             await isolated.stop()
 
-    def _face(self, server: HostedServer, provider: Provider) -> Upstream:
+    def _wrap(self, server: HostedServer, provider: Provider) -> Upstream:
         return Upstream(server, provider, self.names, self.catalog.matching)
 
     def _renamed(self, kind: NameKind) -> None:

@@ -122,9 +122,9 @@ def own_isolation(config: ServerConfig, *, personal: bool) -> Isolation:
 class UpstreamEvents:
     """Reports the events of a server's sessions to the catalog that contains the server."""
 
-    def __init__(self, catalog: Registry, face: Transform) -> None:
+    def __init__(self, catalog: Registry, upstream: Transform) -> None:
         self._catalog = catalog
-        self._face = face
+        self._upstream = upstream
 
     def publish(
         self,
@@ -133,5 +133,7 @@ class UpstreamEvents:
         recipients: Recipients | None = None,
     ) -> None:
         """Report changes, with the names and URIs that clients see."""
-        face = self._face
-        self._catalog.publish(face, face.changed(changes), face.changed_lists(list_changes(lists)), recipients)
+        upstream = self._upstream
+        self._catalog.publish(
+            upstream, upstream.changed(changes), upstream.changed_lists(list_changes(lists)), recipients
+        )

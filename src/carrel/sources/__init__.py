@@ -8,6 +8,7 @@ providers are here too.
 
 from typing import TYPE_CHECKING
 
+from carrel.catalog.forwarding import ForwardingProvider
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
 from carrel.catalog.resources_as_tools import ResourcesAsTools
 from carrel.catalog.transforms.change_items import ChangeItems
@@ -36,6 +37,7 @@ __all__ = [
     "Events",
     "Filter",
     "Folder",
+    "ForwardingProvider",
     "Glob",
     "Globs",
     "Hit",

@@ -123,15 +123,15 @@ async def test_over_http_with_a_token_for_new_and_old_applications(tmp_path: Pat
 async def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "servers.json", "a")
-    (code,) = snippets("docs/gateway.md", "python")
+    code, _ = snippets("docs/gateway.md", "python")
     names: dict[str, Any] = {}
     text = code.code.replace("asyncio.run(main())", "").replace("port=8000", "port=0")
     exec(compile(text, "gateway.md", "exec"), names)
     entered: asyncio.Future[Gateway] = asyncio.get_running_loop().create_future()
 
     class Entered(Gateway):
-        def __init__(self, **options: Any) -> None:
-            super().__init__(enter_timeout=PATIENCE, **options)
+        def __init__(self, file: str, **options: Any) -> None:
+            super().__init__(file, enter_timeout=PATIENCE, **options)
 
         async def __aenter__(self) -> Gateway:
             gateway = await super().__aenter__()

@@ -67,7 +67,7 @@ class Transform(ForwardingProvider):
     ``uri_out`` and ``uri_in`` translate URIs to the names seen from outside and back; ``name_out`` and ``name_in`` do
     that for tools and prompts. ``uri_in`` and ``name_in`` return None if a URI or name does not belong to the provider.
     ``change_item`` changes an item of a list, and ``keeps`` returns whether it is shown. ``forward`` is called for each
-    request.
+    request, except tool calls and completion, which have ``call_tool`` and ``complete``.
     """
 
     def __init__(self, provider: Provider) -> None:

@@ -182,7 +182,7 @@ def create(
         status=options.status,
         lazy=options.lazy,
         credentials=shared_login(http),
-        face=search if options.search_tools else None,
+        transform=search if options.search_tools else None,
         app=app,
         **isolation_options(configuration, http),
         **named,
@@ -255,6 +255,6 @@ async def greet(gateway: Gateway) -> None:
 
     if not gateway.host.servers:
         raise ConfigError("there are no servers in these files; carrel import copies the servers of your applications")
-    if isinstance(gateway.face, ToolSearch):
-        await gateway.face.savings()
+    if isinstance(gateway.provider, ToolSearch):
+        await gateway.provider.savings()
     tell(*gateway.table().splitlines())

@@ -71,5 +71,5 @@ class RateLimit(Middleware):
         if len(self._tokens) > self._max_callers:
             del self._tokens[next(iter(self._tokens))]
         if not allowed:
-            wait = (1 - tokens) / self._rate
+            wait = math.ceil((1 - tokens) / self._rate * 10) / 10  # 0.0 would say: retry now
             raise ServerUnavailable(f"Too many requests: at most {self._rate:g} per second; retry in {wait:.1f} s")
