@@ -10,7 +10,10 @@ import msgspec
 import pytest
 
 from carrel import Server
+from carrel.catalog.transforms.changed_uris import change_uris
+from carrel.errors import INTERNAL_ERROR, ProtocolError
 from carrel.host.remote import RemoteProvider
+from carrel.protocol.passed_results import private
 from carrel.protocol.revisions import REVISIONS
 from carrel.transports.memory import MemoryPeer, connect
 from support.scripted_server import LATEST, Partner, on_http, required
@@ -324,3 +327,46 @@ async def test_middleware_that_leaves_a_result_alone_does_not_drop_its_unknown_m
             called = (await peer.request("tools/call", {"name": "find"}))["result"]
     assert called["content"][1]["text"] == ("y" if changes else "x")
     assert changes or called == partner.answers["tools/call"]
+
+
+async def test_middleware_of_a_mounted_server_and_of_the_outer_one_leave_a_result_as_it_came() -> None:
+    partner = partner_of(SESSION)
+    partner.answers["tools/call"] = {"content": [{"type": "video", "url": "a"}], "v": 1}
+    app, inner = Server("gateway"), Server("inner")
+
+    async def look(call: Any, next: Any) -> Any:
+        return await next(call)
+
+    app.middleware(look)
+    inner.middleware(look)
+    async with on_http(partner) as url:
+        inner.add_provider(RemoteProvider(url, name="far", revision=SESSION))
+        app.add_provider(inner)
+        async with connect(app, SESSION) as peer:
+            assert (await peer.request("tools/call", {"name": "find"}))["result"] == partner.answers["tools/call"]
+
+
+@pytest.mark.parametrize(
+    "scope", [b'"cacheScope":"\\u0070ublic"', b'"cache\\u0053cope":"public"', b'"cacheScope":"public"']
+)
+def test_escaped_letters_do_not_make_a_private_result_public(scope: bytes) -> None:
+    result = b'{"contents":[],"ttlMs":1,' + scope + b"}"
+    assert msgspec.json.decode(private(result)) == {"contents": [], "ttlMs": 1, "cacheScope": "private"}
+    for other in (b'{"contents":[]}', b'{"contents":[{"uri":"a:b","text":"public"}],"cacheScope":"private"}'):
+        assert private(other) == other
+
+
+def test_a_member_that_is_repeated_hides_no_uri_of_another_server() -> None:
+    def change(uri: str) -> str:
+        return f"far+{uri}" if uri.startswith("near:") else uri
+
+    link = b'{"content":[{"type":"resource_link","uri":"near:a","uri":"a:b","name":"n"}]}'
+    assert b"near:" not in change_uris(link, change)
+    content = b'{"content":[{"type":"resource_link","uri":"near:a","name":"n"}],"content":[]}'
+    assert change_uris(content, change) == b'{"content":[]}'
+
+
+def test_uris_of_a_result_with_a_number_out_of_range_are_an_error_of_the_server() -> None:
+    with pytest.raises(ProtocolError, match="Number out of range") as raised:
+        change_uris(b'{"content":[{"type":"resource_link","uri":"a:b","name":"n"}],"far":1e999}', str)
+    assert raised.value.code == INTERNAL_ERROR

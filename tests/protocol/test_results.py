@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from carrel.protocol import client
 from carrel.protocol.client import Connection, Event, FailedRequest, Ignored, Response
 from carrel.protocol.methods import CALL_TOOL, LIST_RESOURCES, READ_RESOURCE
+from carrel.protocol.results import begins_response, id_of_response
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation, PageParams
 from carrel.wire.resources import ReadResourceParams
@@ -154,3 +155,41 @@ def test_whatever_a_server_sends_means_the_same_in_one_go(
     data = message(**{key: parts[key] for key in keys})
     with pytest.MonkeyPatch.context() as patch:
         both(data[:cut] if cut < 0 else data, revision, patch)
+
+
+# Responses of which only the beginning and the end were kept
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"jsonrpc":"2.0","id":7,"result":{"a":"%s"}}',
+        b'{"id": 7, "jsonrpc": "2.0", "result": {"a":"%s"}}',
+        b' { "jsonrpc" : "2.0" , "id" : 7 , "error" : {"message":"%s"}}',
+        b'{"result":{"a":"%s"},"jsonrpc":"2.0","id":7}',
+        b'{"jsonrpc":"2.0","result":{"a":"%s"},"id":7}\r',
+    ],
+)
+def test_the_id_of_a_response_is_found_first_or_last(message: bytes) -> None:
+    whole = message % (b"x" * 1000)
+    assert begins_response(whole[:200])
+    assert id_of_response(whole[:200], whole[-200:]) == 7
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"jsonrpc":"2.0","id":7,"params":{"a":"%s"},"method":"ping"}',  # a request of the server
+        b'{"jsonrpc":"2.0","method":"ping","params":{"a":"%s"},"id":7}',
+        b'{"params":{"a":"%s"},"result":{},"id":7}',
+    ],
+)
+def test_a_request_has_no_id_of_a_response(message: bytes) -> None:
+    whole = message % (b"x" * 1000)
+    assert not begins_response(whole[:200])
+    assert id_of_response(whole[:200], whole[-200:]) is None
+
+
+def test_contents_do_not_look_like_the_id() -> None:
+    head = b'{"jsonrpc":"2.0","result":{"contents":{"a":"' + b"x" * 100 + b'","id":7}'
+    assert id_of_response(head, b'","id":8}}') is None

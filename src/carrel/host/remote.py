@@ -52,7 +52,7 @@ from carrel.protocol.methods import (
     READ_RESOURCE,
 )
 from carrel.protocol.methods import RequestType as Row
-from carrel.protocol.passed_results import with_members
+from carrel.protocol.passed_results import private
 from carrel.wire.base import PageParams, PageResult, Params, Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.resources import ReadResourceParams, ReadResourceResult, Resource
@@ -313,10 +313,7 @@ class RemoteProvider(ForwardingProvider):
         except ResourceNotFound as error:
             raise ResourceNotFound(uri, error.message) from error
         if isinstance(result, bytes):
-            open_to_all = request.caller is not None and b'"public"' in result
-            return (
-                with_members(result, {"cacheScope": "private"}) if open_to_all and b'"cacheScope"' in result else result
-            )
+            return private(result) if request.caller is not None else result
         if result.cache_scope == "public" and request.caller is not None:
             return msgspec.structs.replace(result, cache_scope="private")
         return result

@@ -23,7 +23,7 @@ from carrel.wire.base import CacheableResult, Result
 if TYPE_CHECKING:
     from carrel.protocol.server import Call
 
-__all__ = ["PassedResult", "attached", "pass_on", "with_members"]
+__all__ = ["PassedResult", "attached", "pass_on", "private", "with_members"]
 
 R = TypeVar("R", bound=Result)
 
@@ -93,6 +93,15 @@ def with_members(result: bytes, members: Mapping[str, Any]) -> bytes:
     return encode(found)
 
 
+def private(result: bytes) -> bytes:
+    """Return an encoded result that only the caller may cache. Letters of its members may be escaped."""
+    if b"public" not in result and b"\\u00" not in result:
+        return result
+    members = _members_of(result)
+    scope = members.get("cacheScope")
+    return result if scope is None or _decode(scope) == "private" else encode({**members, "cacheScope": "private"})
+
+
 def _converted(call: Call, passed: PassedResult[Any]) -> bytes:
     """Return the encoded result in the revision of the client."""
     data = encode(call.connection.finish(call, _stripped(passed.value)))
@@ -109,6 +118,8 @@ def _unknown(passed: PassedResult[Any]) -> dict[str, Any] | None:
         found = None if unknown.is_whole(value, passed.raw) else unknown.find(type(value), _decode(passed.raw))
     except UnicodeDecodeError as error:
         raise InvalidMessage(f"The result is not valid UTF-8: {error.reason}") from None
+    except msgspec.DecodeError as error:  # the decoder does not validate members that it skips
+        raise InvalidMessage(f"The result is not valid: {error}") from None
     return found if foreign is None else unknown.joined(found or {}, foreign)
 
 

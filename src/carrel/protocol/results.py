@@ -22,7 +22,10 @@ from carrel.wire.client_features import InputRequiredResult
 from carrel.wire.resources import read_contents
 from carrel.wire.tasks import DetailedTask
 
-__all__ = ["LARGE", "TypedResponse", "guess_id", "read_response", "read_result", "reader"]
+__all__ = [
+    *("LARGE", "TypedResponse", "begins_response", "guess_id", "id_of_response", "read_response", "read_result"),
+    "reader",
+]
 
 R = TypeVar("R")
 
@@ -31,6 +34,11 @@ LARGE = 2048
 #: Usual positions of the id in a response. These are guesses, verified after decoding.
 _ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,').match
 _ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*\}\s*$').search
+#: Usual beginnings of a response: with its id, or with an id that follows. Those of requests have a method.
+_VERSION = rb'(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
+_CONTENT = rb'"(?:result|error)"\s*:'
+_RESPONSE_ID_FIRST = re.compile(rb"\s*\{\s*" + _VERSION + rb'"id"\s*:\s*(\d{1,15})\s*,\s*' + _VERSION + _CONTENT).match
+_RESPONSE_ID_LAST = re.compile(rb"\s*\{\s*" + _VERSION + _CONTENT).match
 #: Intermediate results, by ``resultType`` (2026-07-28 and its extensions).
 UNFINISHED: Mapping[str, type[Result]] = {"input_required": InputRequiredResult, "task": DetailedTask}
 
@@ -61,6 +69,19 @@ def _response_reader(kind: type[Any]) -> Callable[[Any], TypedResponse[Any]]:
 def guess_id(data: bytes | memoryview) -> int | None:
     """Guess the id of a response from its usual positions; None if it is not there."""
     found = _ID_FIRST(data) or _ID_LAST(data[-64:])
+    return None if found is None else int(found[1])
+
+
+def begins_response(head: bytes) -> bool:
+    """Return whether a message is a response, by its beginning. If it is unusual, the message may be a response too."""
+    return _RESPONSE_ID_FIRST(head) is not None or _RESPONSE_ID_LAST(head) is not None
+
+
+def id_of_response(head: bytes, tail: bytes) -> int | None:
+    """Return the id of a response of which only the beginning and the end were kept; None if it is not there."""
+    found = _RESPONSE_ID_FIRST(head)
+    if found is None and _RESPONSE_ID_LAST(head) is not None:
+        found = _ID_LAST(tail)
     return None if found is None else int(found[1])
 
 

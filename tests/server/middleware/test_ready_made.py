@@ -3,16 +3,21 @@
 import json
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import Raw
 
 from carrel import Client, Context, Server
 from carrel.errors import InvalidParams, PeerError, ResourceNotFound
+from carrel.protocol.principal import Principal
 from carrel.security import StaticTokens
 from carrel.security.server.static_tokens import make_token
 from carrel.server.middleware import Caching, ErrorMapping, Logging, RateLimit, Retry, Timing
-from carrel.types import HTTPOptions
+from carrel.server.middleware.middleware import caller_of
+from carrel.types import Call, HTTPOptions, Next
 from support.http_server import over_http
 
 
@@ -114,6 +119,27 @@ async def test_logging_writes_json_objects_that_parse(caplog: pytest.LogCaptureF
     assert found["caller"] == ""
 
 
+async def test_a_client_cannot_forge_fields_of_a_record(caplog: pytest.LogCaptureFixture) -> None:
+    counted = Counted()
+    counted.app.middleware(Logging("requests"))
+    with caplog.at_level(logging.INFO, "requests"):
+        async with Client(counted.app, name='x caller=admin "') as client:
+            await client.call_tool("add", {"a": 1, "b": 2})
+    lines = [record.getMessage() for record in caplog.records if record.name == "requests"]
+    assert next(line for line in lines if "target=add" in line).endswith(r' client="x caller=admin \""')
+
+
+async def test_json_records_parse_whatever_a_client_sends(caplog: pytest.LogCaptureFixture) -> None:
+    counted = Counted()
+    counted.app.middleware(Logging("requests", as_json=True, max_length=50))
+    with caplog.at_level(logging.INFO, "requests"):
+        async with Client(counted.app, name="\U000e0041\x01" + "n" * 100_000) as client:
+            await client.call_tool("add", {"a": 1, "b": 2})
+    records = [json.loads(record.getMessage()) for record in caplog.records if record.name == "requests"]
+    found = next(record for record in records if record["method"] == "tools/call")
+    assert found["client"] == "\U000e0041\x01" + "n" * 48
+
+
 # Caching
 
 
@@ -183,6 +209,47 @@ async def test_callers_over_http_share_results_only_if_that_is_set(shared: bool,
             async with Client(f"{origin}/mcp", http=HTTPOptions(auth=token)) as client:
                 await read(client, "count://a")
     assert counted.calls == (["a"] if shared else ["a", "a"])
+
+
+async def test_tokens_of_one_caller_with_other_scopes_have_separate_results(tmp_path: Path) -> None:
+    app = Server("scopes")
+    app.middleware(Caching())
+
+    @app.resource("scopes://mine")
+    async def mine(context: Context) -> str:
+        assert context.principal is not None
+        return " ".join(sorted(context.principal.scopes))
+
+    (wide, first), (narrow, second) = make_token("ann", ["admin", "read"]), make_token("ann", ["read"])
+    (tmp_path / "tokens").write_text(f"{first}\n{second}\n")
+    found = []
+    with over_http(app, authorization=StaticTokens(tmp_path / "tokens")) as origin:
+        for token in (wide, narrow):
+            async with Client(f"{origin}/mcp", http=HTTPOptions(auth=token)) as client:
+                found.append(await read(client, "scopes://mine"))
+    assert found == ["admin read", "read"]
+
+
+async def test_parameters_that_middleware_has_changed_have_separate_results() -> None:
+    app, tenants = Server("tenants"), ["b", "a"]
+
+    @app.middleware
+    async def add_tenant(call: Call, next: Next) -> Any:
+        if call.method == "tools/call":
+            call.params = msgspec.structs.replace(
+                call.params, arguments=Raw(b'{"tenant":"%s"}' % tenants.pop().encode())
+            )
+        return await next(call)
+
+    app.middleware(Caching(tools=["find"]))
+
+    @app.tool
+    async def find(tenant: str = "") -> str:
+        return tenant
+
+    async with Client(app) as client:
+        found = [(await client.call_tool("find")).content[0].text for _ in range(2)]  # type: ignore[union-attr]
+    assert found == ["a", "b"]
 
 
 # Rate limit
@@ -258,3 +325,11 @@ async def test_exceptions_are_mapped_by_their_nearest_class_and_reported() -> No
         with pytest.raises(ResourceNotFound):
             await client.read_resource("none://a")
     assert [type(error) for error in reported] == [ConnectionError, KeyError, ResourceNotFound]
+
+
+def test_a_user_cannot_evade_the_limit_with_another_oauth_client() -> None:
+    one, two, other = (
+        caller_of(SimpleNamespace(principal=Principal(subject=subject, client=client)))  # type: ignore[arg-type]
+        for subject, client in (("ann", "a"), ("ann", "b"), ("bob", "a"))
+    )
+    assert one == two != other

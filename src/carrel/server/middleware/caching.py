@@ -24,6 +24,12 @@ __all__ = ["Caching"]
 #: Operations whose results are kept. Results of tools are kept by the tool's name only.
 KEPT = frozenset(row.operation for row in PROVIDER_REQUESTS if row.idempotent and row.item is not None)
 
+#: Claims that differ between the tokens of one caller, and give no rights.
+TOKEN_CLAIMS = frozenset({"exp", "iat", "nbf", "jti", "auth_time"})
+
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
 
 class Entry(msgspec.Struct, gc=False):
     """Encoded result of a request, the URI of its resource, and the time until which it is fresh."""
@@ -36,9 +42,9 @@ class Entry(msgspec.Struct, gc=False):
 class Caching(Middleware):
     """Middleware that keeps results for ``ttl`` seconds: of lists, reads and prompts, and of the tools named ``tools``.
 
-    Each authenticated caller, session over HTTP or client on stdio has its own results; other requests, which come
-    without a session and a principal, are not cached. With ``shared``, all callers with the same view of a gate share
-    the results: only for servers whose functions and ``when`` do not depend on the caller.
+    Each authenticated caller with the same scopes and claims, session over HTTP or client on stdio has its own results;
+    other requests, which come without a session and a principal, are not cached. With ``shared``, all callers with the
+    same view of a gate share the results: only for servers whose functions and ``when`` do not depend on the caller.
 
     A change of a resource or list that the server notifies of drops the results. At most ``max_entries`` results and
     ``max_bytes`` bytes are kept: the least recently used result goes first. Errors, results of failed tools and
@@ -115,11 +121,12 @@ class Caching(Middleware):
         return operation in KEPT or (operation == "call_tool" and params.name in self._tools)
 
     def _key(self, call: Call) -> Hashable:
-        params = msgspec.json.decode(call.raw)
-        given = {name: value for name, value in params.items() if name != "_meta"}
-        for name in ("name", "uri", "cursor"):  # a mounted server has other names
-            if hasattr(call.params, name):
-                given[name] = getattr(call.params, name)
+        try:
+            given = [_decode(each) for each in (call.raw, encode(call.params))]  # transforms may change ``params``
+        except msgspec.DecodeError:
+            return None  # a number is out of range
+        for params in given:
+            params.pop("_meta", None)
         view = None if call.view is None else call.view.key
         capabilities = msgspec.json.encode(call.peer.capabilities)
         caller = "all" if self._shared else _caller_of(call)
@@ -140,8 +147,11 @@ class Caching(Middleware):
 
 def _caller_of(call: Call) -> str | None:
     """Return the key of a caller whose requests can be told from those of all others; None without one."""
-    if call.principal is not None:
-        return f"principal {call.principal.id}"
+    principal = call.principal
+    if principal is not None:  # two tokens of one principal may have different rights
+        claims = {name: value for name, value in principal.claims.items() if name not in TOKEN_CLAIMS}
+        rights = msgspec.json.encode((sorted(principal.scopes), claims), order="sorted", enc_hook=repr)
+        return f"principal {principal.id} {rights.decode()}"
     if call.connection.id:
         return f"session {call.connection.id}"
     return f"client {call.connection.client}" if call.raw_headers is None else None

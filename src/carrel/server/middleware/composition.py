@@ -56,9 +56,12 @@ async def _run(step: Next, call: Call) -> Result | bytes:
 
     A result of another server may have members that its type does not know.
     """
-    encoded: list[Encoded] = []
+    encoded, outer = list[Encoded](), ENCODED.get()
     ENCODED.set(encoded)
-    result = await step(call)
+    try:
+        result = await step(call)
+    finally:
+        ENCODED.set(outer)  # the call of the outer server continues, if this server is mounted
     for each in encoded:
         if result is each.value and encode(result) == each.before:
             return each.data

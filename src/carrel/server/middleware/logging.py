@@ -10,6 +10,7 @@ import msgspec
 
 from carrel.catalog.request import InputRequired
 from carrel.log import Log
+from carrel.printable import printable_json
 from carrel.server.middleware.middleware import Middleware, Next, target_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Logging(Middleware):
         max_length: int = 1000,
         as_json: bool = False,
     ) -> None:
-        self._log = Log(logger, 8 * max_length + 4000)  # JSON must not be shortened
+        self._log = Log(logger, 64 * max_length + 4000)  # JSON must not be shortened
         self._level = level
         self._params = params
         self._max_length = max_length
@@ -62,17 +63,24 @@ class Logging(Middleware):
         client = call.peer.client
         about = {
             "method": call.method,
-            "target": target_of(call),
-            "id": str(call.id),
+            "target": target_of(call)[: self._max_length],
+            "id": str(call.id)[: self._max_length],
             "outcome": outcome,
             "ms": round(seconds * 1000, 1),
-            "client": "" if client is None else client.name,
+            "client": "" if client is None else client.name[: self._max_length],
             "caller": "" if call.principal is None else call.principal.id,
         }
         if self._params:
             about["params"] = bytes(call.raw).decode("utf-8", "replace")[: self._max_length]
         if self._as_json:
-            self._log.log(level, "%s", msgspec.json.encode(about).decode())
+            self._log.log(level, "%s", printable_json(msgspec.json.encode(about).decode()))
         else:
+            for name in ("target", "id", "client", "caller"):
+                about[name] = _quoted(str(about[name]))
             parts = (f"{name}={value}" for name, value in about.items() if value != "" and name != "method")
             self._log.log(level, "%s %s", call.method, " ".join(parts))
+
+
+def _quoted(text: str) -> str:
+    """Return a text of a caller as JSON if it could be taken for other fields of the record."""
+    return msgspec.json.encode(text).decode() if any(mark in text for mark in ' "=') else text

@@ -115,8 +115,11 @@ class Middleware:
 
 
 def caller_of(call: Call) -> Hashable:
-    """Return the key of a caller: the id of the authenticated principal, or else of the client."""
-    return call.connection.client if call.principal is None else ("principal", call.principal.id)
+    """Return the key of a caller: the user of the authenticated principal, or else the client.
+
+    All OAuth clients of a user count as one caller, as it can register many.
+    """
+    return call.connection.client if call.principal is None else ("user", call.principal.user)
 
 
 def target_of(call: Call) -> str:

@@ -25,7 +25,7 @@ class RateLimit(Middleware):
     """Middleware that lets each caller send ``rate`` requests per second on average, and ``burst`` at once.
 
     More requests get the error ``ServerUnavailable``, with the time to wait; they have had no effect. ``key`` returns
-    the caller of a call; by default, this is the authenticated principal, or else the client. A constant makes one
+    the caller of a call; by default, this is the authenticated user, or else the client. A constant makes one
     limit for all callers. ``clock`` returns a time in seconds.
 
     The state takes memory for ``max_callers`` callers, and is in this process: each replica of a server counts its own

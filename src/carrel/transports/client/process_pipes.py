@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from carrel.protocol.results import guess_id
+from carrel.protocol.results import begins_response
 from carrel.transports.client.process_group import ProcessGroup
 from carrel.transports.lines import Lines
 from carrel.transports.pipes import LARGE, enlarge
@@ -193,8 +193,7 @@ class ProcessPipes(asyncio.SubprocessProtocol):
 
     def _may_skip(self) -> bool:
         """Return whether the rest of a message that is too long can be skipped: it is a response, and has an end."""
-        is_response = guess_id(self._lines.head) is not None or self._lines.head.lstrip()[:9] == b'{"result"'
-        return is_response and self._lines.skipped <= MOST_SKIPPED * self._max_message
+        return begins_response(self._lines.head) and self._lines.skipped <= MOST_SKIPPED * self._max_message
 
     def _go_on(self) -> None:
         """Pass on the lines that were held, and read again."""

@@ -25,7 +25,7 @@ from typing import Any
 from carrel.errors import ConfigError, InvalidMessage, MCPError, TransportError
 from carrel.printable import printable
 from carrel.protocol.client import OutgoingMessage
-from carrel.protocol.results import guess_id
+from carrel.protocol.results import id_of_response
 from carrel.protocol.revision import Revision
 from carrel.transports.client.process_group import NEW_GROUP, ProcessGroup, kill
 from carrel.transports.client.process_pipes import MAX_UNREAD, ProcessPipes
@@ -211,9 +211,7 @@ class StdioTransport:
 
         ``head`` and ``tail`` are the ends of the response.
         """
-        id = guess_id(head) if b'"method"' not in head else None
-        if id is None and head.lstrip()[:9] == b'{"result"':
-            id = guess_id(tail)
+        id = id_of_response(head, tail)
         if id is None or self._receiver is None:
             return False
         message = f"The server {self._name!r} has sent a response of more than {self._max_message} bytes (max_message)"
