@@ -356,17 +356,20 @@ class Server(Registration, Generic[State]):
         result, or raises an error. A ``Middleware`` object has such a function for each method. The first one
         registered is the outermost. It sees the method, parameters, principal and, over HTTP, headers of the call, on
         every transport. See docs/middleware.md.
+
+        Raises:
+            ConfigError: the middleware is a class, not an object of it.
         """
         from carrel.server.middleware.composition import listener_of  # few servers have middleware
 
         if len(methods) == 1 and not isinstance(methods[0], str):
-            self._dispatch.add_middleware(methods[0])
             self._runtime.listeners.extend(listener_of(methods[0]))
+            self._dispatch.add_middleware(methods[0])
             return cast("M", methods[0])
 
         def register(middleware: M) -> M:
-            self._dispatch.add_middleware(middleware, frozenset(methods))
             self._runtime.listeners.extend(listener_of(middleware))
+            self._dispatch.add_middleware(middleware, frozenset(methods))
             return middleware
 
         return register

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from carrel import Client, Server
-from carrel.errors import InvalidParams, PeerError, ToolError
+from carrel.errors import ConfigError, InvalidParams, PeerError, ToolError
 from carrel.protocol.extension import Extension
 from carrel.protocol.methods import RequestType
 from carrel.transports import memory
@@ -81,6 +81,16 @@ async def test_hooks_run_around_the_requests_of_their_method() -> None:
         seen.clear()
         await client.get_prompt("greet", {"name": "Ada"})
         assert seen == ["one prompts/get"]
+
+
+def test_a_hook_with_a_wrong_name_and_a_class_of_middleware_are_errors() -> None:
+    with pytest.raises(ConfigError, match="Wrong: there is no hook 'on_call_tools': the hooks are on_call_tool, "):
+        type("Wrong", (Middleware,), {"on_call_tools": Recorder.on_call_tool})
+    app = Server("app")
+    for register in (app.middleware, app.middleware("tools/call")):
+        with pytest.raises(ConfigError, match=r"write Recorder\(…\)"):
+            register(Recorder)
+    assert app.middlewares("tools/call") == []
 
 
 async def test_the_middleware_of_a_mounted_server_runs_around_its_own_items_with_its_own_names() -> None:

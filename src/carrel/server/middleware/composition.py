@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from carrel.errors import ToolError
+from carrel.errors import ConfigError, ToolError
 from carrel.protocol.encoding import encode
 from carrel.protocol.methods import CALL_TOOL
 from carrel.protocol.server import Call, ErrorResponse
@@ -129,7 +129,13 @@ def _decoded(data: bytes, call: Call) -> Result:
 
 
 def listener_of(middleware: Middleware | MiddlewareFunction) -> list[Listener]:
-    """Return the listener for changes of a middleware that has one."""
+    """Return the listener for changes of a middleware that has one.
+
+    Raises:
+        ConfigError: the middleware is a class, not an object of it.
+    """
+    if isinstance(middleware, type) and issubclass(middleware, Middleware):
+        raise ConfigError(f"middleware is an object: write {middleware.__name__}(…)")
     if not isinstance(middleware, Middleware) or type(middleware).on_change is Middleware.on_change:
         return []
     return [lambda changes, lists, _: middleware.on_change([change.uri for change in changes], tuple(lists))]

@@ -20,8 +20,9 @@ app.middleware(Uppercase())
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from carrel.errors import ConfigError
 from carrel.protocol.server import Call
 from carrel.wire.base import PageParams, Result
 from carrel.wire.completion import CompleteParams, CompleteResult
@@ -53,7 +54,21 @@ class Middleware:
     """Base class of middleware with a hook for each method. Override the hooks that apply; the others cost nothing.
 
     ``on_request`` is around every request, outside the hook of its method.
+
+    Raises:
+        ConfigError: a subclass has a method ``on_…`` that is not a hook.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in vars(cls):
+            if name.startswith("on_") and not hasattr(Middleware, name):
+                from carrel.near_names import nearest_first
+
+                hooks = [hook for hook in vars(Middleware) if hook.startswith("on_")]
+                raise ConfigError(
+                    f"{cls.__name__}: there is no hook {name!r}: the hooks are {', '.join(nearest_first(name, hooks))}"
+                )
 
     async def on_request(self, call: Call, next: Next) -> Result:
         """Handle any request, also one of an extension."""
