@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from carrel.awaitables import MaybeAwaitable
 from carrel.catalog.access import NAME_VERBS, find_view
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from carrel.catalog.access import Gate
     from carrel.protocol.channel import Channel
     from carrel.protocol.description import Description
+    from carrel.protocol.methods import RequestType
     from carrel.protocol.principal import View
     from carrel.protocol.server import Call
     from carrel.server.middleware.middleware import Middleware, MiddlewareFunction
@@ -100,6 +101,13 @@ class Dispatch:
             functions = [function for each in self.around(row.method) for function in functions_of(each, row.operation)]
             if handler is not None and functions:
                 self._composed[row.method] = compose(functions, handler)
+
+    def handle(
+        self, row: RequestType[Any, Any], call: Call, channel: Channel
+    ) -> MaybeAwaitable[Result | bytes | ErrorResponse]:
+        """Call the handler of a request, inside its middleware."""
+        handler = self._composed.get(row.method) or self._handlers[row.operation]
+        return handler(call, channel)
 
     def answer(self, call: Call, channel: Channel) -> MaybeAwaitable[Reply]:
         """Handle a request: return the response at once, or an awaitable of it.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from carrel.awaitables import MaybeAwaitable
 from carrel.protocol.server import Connection
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
     from carrel.limits import Budget, Limits
     from carrel.protocol.channel import Channel
     from carrel.protocol.description import Description
+    from carrel.protocol.methods import RequestType
     from carrel.protocol.server import Call, ErrorResponse, Reply
     from carrel.server.dispatch import Dispatch
     from carrel.server.lifecycle import Lifecycle
-    from carrel.server.runtime import Runtime
+    from carrel.server.runtime import Operation, Runtime
     from carrel.server.watching import Watches
     from carrel.state.records import Changed
     from carrel.state.replica import Replica
@@ -100,6 +102,10 @@ class ServerEndpoint:
         from carrel.server.middleware.provider import MiddlewareProvider
 
         return MiddlewareProvider(self.catalog, self._dispatch)
+
+    def handler(self, row: RequestType[Any, Any], *, middleware: bool) -> Operation:
+        """Return the handler of a request for an outer server, inside the middleware of this server if that is set."""
+        return partial(self._dispatch.handle, row) if middleware else self.runtime.operations[row.operation]
 
     def connect(self) -> Connection:
         """Return a new connection, without information about its client yet."""

@@ -81,7 +81,8 @@ class Mounted(Transform):
         elif extension is SKILLS:
             self._outer.skills()
         else:
-            handlers = {row.operation: runtime.operations[row.operation] for row in extension.requests.values()}
+            rows, inside = extension.requests.values(), self._runs_middleware
+            handlers = {row.operation: self._server.handler(row, middleware=inside) for row in rows}
             self._outer.extend(extension, handlers, runtime.extensions[extension.name])
 
     # Names and URIs are the same on both sides: the most frequent requests pass through without a copy.

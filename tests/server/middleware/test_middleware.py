@@ -6,7 +6,11 @@ import pytest
 
 from carrel import Client, Server
 from carrel.errors import ConfigError, InvalidParams, PeerError, ToolError
+from carrel.protocol.extension import Extension
+from carrel.protocol.methods import RequestType
+from carrel.transports import memory
 from carrel.types import Call, Middleware, Next
+from carrel.wire.base import Params, Result
 from carrel.wire.content import TextContent
 from carrel.wire.resources import ReadResourceResult, Resource
 from carrel.wire.tools import CallToolResult, Tool
@@ -181,3 +185,15 @@ async def test_middleware_runs_around_requests_of_extensions_that_are_added_late
         seen.clear()
         await client.skills.list_skills()
         assert "one skills/list" in seen
+
+
+async def test_requests_of_an_extension_of_a_mounted_server_run_inside_its_middleware() -> None:
+    row = RequestType("notes/get", "get_note", Params, Result)
+    app, inner, seen = Server("outer"), Server("inner"), list[str]()
+    inner.extend(Extension(name="com.example/notes", requests={row.method: row}), {"get_note": lambda *_: Result()})
+    app.middleware(Recorder("outer", seen))
+    app.add_provider(inner)
+    inner.middleware(Recorder("inner", seen))
+    async with memory.connect(app) as peer:
+        assert "result" in await peer.request("notes/get")
+    assert seen[-2:] == ["outer notes/get", "inner notes/get"]

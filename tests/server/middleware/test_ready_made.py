@@ -230,6 +230,16 @@ async def test_tokens_of_one_caller_with_other_scopes_have_separate_results(tmp_
     assert found == ["admin read", "read"]
 
 
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+async def test_clients_in_one_process_have_separate_results(revision: str) -> None:
+    counted = Counted()
+    counted.app.middleware(Caching())
+    async with Client(counted.app, revision=revision) as one, Client(counted.app, revision=revision) as two:
+        for client in (one, one, two):
+            await read(client, "count://a")
+    assert counted.calls == ["a", "a"]
+
+
 async def test_parameters_that_middleware_has_changed_have_separate_results() -> None:
     app, tenants = Server("tenants"), ["b", "a"]
 

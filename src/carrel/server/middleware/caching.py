@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -16,7 +18,8 @@ from carrel.wire.base import prepared
 from carrel.wire.resources import read_contents
 
 if TYPE_CHECKING:
-    from carrel.protocol.server import Call
+    from carrel.protocol.principal import Principal
+    from carrel.protocol.server import Call, Connection
     from carrel.wire.base import Result
 
 __all__ = ["Caching"]
@@ -42,8 +45,8 @@ class Entry(msgspec.Struct, gc=False):
 class Caching(Middleware):
     """Middleware that keeps results for ``ttl`` seconds: of lists, reads and prompts, and of the tools named ``tools``.
 
-    Each authenticated caller with the same scopes and claims, session over HTTP or client on stdio has its own results;
-    other requests, which come without a session and a principal, are not cached. With ``shared``, all callers with the
+    Each authenticated caller with the same scopes and claims, session over HTTP, or other client has its own results;
+    requests over HTTP without a session and a principal are not cached. With ``shared``, all callers with the
     same view of a gate share the results: only for servers whose functions and ``when`` do not depend on the caller.
 
     A change of a resource or list that the server notifies of drops the results. At most ``max_entries`` results and
@@ -68,6 +71,9 @@ class Caching(Middleware):
         self._max_bytes = max_bytes
         self._clock = clock
         self._entries: dict[Hashable, Entry] = {}
+        self._clients: WeakKeyDictionary[Connection, int] = WeakKeyDictionary()
+        """Numbers of clients on stdio and in memory."""
+        self._numbers = count()
         self._size = 0
         self._changes = 0
         self.hits = 0
@@ -129,11 +135,22 @@ class Caching(Middleware):
             params.pop("_meta", None)
         view = None if call.view is None else call.view.key
         capabilities = msgspec.json.encode(call.peer.capabilities)
-        caller = "all" if self._shared else _caller_of(call)
+        caller = "all" if self._shared else self._caller_of(call)
         if caller is None:
             return None
         whole = msgspec.json.encode(given, order="sorted")
         return call.method, whole, view, caller, capabilities, call.peer.revision.name
+
+    def _caller_of(self, call: Call) -> str | None:
+        """Return the key of a caller whose requests can be told from those of all others; None without one."""
+        connection = call.connection
+        if call.principal is not None:
+            return f"principal {call.principal.id} {_rights_of(call.principal)}"
+        if connection.id:
+            return f"session {connection.id}"
+        if call.raw_headers is not None:
+            return None
+        return f"client {self._clients.setdefault(connection, next(self._numbers))}"
 
     def _put(self, key: Hashable, entry: Entry) -> None:
         before = self._entries.pop(key, None)
@@ -145,13 +162,7 @@ class Caching(Middleware):
             self._size -= len(self._entries.pop(next(iter(self._entries))).data)
 
 
-def _caller_of(call: Call) -> str | None:
-    """Return the key of a caller whose requests can be told from those of all others; None without one."""
-    principal = call.principal
-    if principal is not None:  # two tokens of one principal may have different rights
-        claims = {name: value for name, value in principal.claims.items() if name not in TOKEN_CLAIMS}
-        rights = msgspec.json.encode((sorted(principal.scopes), claims), order="sorted", enc_hook=repr)
-        return f"principal {principal.id} {rights.decode()}"
-    if call.connection.id:
-        return f"session {call.connection.id}"
-    return f"client {call.connection.client}" if call.raw_headers is None else None
+def _rights_of(principal: Principal) -> str:
+    """Return the scopes and claims of a caller: two tokens of one principal may have different rights."""
+    claims = {name: value for name, value in principal.claims.items() if name not in TOKEN_CLAIMS}
+    return msgspec.json.encode((sorted(principal.scopes), claims), order="sorted", enc_hook=repr).decode()
