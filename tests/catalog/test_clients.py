@@ -11,7 +11,7 @@ from carrel.wire.completion import Completion
 from carrel.wire.resources import ReadResourceResult, ResourceTemplate, TextResourceContents
 
 
-class ServerTarget(Provider):
+class Asked(Provider):
     """A provider that notes for which client each of its methods is called."""
 
     name = "asked"
@@ -48,7 +48,7 @@ class ServerTarget(Provider):
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_a_provider_learns_for_which_client_it_is_asked(revision):
-    app, source = Server("s"), ServerTarget()
+    app, source = Server("s"), Asked()
     app.add_provider(source)
     app.add_resource_tools()
 

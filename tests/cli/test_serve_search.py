@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from carrel.cli import main
-from cli.test_serve import serving
+from cli.server.test_serve import serving
 from support.embeddings_endpoint import EmbeddingsEndpoint
 from support.sdk_session import sdk_session
 

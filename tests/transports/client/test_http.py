@@ -19,7 +19,7 @@ from carrel.transports.client.options import HTTPOptions
 from carrel.wire.base import PageParams
 from carrel.wire.resources import ReadResourceParams
 from support.raw_http import Site
-from support.scripted_http_server import ServerTarget, scripted
+from support.scripted_http_server import Asked, scripted
 from support.transport_recorder import Asker
 
 STATELESS = [name for name, revision in REVISIONS.items() if revision.stateless]
@@ -126,7 +126,7 @@ async def test_a_closed_transport_fails_what_it_is_given(site: Site) -> None:
 
 
 async def test_the_other_side_of_a_long_stream_is_asked_by_tcp_whether_it_is_there() -> None:
-    async def stream(asked: ServerTarget) -> None:
+    async def stream(asked: Asked) -> None:
         await asked.stream(b": hello\n\n")
 
     async with scripted(stream) as server:

@@ -18,7 +18,7 @@ from carrel.transports.client import http_session as endpoint
 from carrel.transports.client.http import HTTPTransport
 from carrel.wire.base import PageParams
 from support.http_scripts import client_of, failure_of, never, outcome_of
-from support.scripted_http_server import ServerTarget, scripted
+from support.scripted_http_server import Asked, scripted
 from support.transport_recorder import Asker
 
 # Answers that are none
@@ -35,7 +35,7 @@ async def test_a_refused_connection_is_an_error_that_was_not_delivered() -> None
 
 
 async def test_the_connection_is_cut_before_the_answer() -> None:
-    async def cut(asked: ServerTarget) -> None:
+    async def cut(asked: Asked) -> None:
         asked.cut()
 
     failure = await failure_of(cut)
@@ -45,7 +45,7 @@ async def test_the_connection_is_cut_before_the_answer() -> None:
 
 @pytest.mark.parametrize("size", [10, 70])
 async def test_the_connection_is_cut_within_the_answer(size: int) -> None:
-    async def cut(asked: ServerTarget) -> None:
+    async def cut(asked: Asked) -> None:
         await asked.respond(200, b'{"jsonrpc": "2.0"', content_type="application/json", content_length=str(size * 10))
         asked.writer.close()
 
@@ -55,7 +55,7 @@ async def test_the_connection_is_cut_within_the_answer(size: int) -> None:
 
 
 async def test_a_stream_that_ends_before_the_answer_is_told_in_a_stateless_revision() -> None:
-    async def end(asked: ServerTarget) -> None:
+    async def end(asked: Asked) -> None:
         await asked.stream(b"id: 1\ndata: {}\n\n")
         await asked.end()
 
@@ -64,7 +64,7 @@ async def test_a_stream_that_ends_before_the_answer_is_told_in_a_stateless_revis
 
 
 async def test_a_stream_that_breaks_before_the_answer_is_told_in_a_stateless_revision() -> None:
-    async def cut(asked: ServerTarget) -> None:
+    async def cut(asked: Asked) -> None:
         await asked.stream(b"data: {}\n\nda")
         asked.cut()
 
@@ -76,7 +76,7 @@ async def test_a_stream_that_breaks_before_the_answer_is_told_in_a_stateless_rev
     [b"garbage\r\n\r\n", b"HTTP/1.1 banana\r\n\r\n", b"\x00" * 100 + b"\r\n\r\n", b"HTTP/1.1 200 OK\r\nx\r\n\r\n"],
 )
 async def test_a_server_that_does_not_speak_http_is_told(garbage: bytes) -> None:
-    async def babble(asked: ServerTarget) -> None:
+    async def babble(asked: Asked) -> None:
         await asked.write(garbage)
         asked.writer.close()
 
@@ -105,7 +105,7 @@ async def test_a_server_that_does_not_speak_http_is_told(garbage: bytes) -> None
     ids=range(15),
 )
 async def test_json_that_is_no_answer_is_told(body: bytes) -> None:
-    async def babble(asked: ServerTarget) -> None:
+    async def babble(asked: Asked) -> None:
         await asked.respond(200, body, content_type="application/json")
 
     failure = await failure_of(babble)
@@ -114,7 +114,7 @@ async def test_json_that_is_no_answer_is_told(body: bytes) -> None:
 
 
 async def test_an_error_without_an_id_belongs_to_the_request_it_answers() -> None:
-    async def refuse(asked: ServerTarget) -> None:
+    async def refuse(asked: Asked) -> None:
         await asked.answer({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "no"}})
 
     failure = await failure_of(refuse)
@@ -123,7 +123,7 @@ async def test_an_error_without_an_id_belongs_to_the_request_it_answers() -> Non
 
 
 async def test_invalid_utf8_in_an_answer_does_not_harm_the_others() -> None:
-    async def mangle(asked: ServerTarget) -> None:
+    async def mangle(asked: Asked) -> None:
         if asked.id == 1:
             body = b'{"jsonrpc":"2.0","id":1,"result":{"text":"\xff\xfe"}}'
             await asked.respond(200, body, content_type="application/json")
@@ -138,7 +138,7 @@ async def test_invalid_utf8_in_an_answer_does_not_harm_the_others() -> None:
 
 @pytest.mark.parametrize("kind", ["text/html", "text/html; charset=utf-8", "application/jsonx", "", "text/plain"])
 async def test_another_content_type_is_told(kind: str) -> None:
-    async def page(asked: ServerTarget) -> None:
+    async def page(asked: Asked) -> None:
         await asked.respond(200, b"<html>Welcome</html>", **({"content_type": kind} if kind else {}))
 
     failure = await failure_of(page)
@@ -148,7 +148,7 @@ async def test_another_content_type_is_told(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["application/json;charset=utf-8", "Application/JSON", "application/json ; x=y"])
 async def test_parameters_and_case_of_the_content_type_do_not_matter(kind: str) -> None:
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         body = json.dumps({"jsonrpc": "2.0", "id": asked.id, "result": {}}).encode()
         await asked.respond(200, body, content_type=kind)
 
@@ -157,7 +157,7 @@ async def test_parameters_and_case_of_the_content_type_do_not_matter(kind: str) 
 
 @pytest.mark.parametrize("status", [202, 204])
 async def test_a_request_that_is_only_accepted_fails(status: int) -> None:
-    async def accept(asked: ServerTarget) -> None:
+    async def accept(asked: Asked) -> None:
         await asked.respond(status)
 
     failure = await failure_of(accept)
@@ -169,7 +169,7 @@ async def test_a_request_that_is_only_accepted_fails(status: int) -> None:
 async def test_a_body_whose_framing_is_wrong_is_told(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "LOOK_AFTER", 0.01)
 
-    async def mangle(asked: ServerTarget) -> None:
+    async def mangle(asked: Asked) -> None:
         if way == "json":
             await asked.respond(200, content_type="application/json", transfer_encoding="chunked")
         else:
@@ -186,7 +186,7 @@ async def test_a_body_whose_framing_is_wrong_is_told(way: str, monkeypatch: pyte
 
 @pytest.mark.parametrize("status", [400, 403, 404, 405, 418, 429, 500, 502, 503, 504, 599])
 async def test_a_status_without_a_message_is_told_with_what_was_said(status: int) -> None:
-    async def refuse(asked: ServerTarget) -> None:
+    async def refuse(asked: Asked) -> None:
         await asked.respond(status, b"<h1>Go\x1b[31m\r\n\taway</h1>" + b"x" * 100_000, content_type="text/html")
 
     failure = await failure_of(refuse)
@@ -201,7 +201,7 @@ async def test_a_status_without_a_message_is_told_with_what_was_said(status: int
 @pytest.mark.parametrize("id", ['"id":null,', '"id":"other",', ""])
 @pytest.mark.parametrize("status", [400, 403, 404, 500])
 async def test_an_error_of_the_protocol_with_a_status_is_that_error_whatever_its_id(status: int, id: str) -> None:
-    async def refuse(asked: ServerTarget) -> None:
+    async def refuse(asked: Asked) -> None:
         body = f'{{"jsonrpc":"2.0",{id}"error":{{"code":-32022,"message":"no","data":{{"supported":["x"]}}}}}}'
         await asked.respond(status, body.encode(), content_type="application/json")
 
@@ -221,7 +221,7 @@ async def test_an_error_of_the_protocol_with_a_status_is_that_error_whatever_its
     ],
 )
 async def test_when_to_try_again_is_told(value: str, least: float, most: float) -> None:
-    async def refuse(asked: ServerTarget) -> None:
+    async def refuse(asked: Asked) -> None:
         await asked.respond(503, retry_after=value)
 
     failure = await failure_of(refuse)
@@ -232,7 +232,7 @@ async def test_when_to_try_again_is_told(value: str, least: float, most: float) 
 
 @pytest.mark.parametrize("value", ["soon", "-1", "1.5", "", "Fri, 99 Foo 2100"])
 async def test_a_senseless_retry_after_is_none(value: str) -> None:
-    async def refuse(asked: ServerTarget) -> None:
+    async def refuse(asked: Asked) -> None:
         await asked.respond(429, retry_after=value)
 
     failure = await failure_of(refuse)
@@ -245,7 +245,7 @@ async def test_a_senseless_retry_after_is_none(value: str) -> None:
 
 
 async def test_a_body_that_says_it_is_too_long_is_not_read() -> None:
-    async def flood(asked: ServerTarget) -> None:
+    async def flood(asked: Asked) -> None:
         await asked.respond(200, b"{", content_type="application/json", content_length=str(10**12))
         await never(asked)
 
@@ -253,7 +253,7 @@ async def test_a_body_that_says_it_is_too_long_is_not_read() -> None:
 
 
 async def test_a_body_that_does_not_end_is_not_read_to_its_end() -> None:
-    async def flood(asked: ServerTarget) -> None:
+    async def flood(asked: Asked) -> None:
         await asked.respond(200, content_type="application/json", transfer_encoding="chunked")
         while True:
             await asked.piece(b"[" * 65536)
@@ -265,14 +265,14 @@ async def test_a_body_is_measured_after_decompression() -> None:
     bomb = gzip.compress(b" " * 50_000_000)
     assert len(bomb) < 60_000
 
-    async def flood(asked: ServerTarget) -> None:
+    async def flood(asked: Asked) -> None:
         await asked.respond(200, bomb, content_type="application/json", content_encoding="gzip")
 
     assert "longer than 100000 bytes" in str(await failure_of(flood, max_message=100_000))
 
 
 async def test_a_compressed_answer_is_read() -> None:
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         body = json.dumps({"jsonrpc": "2.0", "id": asked.id, "result": {"text": "x" * 10_000}}).encode()
         await asked.respond(200, gzip.compress(body), content_type="application/json", content_encoding="gzip")
 
@@ -280,7 +280,7 @@ async def test_a_compressed_answer_is_read() -> None:
 
 
 async def test_invalid_compression_of_a_response_is_an_error() -> None:
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         await asked.respond(200, b"not gzip", content_type="application/json", content_encoding="gzip")
 
     assert type(await failure_of(answer)) is TransportError
@@ -288,7 +288,7 @@ async def test_invalid_compression_of_a_response_is_an_error() -> None:
 
 @pytest.mark.parametrize("piece", [b"data: " + b"x" * 70_000, b"data: x\n" * 10_000, b"data\n" * 20_000])
 async def test_an_event_that_does_not_end_is_not_read_to_its_end(piece: bytes) -> None:
-    async def flood(asked: ServerTarget) -> None:
+    async def flood(asked: Asked) -> None:
         await asked.stream()
         while True:
             await asked.piece(piece)
@@ -297,7 +297,7 @@ async def test_an_event_that_does_not_end_is_not_read_to_its_end(piece: bytes) -
 
 
 async def test_a_refusal_that_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def flood(asked: ServerTarget) -> None:
+    async def flood(asked: Asked) -> None:
         await asked.respond(500, transfer_encoding="chunked")
         while True:
             await asked.piece(b"x" * 65536)
@@ -309,7 +309,7 @@ async def test_a_refusal_that_does_not_end_is_cut_off(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("way", ["json", "stream"])
 async def test_an_answer_may_come_one_byte_at_a_time(way: str) -> None:
-    async def trickle(asked: ServerTarget) -> None:
+    async def trickle(asked: Asked) -> None:
         body = json.dumps(
             {"jsonrpc": "2.0", "id": asked.id, "result": {"text": "größer\r\n"}}, ensure_ascii=False
         ).encode()

@@ -18,14 +18,14 @@ from carrel.transports.client.http import HTTPTransport
 from carrel.transports.client.http_sse import HTTPSSETransport
 from carrel.transports.client.options import HTTPOptions
 from carrel.wire.base import PageParams
-from support.scripted_http_server import Scripted, ServerTarget, scripted
+from support.scripted_http_server import Asked, Scripted, scripted
 from support.transport_recorder import Asker, Recorder
 
 HANDSHAKE = LATEST_HANDSHAKE.name
 HELLO = {"protocolVersion": HANDSHAKE, "capabilities": {}, "serverInfo": {"name": "scripted", "version": "1"}}
 
 
-async def serve(asked: ServerTarget) -> None:
+async def serve(asked: Asked) -> None:
     """Open a session, answer lists, stream to everything else and never end that."""
     if asked.method == "DELETE":
         await asked.respond(405)
@@ -86,7 +86,7 @@ async def test_it_may_be_closed_by_several_at_a_time_while_requests_are_under_wa
 async def test_it_may_be_closed_during_the_handshake(ours: Any) -> None:
     asked_for = asyncio.Event()
 
-    async def silent(asked: ServerTarget) -> None:
+    async def silent(asked: Asked) -> None:
         asked_for.set()
         await asyncio.Event().wait()
 
@@ -114,7 +114,7 @@ async def test_closing_is_completed_although_the_one_who_closes_is_cancelled(ser
 async def test_a_server_that_does_not_let_us_go_is_left(monkeypatch: pytest.MonkeyPatch, ours: Any) -> None:
     monkeypatch.setattr(http_client, "FAREWELL", 0.05)
 
-    async def clingy(asked: ServerTarget) -> None:
+    async def clingy(asked: Asked) -> None:
         await (asyncio.Event().wait() if asked.method == "DELETE" else serve(asked))
 
     async with scripted(clingy) as server, Asker(HTTPTransport(server.url), HANDSHAKE) as client:

@@ -24,7 +24,7 @@ from carrel.transports.client.http import HTTPTransport
 from carrel.transports.client.options import HTTPOptions
 from carrel.wire.base import PageParams
 from support.http_scripts import HANDSHAKE, SESSION, client_of, failure_of, never, outcome_of, session
-from support.scripted_http_server import ServerTarget, scripted
+from support.scripted_http_server import Asked, scripted
 from support.transport_recorder import Asker
 
 # Redirects
@@ -33,7 +33,7 @@ from support.transport_recorder import Asker
 @pytest.mark.parametrize("status", [307, 308])
 @pytest.mark.parametrize("absolute", [False, True])
 async def test_a_redirect_to_another_path_of_the_same_server_is_followed(status: int, absolute: bool) -> None:
-    async def move(asked: ServerTarget) -> None:
+    async def move(asked: Asked) -> None:
         if asked.target == "/mcp":
             location = f"http://{asked.headers['host']}/other?x=1" if absolute else "/other?x=1"
             await asked.respond(status, location=location)
@@ -68,7 +68,7 @@ async def test_a_redirect_to_another_path_of_the_same_server_is_followed(status:
     ],
 )
 async def test_a_redirect_elsewhere_is_not_followed(status: int, location: str) -> None:
-    async def move(asked: ServerTarget) -> None:
+    async def move(asked: Asked) -> None:
         assert asked.target == "/mcp"
         await asked.respond(status, **({"location": location} if location else {}))
 
@@ -83,7 +83,7 @@ async def test_a_redirect_elsewhere_is_not_followed(status: int, location: str) 
 async def test_redirects_in_circles_end() -> None:
     count = 0
 
-    async def move(asked: ServerTarget) -> None:
+    async def move(asked: Asked) -> None:
         nonlocal count
         count += 1
         await asked.respond(307, location="/mcp")
@@ -96,7 +96,7 @@ async def test_redirects_in_circles_end() -> None:
 
 
 async def test_one_connection_serves_one_request_after_the_other() -> None:
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         if asked.id % 2:
             await asked.result()
         else:
@@ -113,7 +113,7 @@ async def test_one_connection_serves_one_request_after_the_other() -> None:
 async def test_a_stream_that_stays_open_after_the_answer_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_client, "ENDING", 0.01)
 
-    async def linger(asked: ServerTarget) -> None:
+    async def linger(asked: Asked) -> None:
         await asked.stream()
         await asked.event({"jsonrpc": "2.0", "id": asked.id, "result": {}})
         await never(asked)
@@ -162,7 +162,7 @@ def test_a_connection_that_the_server_has_closed_in_the_meantime_is_not_used() -
 
 
 async def test_a_long_message_is_sent() -> None:
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         await asked.result({"length": len(asked.message["params"]["arguments"]["text"])})
 
     async with scripted(answer) as server, client_of(server) as client:
@@ -170,7 +170,7 @@ async def test_a_long_message_is_sent() -> None:
 
 
 async def test_the_query_of_the_url_is_not_in_errors() -> None:
-    async def refuse(asked: ServerTarget) -> None:
+    async def refuse(asked: Asked) -> None:
         assert asked.target == "/mcp?key=secret"
         if asked.id == 1:
             await asked.respond(500)
@@ -185,7 +185,7 @@ async def test_the_query_of_the_url_is_not_in_errors() -> None:
 
 
 async def test_endless_requests_do_not_keep_others_waiting() -> None:
-    async def serve(asked: ServerTarget) -> None:
+    async def serve(asked: Asked) -> None:
         if asked.message["method"] == "subscriptions/listen":
             await asked.stream(b": open\n\n")
         else:
@@ -201,9 +201,9 @@ async def test_endless_requests_do_not_keep_others_waiting() -> None:
 
 
 async def test_questions_can_be_answered_while_all_connections_wait_for_that() -> None:
-    questions: list[ServerTarget] = []
+    questions: list[Asked] = []
 
-    async def serve(asked: ServerTarget) -> None:
+    async def serve(asked: Asked) -> None:
         if "method" in asked.message:
             await asked.stream()
             await asked.event({"jsonrpc": "2.0", "id": "q", "method": "roots/list"})
@@ -248,7 +248,7 @@ async def test_a_server_that_never_answers_the_connection_is_given_up() -> None:
 
 
 async def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         await asked.result()
 
     async with scripted(answer) as proxy:
@@ -269,7 +269,7 @@ async def test_a_server_that_the_environment_excepts_is_asked_without_a_proxy(mo
 
 
 async def test_no_proxy_leads_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         await asked.result()
 
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
@@ -310,7 +310,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 async def test_a_server_must_prove_who_it_is(certificate: str) -> None:
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         await asked.result()
 
     theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -337,7 +337,7 @@ def test_a_tls_context_that_verifies_nothing_is_refused() -> None:
 
 
 async def test_a_private_authority_can_be_trusted_and_the_client_proves_who_it_is_too(certificate: str) -> None:
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         await asked.result()
 
     theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -361,7 +361,7 @@ def test_a_certificate_that_cannot_be_loaded_is_said_at_once(option: str, tmp_pa
 
 
 async def test_a_proxy_that_the_options_name_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         await asked.result()
 
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
@@ -374,7 +374,7 @@ async def test_a_proxy_that_the_options_name_is_used(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_response_that_is_silent_for_too_long_fails() -> None:
-    async def wait(asked: ServerTarget) -> None:
+    async def wait(asked: Asked) -> None:
         await asyncio.Event().wait()
 
     async with scripted(wait) as server, client_of(server, read_timeout=0.05) as client:

@@ -14,7 +14,7 @@ from carrel.errors import (
 )
 from carrel.wire.base import PageParams
 from support.http_scripts import client_of, failure_of, never, outcome_of
-from support.scripted_http_server import ServerTarget, scripted
+from support.scripted_http_server import Asked, scripted
 
 
 class Passport:
@@ -50,7 +50,7 @@ class Passport:
 
 
 def guarded(token: str, status: int = 401) -> Any:
-    async def serve(asked: ServerTarget) -> None:
+    async def serve(asked: Asked) -> None:
         if asked.headers.get("authorization") == f"Bearer {token}":
             await asked.result()
         else:
@@ -116,7 +116,7 @@ async def test_broken_credentials_fail_the_request_and_nothing_else() -> None:
 
 
 async def test_a_403_that_does_not_ask_who_it_is_is_told_as_it_is() -> None:
-    async def forbid(asked: ServerTarget) -> None:
+    async def forbid(asked: Asked) -> None:
         await asked.answer({"jsonrpc": "2.0", "error": {"code": -32600, "message": "not from here"}}, status=403)
 
     failure = await failure_of(forbid, auth=Passport("a"))

@@ -13,7 +13,7 @@ from carrel.transports.client import http as http_client
 from carrel.transports.client import http_session as endpoint
 from carrel.wire.base import PageParams
 from support.http_scripts import client_of
-from support.scripted_http_server import ServerTarget, scripted
+from support.scripted_http_server import Asked, scripted
 
 STATUSES = (100, 101, 202, 204, 205, 301, 304, 307, 308, 400, 401, 403, 404, 500, 503)
 
@@ -59,7 +59,7 @@ async def test_a_mangled_response_ends_a_request_in_an_orderly_way(seed: int, mo
     monkeypatch.setattr(http_client, "ENDING", 0.01)
     chance = random.Random(seed)
 
-    async def babble(asked: ServerTarget) -> None:
+    async def babble(asked: Asked) -> None:
         data = mangle(chance, respond(chance, asked.id))
         step = max(1, len(data) // 3)
         for start in range(0, len(data), step):

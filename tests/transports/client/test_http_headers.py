@@ -17,13 +17,13 @@ from carrel.transports.client.http import HTTPTransport
 from carrel.transports.client.options import HTTPOptions
 from carrel.wire.base import PageParams
 from support.http_scripts import HANDSHAKE, HELLO, SESSION, client_of, never, session
-from support.scripted_http_server import ServerTarget, scripted
+from support.scripted_http_server import Asked, scripted
 
 FIRST = next(name for name in reversed(REVISIONS) if REVISIONS[name].resumable)
 
 
 async def test_headers_of_a_stateless_request() -> None:
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         await asked.result(mcp_session_id="ignored")
 
     async with scripted(answer) as server, client_of(server, headers={"X-Mine": "ö", "User-Agent": "me"}) as client:
@@ -46,7 +46,7 @@ async def test_headers_of_a_stateless_request() -> None:
 
 @pytest.mark.parametrize("revision", [FIRST, HANDSHAKE])
 async def test_headers_of_a_session(revision: str) -> None:
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         await asked.result()
 
     script = session(answer, revision=revision)
@@ -66,7 +66,7 @@ async def test_headers_of_a_session(revision: str) -> None:
 
 
 async def test_a_users_headers_do_not_replace_those_of_the_protocol() -> None:
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         await asked.result()
 
     mine = {
@@ -103,7 +103,7 @@ def test_a_url_that_makes_no_sense_is_refused_at_once(url: str) -> None:
 
 @pytest.mark.parametrize("id", ["with space", "ö", ""])
 async def test_a_session_id_that_is_not_visible_ascii_is_refused(id: str) -> None:
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         await asked.result(HELLO, mcp_session_id=id)
 
     async with scripted(answer) as server, client_of(server, HANDSHAKE) as client:
@@ -113,7 +113,7 @@ async def test_a_session_id_that_is_not_visible_ascii_is_refused(id: str) -> Non
 
 
 async def test_a_404_in_a_session_means_that_it_is_over() -> None:
-    async def gone(asked: ServerTarget) -> None:
+    async def gone(asked: Asked) -> None:
         await asked.answer({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "gone"}}, status=404)
 
     async with scripted(session(gone)) as server, client_of(server, HANDSHAKE) as client:
@@ -129,7 +129,7 @@ async def test_the_server_hears_that_the_handshake_is_complete_before_anything_e
     told = asyncio.Event()
     served: list[str] = []
 
-    async def serve(asked: ServerTarget) -> None:
+    async def serve(asked: Asked) -> None:
         method = "" if asked.method != "POST" else asked.message["method"]
         if method == "notifications/initialized":
             served.append("begun")

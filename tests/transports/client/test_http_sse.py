@@ -15,7 +15,7 @@ from carrel.transports.client.options import HTTPOptions
 from carrel.wire.base import PageParams
 from carrel.wire.resources import ReadResourceParams
 from support.raw_http import Site
-from support.scripted_http_server import ServerTarget, scripted
+from support.scripted_http_server import Asked, scripted
 from support.transport_recorder import Asker
 
 HANDSHAKE = [name for name, revision in REVISIONS.items() if not revision.stateless]
@@ -42,7 +42,7 @@ class Old:
         self.replies = replies
         self.stream: Any = None
 
-    async def __call__(self, asked: ServerTarget) -> None:
+    async def __call__(self, asked: Asked) -> None:
         if asked.method == "GET":
             self.stream = asked
             await asked.stream(f": hello\n\nevent: endpoint\ndata: {self.endpoint}\n\n".encode())
@@ -56,7 +56,7 @@ class Old:
         else:
             await asked.respond(202)
 
-    async def answer(self, asked: ServerTarget, result: Any) -> None:
+    async def answer(self, asked: Asked, result: Any) -> None:
         await self.stream.event({"jsonrpc": "2.0", "id": asked.id, "result": result})
 
 
@@ -103,7 +103,7 @@ async def test_a_server_of_another_kind_is_told(old_site: Site) -> None:
 
 
 async def test_a_lost_stream_is_the_end() -> None:
-    async def cut(old: Old, asked: ServerTarget) -> None:
+    async def cut(old: Old, asked: Asked) -> None:
         await asked.respond(202)
         old.stream.cut()
 
@@ -118,7 +118,7 @@ async def test_a_lost_stream_is_the_end() -> None:
 
 
 async def test_a_stream_that_ends_properly_is_the_end_too() -> None:
-    async def end(old: Old, asked: ServerTarget) -> None:
+    async def end(old: Old, asked: Asked) -> None:
         await asked.respond(202)
         await old.answer(asked, {})
         await old.stream.end()
@@ -156,7 +156,7 @@ async def test_where_to_post_may_be_said_in_any_way(endpoint: str) -> None:
 
 
 async def test_only_the_first_endpoint_counts() -> None:
-    async def move(old: Old, asked: ServerTarget) -> None:
+    async def move(old: Old, asked: Asked) -> None:
         await old.stream.piece(b"event: endpoint\ndata: http://127.0.0.1:1/\n\nevent: ping\ndata: {}\n\n")
         await asked.respond(200, b"whatever", content_type="text/plain")
         await old.answer(asked, {})
@@ -170,7 +170,7 @@ async def test_only_the_first_endpoint_counts() -> None:
 
 @pytest.mark.parametrize(("status", "kind"), [(200, "text/html"), (200, "application/json"), (202, "")])
 async def test_a_response_that_is_not_a_stream_is_an_error(status: int, kind: str) -> None:
-    async def page(asked: ServerTarget) -> None:
+    async def page(asked: Asked) -> None:
         await asked.respond(status, b"<html>", **({"content_type": kind} if kind else {}))
 
     failure = await failure_of_opening(page)
@@ -180,7 +180,7 @@ async def test_a_response_that_is_not_a_stream_is_an_error(status: int, kind: st
 
 @pytest.mark.parametrize("status", [400, 404, 405, 500])
 async def test_a_refusal_is_told(status: int) -> None:
-    async def refuse(asked: ServerTarget) -> None:
+    async def refuse(asked: Asked) -> None:
         await asked.respond(status, b"no")
 
     failure = await failure_of_opening(refuse)
@@ -189,14 +189,14 @@ async def test_a_refusal_is_told(status: int) -> None:
 
 
 async def test_a_server_that_wants_to_know_who_asks_is_told() -> None:
-    async def refuse(asked: ServerTarget) -> None:
+    async def refuse(asked: Asked) -> None:
         await asked.respond(401, www_authenticate="Bearer")
 
     assert isinstance(await failure_of_opening(refuse), AuthorizationError)
 
 
 async def test_a_stream_that_ends_at_once_is_told() -> None:
-    async def end(asked: ServerTarget) -> None:
+    async def end(asked: Asked) -> None:
         await asked.stream(b"event: message\ndata: {}\n\n")
         await asked.end()
 
@@ -205,7 +205,7 @@ async def test_a_stream_that_ends_at_once_is_told() -> None:
 
 @pytest.mark.parametrize("silent", ["connection", "stream"])
 async def test_a_server_that_does_not_say_where_to_post_is_given_up(silent: str) -> None:
-    async def wait(asked: ServerTarget) -> None:
+    async def wait(asked: Asked) -> None:
         if silent == "stream":
             await asked.stream(b": hello\n\n")
         await asyncio.Event().wait()
@@ -214,7 +214,7 @@ async def test_a_server_that_does_not_say_where_to_post_is_given_up(silent: str)
 
 
 async def test_a_message_that_is_too_long_is_the_end() -> None:
-    async def flood(old: Old, asked: ServerTarget) -> None:
+    async def flood(old: Old, asked: Asked) -> None:
         await asked.respond(202)
         await old.answer(asked, {"text": "x" * 2000})
 
@@ -227,7 +227,7 @@ async def test_a_message_that_is_too_long_is_the_end() -> None:
 
 @pytest.mark.parametrize("status", [400, 404, 503])
 async def test_a_message_that_is_refused_fails(status: int) -> None:
-    async def refuse(old: Old, asked: ServerTarget) -> None:
+    async def refuse(old: Old, asked: Asked) -> None:
         await asked.respond(status, b"no")
 
     async with scripted(Old(**{"resources/list": refuse})) as server, asker(server.url) as client:
@@ -238,7 +238,7 @@ async def test_a_message_that_is_refused_fails(status: int) -> None:
 
 
 async def test_a_message_that_is_refused_with_an_error_of_the_protocol_is_that_error() -> None:
-    async def refuse(old: Old, asked: ServerTarget) -> None:
+    async def refuse(old: Old, asked: Asked) -> None:
         await asked.answer({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "no"}}, status=400)
 
     async with scripted(Old(**{"resources/list": refuse})) as server, asker(server.url) as client:
@@ -251,12 +251,12 @@ async def test_a_message_that_is_refused_with_an_error_of_the_protocol_is_that_e
 async def test_the_server_hears_that_the_handshake_is_complete_before_anything_else() -> None:
     told, seen = asyncio.Event(), []
 
-    async def wait(old: Old, asked: ServerTarget) -> None:
+    async def wait(old: Old, asked: Asked) -> None:
         await told.wait()
         seen.append("complete")
         await asked.respond(202)
 
-    async def answer(old: Old, asked: ServerTarget) -> None:
+    async def answer(old: Old, asked: Asked) -> None:
         seen.append("request")
         await asked.respond(202)
         await old.answer(asked, {})
@@ -275,7 +275,7 @@ async def test_the_server_hears_that_the_handshake_is_complete_before_anything_e
 async def test_it_may_be_closed_while_it_is_opened() -> None:
     asked_for = asyncio.Event()
 
-    async def wait(asked: ServerTarget) -> None:
+    async def wait(asked: Asked) -> None:
         asked_for.set()
         await asyncio.Event().wait()
 

@@ -14,7 +14,7 @@ from carrel.transports.client import backoff
 from carrel.transports.client import http as http_client
 from carrel.wire.base import PageParams
 from support.http_scripts import HANDSHAKE, SESSION, client_of, never, session
-from support.scripted_http_server import ServerTarget, scripted
+from support.scripted_http_server import Asked, scripted
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_stream_goes_on_where_it_broke() -> None:
-    async def serve(asked: ServerTarget) -> None:
+    async def serve(asked: Asked) -> None:
         if asked.method == "POST":
             await asked.stream(b"retry: 1\nid: a-1\ndata: \n\n")
             await asked.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": 1}}, "a-2")
@@ -55,7 +55,7 @@ async def test_a_stream_goes_on_where_it_broke() -> None:
 async def test_the_server_says_how_long_to_wait_before_a_stream_is_resumed() -> None:
     times: list[float] = []
 
-    async def serve(asked: ServerTarget) -> None:
+    async def serve(asked: Asked) -> None:
         times.append(asyncio.get_running_loop().time())
         if asked.method == "POST":
             await asked.stream(b"retry: 150\nid: 1\ndata:\n\n")
@@ -73,7 +73,7 @@ async def test_the_server_says_how_long_to_wait_before_a_stream_is_resumed() -> 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 501])
 async def test_a_stream_that_the_server_does_not_resume_is_given_up(status: int) -> None:
-    async def serve(asked: ServerTarget) -> None:
+    async def serve(asked: Asked) -> None:
         if asked.method == "POST":
             await asked.stream(b"id: 1\nretry: 1\ndata:\n\n")
             await asked.end()
@@ -91,7 +91,7 @@ async def test_a_stream_that_the_server_does_not_resume_is_given_up(status: int)
 
 @pytest.mark.parametrize("how", ["cut", "503", "empty"])
 async def test_a_stream_is_not_resumed_for_ever(how: str) -> None:
-    async def serve(asked: ServerTarget) -> None:
+    async def serve(asked: Asked) -> None:
         if asked.method == "POST":
             await asked.stream(b"id: 1\nretry: 0\ndata:\n\n")
             await asked.end()
@@ -111,7 +111,7 @@ async def test_a_stream_is_not_resumed_for_ever(how: str) -> None:
 
 
 async def test_a_stream_without_event_ids_is_not_resumed() -> None:
-    async def serve(asked: ServerTarget) -> None:
+    async def serve(asked: Asked) -> None:
         await asked.stream(b"retry: 1\ndata:\n\n")
         await asked.end()
 
@@ -128,7 +128,7 @@ NEWS = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 
 async def test_messages_that_belong_to_no_request_are_handed_on() -> None:
-    async def listen(asked: ServerTarget) -> None:
+    async def listen(asked: Asked) -> None:
         await asked.stream(b"event: ping\ndata: {}\n\ndata:\n\n")
         await asked.event(NEWS)
         await never(asked)
@@ -141,7 +141,7 @@ async def test_messages_that_belong_to_no_request_are_handed_on() -> None:
 
 
 async def test_a_server_that_offers_no_stream_is_not_asked_again() -> None:
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         await asked.result()
 
     async with scripted(session(answer)) as server, client_of(server, HANDSHAKE) as client:
@@ -155,7 +155,7 @@ async def test_a_server_that_offers_no_stream_is_not_asked_again() -> None:
 async def test_a_stream_that_could_not_be_resumed_is_told() -> None:
     count = 0
 
-    async def listen(asked: ServerTarget) -> None:
+    async def listen(asked: Asked) -> None:
         nonlocal count
         count += 1
         await asked.stream(b": hello\n\n")
@@ -172,11 +172,11 @@ async def test_a_stream_that_could_not_be_resumed_is_told() -> None:
 
 
 async def test_a_stream_that_was_resumed_has_missed_nothing() -> None:
-    async def listen(asked: ServerTarget) -> None:
+    async def listen(asked: Asked) -> None:
         await asked.stream(b"retry: 1\nid: 7\ndata:\n\n")
         asked.cut()
 
-    async def resume(asked: ServerTarget) -> None:
+    async def resume(asked: Asked) -> None:
         assert asked.headers["last-event-id"] == "7"
         await asked.stream()
         await asked.event(NEWS)
@@ -191,7 +191,7 @@ async def test_a_stream_that_was_resumed_has_missed_nothing() -> None:
 async def test_a_place_that_the_server_has_forgotten_is_given_up() -> None:
     count = 0
 
-    async def listen(asked: ServerTarget) -> None:
+    async def listen(asked: Asked) -> None:
         nonlocal count
         count += 1
         await asked.stream(b"retry: 1\nid: 7\ndata:\n\n")
@@ -201,7 +201,7 @@ async def test_a_place_that_the_server_has_forgotten_is_given_up() -> None:
             await asked.event(NEWS)
             await never(asked)
 
-    async def refuse(asked: ServerTarget) -> None:
+    async def refuse(asked: Asked) -> None:
         await asked.respond(400, b"what?")
 
     async with scripted(session(refuse, listen=listen)) as server, client_of(server, HANDSHAKE) as client:
@@ -213,7 +213,7 @@ async def test_a_place_that_the_server_has_forgotten_is_given_up() -> None:
 async def test_listening_goes_on_when_the_server_was_away() -> None:
     count = 0
 
-    async def listen(asked: ServerTarget) -> None:
+    async def listen(asked: Asked) -> None:
         nonlocal count
         count += 1
         if count < 3:
@@ -232,7 +232,7 @@ async def test_listening_goes_on_when_the_server_was_away() -> None:
 async def test_a_session_that_is_over_is_the_end() -> None:
     count = 0
 
-    async def listen(asked: ServerTarget) -> None:
+    async def listen(asked: Asked) -> None:
         nonlocal count
         count += 1
         if count == 1:
@@ -249,10 +249,10 @@ async def test_a_session_that_is_over_is_the_end() -> None:
 
 
 async def test_a_server_that_has_nothing_to_get_may_say_so_with_a_404() -> None:
-    async def listen(asked: ServerTarget) -> None:
+    async def listen(asked: Asked) -> None:
         await asked.respond(404, b"Cannot GET /mcp")
 
-    async def answer(asked: ServerTarget) -> None:
+    async def answer(asked: Asked) -> None:
         await asked.result()
 
     async with scripted(session(answer, listen=listen)) as server, client_of(server, HANDSHAKE) as client:
