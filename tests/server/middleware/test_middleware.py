@@ -1,5 +1,6 @@
 """Middleware objects: a hook for each method, on servers and on mounted servers."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -197,3 +198,18 @@ async def test_requests_of_an_extension_of_a_mounted_server_run_inside_its_middl
     async with memory.connect(app) as peer:
         assert "result" in await peer.request("notes/get")
     assert seen[-2:] == ["outer notes/get", "inner notes/get"]
+
+
+async def test_requests_for_skills_of_a_mounted_server_run_inside_its_middleware(tmp_path: Path) -> None:
+    (tmp_path / "tea").mkdir()
+    (tmp_path / "tea" / "SKILL.md").write_text("---\nname: tea\ndescription: Makes tea\n---\nHot water.")
+    app, inner, seen = Server("outer"), Server("inner"), list[str]()
+    inner.skills(tmp_path)
+    inner.middleware(Recorder("inner", seen))
+    app.add_provider(inner, namespace="ns")
+    async with Client(app) as client:
+        (skill,) = await client.skills.list_skills()
+        assert (await client.skills.get_skill(skill.uri)).uri == skill.uri
+        listed = await client.list_directory(skill.uri.removesuffix("/SKILL.md"))
+    assert [each.uri for each in listed] == [skill.uri]
+    assert seen[-3:] == ["inner skills/list", "inner skills/get", "inner resources/directory/read"]

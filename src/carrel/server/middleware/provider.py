@@ -12,6 +12,7 @@ from msgspec import Raw
 from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.provider import Page, Provider, Request
 from carrel.catalog.transforms.transform import Transform
+from carrel.protocol.extensions.skills import GET_SKILL, LIST_SKILLS, READ_DIRECTORY
 from carrel.protocol.methods import (
     CALL_TOOL,
     COMPLETE,
@@ -43,6 +44,7 @@ from carrel.wire.resources import (
     Resource,
     ResourceTemplate,
 )
+from carrel.wire.skills import GetSkillResult, ListSkillsResult, ReadDirectoryResult, Skill
 from carrel.wire.tools import ListToolsResult, Tool
 
 if TYPE_CHECKING:
@@ -57,7 +59,9 @@ LISTS: Mapping[RequestType[Any, Any], tuple[type[PageResult], str, str]] = {
     LIST_PROMPTS: (ListPromptsResult, "prompts", "list_prompts"),
     LIST_RESOURCES: (ListResourcesResult, "resources", "list_resources"),
     LIST_RESOURCE_TEMPLATES: (ListResourceTemplatesResult, "resource_templates", "list_templates"),
+    LIST_SKILLS: (ListSkillsResult, "skills", "list_skills"),
     LIST_TOOLS: (ListToolsResult, "tools", "list_tools"),
+    READ_DIRECTORY: (ReadDirectoryResult, "resources", "list_directory"),
 }
 
 
@@ -77,6 +81,7 @@ class MiddlewareProvider(Transform):
             COMPLETE: self._complete,
             GET_PROMPT: self._get_prompt,
             READ_RESOURCE: self._read_resource,
+            GET_SKILL: self._get_skill,
             **dict.fromkeys(LISTS, self._list),
         }
         self._composed: dict[str, Operation] = {}
@@ -126,14 +131,18 @@ class MiddlewareProvider(Transform):
         kind, field, method = LISTS[call.request]
         request = _request(call)
         request.cursor = call.params.cursor
-        page: Page[Any] = await resolved(getattr(self.provider, method)(request))
+        arguments = [getattr(call.params, name) for name in call.request.arguments]
+        page: Page[Any] = await resolved(getattr(self.provider, method)(*arguments, request))
         make: Any = kind
         result = make(next_cursor=page.next_cursor, **{field: list(page.items)})
-        if page.ttl is not None:
+        if page.ttl is not None and call.request.cacheable:
             result.ttl_ms = round(page.ttl * 1000)
-        if page.scope is not None:
+        if page.scope is not None and call.request.cacheable:
             result.cache_scope = page.scope
         return result  # type: ignore[no-any-return]
+
+    async def _get_skill(self, call: Call, channel: Channel) -> Result:
+        return GetSkillResult(skill=await resolved(self.provider.get_skill(call.params.uri, _request(call))))
 
     # The interface of providers
 
@@ -180,16 +189,34 @@ class MiddlewareProvider(Transform):
         result: Any = await self._run(COMPLETE, request, params)
         return result.completion  # type: ignore[no-any-return]
 
-    async def _page_of(self, row: RequestType[Any, Any], request: Request) -> Page[Any]:
+    async def _page_of(self, row: RequestType[Any, Any], request: Request, **changed: str) -> Page[Any]:
         _, field, method = LISTS[row]
         if not self._runs(row, request):
-            page: Page[Any] = await resolved(getattr(self.provider, method)(request))
+            page: Page[Any] = await resolved(getattr(self.provider, method)(*changed.values(), request))
             return page
         assert request.call is not None
-        params = msgspec.structs.replace(request.call.params, cursor=request.cursor)
+        params = msgspec.structs.replace(request.call.params, cursor=request.cursor, **changed)
         result: Any = await self._run(row, request, params)
+        if not row.cacheable:
+            return Page(getattr(result, field), result.next_cursor)
         ttl = None if result.ttl_ms is None else result.ttl_ms / 1000
         return Page(getattr(result, field), result.next_cursor, ttl, result.cache_scope)
+
+    async def get_skill(self, uri: str, request: Request) -> Skill:
+        """Return a skill, inside the middleware."""
+        if not self._runs(GET_SKILL, request):
+            return await resolved(self.provider.get_skill(uri, request))
+        assert request.call is not None
+        result: Any = await self._run(GET_SKILL, request, msgspec.structs.replace(request.call.params, uri=uri))
+        return result.skill  # type: ignore[no-any-return]
+
+    async def list_skills(self, request: Request) -> Page[Skill]:
+        """Return a page of the skills, inside the middleware."""
+        return await self._page_of(LIST_SKILLS, request)
+
+    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
+        """Return a page of the resources in a directory, inside the middleware."""
+        return await self._page_of(READ_DIRECTORY, request, uri=uri)
 
     async def list_prompts(self, request: Request) -> Page[Prompt]:
         """Return a page of the prompts, inside the middleware."""
