@@ -1,6 +1,4 @@
-"""The conformance suite's server scenarios through ``carrel gateway``, at every revision of server and of client.
-
-Not every pair of revisions: ``tests/gateway/test_revisions.py`` tries all features with all pairs, in memory.
+"""The conformance suite's server scenarios through ``carrel gateway``, at every revision of server and client.
 
 The configuration names the revision of the server, which the gateway reaches over HTTP or starts on stdio. The suite
 offers 2025-11-25 whatever it is told, so that a gateway for clients of an older revision speaks that one alone.
@@ -45,17 +43,16 @@ class Case(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """Yield all runs, the longest first: each revision of one side with the newest of the other, and two more."""
-    newest, *older = sorted(REVISIONS, reverse=True)
-    pairs = [(newest, newest), *((far, newest) for far in older), *((newest, near) for near in older)]
-    pairs += [(TASKS_SINCE, TASKS_SINCE), (older[-1], older[-1])]
-    for number, (far, near) in enumerate(pairs):
-        run = "2025-11-25"
-        if near == STATELESS:
-            run = near if far >= TASKS_SINCE else "2026-07-28 without extensions"
-        yield Case(far, near, ("http", "stdio")[number % 2], run)
-    yield Case(newest, newest, "stdio", newest)
-    yield from (Case(newest, newest, "http", run) for run in SKILLS)
+    """Yield all runs, the longest first: clients of the two newest revisions through both transports."""
+    revisions = sorted(REVISIONS, reverse=True)
+    for row, near in enumerate(revisions):
+        for column, far in enumerate(revisions):
+            run = "2025-11-25"
+            if near == STATELESS:
+                run = near if far >= TASKS_SINCE else "2026-07-28 without extensions"
+            both = ("http", "stdio") if row < 2 else (("http", "stdio")[(row + column) % 2],)
+            yield from (Case(far, near, transport, run) for transport in both)
+    yield from (Case(STATELESS, STATELESS, "http", run) for run in SKILLS)
 
 
 CASES = list(cases())
