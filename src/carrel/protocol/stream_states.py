@@ -125,16 +125,25 @@ TRANSITIONS: Mapping[State, Mapping[StreamStep, State]] = {
 
 _CONTENT_STEPS = (StreamStep.END, StreamStep.COMPLETE)
 
+# The states of every request over HTTP: a global is found faster than a member of an enumeration.
+_UNCONNECTED, _CONNECTED, _DISCONNECTED = (
+    StreamConnection.NONE,
+    StreamConnection.CONNECTED,
+    StreamConnection.DISCONNECTED,
+)
+_OPEN, _COMPLETE = StreamContent.OPEN, StreamContent.COMPLETE
+_KEPT, _NOT_KEPT = StreamReplay.KEPT, StreamReplay.NONE
+
 
 class StreamStates:
     """States of one stream: of its connection, of its content, and of the events kept for replay."""
 
     __slots__ = ("connection", "content", "replay")
 
-    def __init__(self, *, resumable: bool = False) -> None:
-        self.connection = StreamConnection.NONE
-        self.content = StreamContent.OPEN
-        self.replay = StreamReplay.KEPT if resumable else StreamReplay.NONE
+    def __init__(self, resumable: bool = False) -> None:
+        self.connection = _UNCONNECTED
+        self.content = _OPEN
+        self.replay = _KEPT if resumable else _NOT_KEPT
 
     def step(self, step: StreamStep) -> None:
         """Change the state that a step concerns.
@@ -168,7 +177,14 @@ class StreamStates:
     @property
     def complete(self) -> bool:
         """Whether no message will follow."""
-        return self.content is StreamContent.COMPLETE
+        return self.content is _COMPLETE
+
+    @property
+    def undisturbed(self) -> bool:
+        """Whether the stream is not complete, and its connection is not to be closed."""
+        state = self.connection
+        open = state is _UNCONNECTED or state is _CONNECTED or state is _DISCONNECTED
+        return open and self.content is not _COMPLETE
 
     @property
     def dropped(self) -> bool:

@@ -61,7 +61,7 @@ class Stream(StreamStates):
     """Whether the stream was opened by GET, and carries messages that belong to no request."""
 
     def __init__(self, owner: Connection, id: str = "", log: SessionLog | None = None, *, primed: bool = False) -> None:
-        super().__init__(resumable=bool(id))
+        super().__init__(bool(id))
         self._owner = owner
         self._log = log
         self.id = id
@@ -209,9 +209,7 @@ class Stream(StreamStates):
     @property
     def idle(self) -> bool:
         """Whether there is nothing to send and no change of state to act on."""
-        if self._messages or self._held or self.ping or self.nudged or self.complete:
-            return False
-        return not (self.closing or self.aborted)
+        return not (self._messages or self._held or self.ping or self.nudged) and self.undisturbed
 
     async def wait(self) -> None:
         """Wait for ``wake``."""
