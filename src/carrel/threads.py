@@ -276,6 +276,8 @@ class ThreadPool:
 
     def _work(self, worker: Worker) -> None:
         while (job := worker.job) is not None:
+            if self._unpassed > self.per_client:
+                self._wait_for_room()
             value, error = job.run()
             with self._lock:
                 self._unpassed += 1
@@ -284,8 +286,6 @@ class ThreadPool:
                     self._idle.append(worker)
             job.end(value, error, self._passed)
             del job, value, error
-            if self._unpassed > self.per_client and not idle:
-                self._wait_for_room()
             if idle and not worker.wake.acquire(timeout=IDLE):
                 with self._lock:
                     if worker in self._idle:
