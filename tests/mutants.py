@@ -25,7 +25,8 @@ import tempfile
 import threading
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from itertools import groupby
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -304,11 +305,18 @@ def measure_lines(package: str) -> str:
         of_own = there & by_file.get(str(own.relative_to(ROOT)), set()) if own else set[tuple[str, int]]()
         lines, all_ran = lines + len(there), all_ran + len(there & ran)
         own_lines, own_ran = own_lines + (len(there) if own else 0), own_ran + len(of_own)
-        if missed := sorted(line for _, line in there - ran):
-            share = f"{percent(of_own, there)} by {own.name}, " if own else ""
-            print(f"{module.relative_to(ROOT)}: {share}{percent(there & ran, there)}, not {missed}", flush=True)
+        if missed := {line for _, line in there - ran}:
+            by_own = f"{percent(of_own, there)} by {own.name}, " if own else ""
+            print(f"{module.relative_to(ROOT)}: {by_own}{percent(there & ran, there)}; not {spans(missed)}", flush=True)
     modules = f"{sum(own_tests(module) is not None for module in modules_of(package))} of {len(modules_of(package))}"
-    return f"| {package} | {modules} | {lines} | {100 * own_ran / own_lines:.0f} % | {100 * all_ran / lines:.0f} % |"
+    by_own = f"{100 * own_ran / own_lines:.0f} %" if own_lines else "–"
+    return f"| {package} | {modules} | {lines} | {by_own} | {100 * all_ran / lines:.0f} % |"
+
+
+def spans(lines: Iterable[int]) -> str:
+    """Return numbers of lines as text, such as ``3-5, 9``."""
+    runs = [[line for _, line in run] for _, run in groupby(enumerate(sorted(lines)), lambda pair: pair[1] - pair[0])]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def percent(part: Sized, whole: Sized) -> str:
