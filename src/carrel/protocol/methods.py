@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import field
 
-from carrel.wire.base import PageParams, Params, Result, Wire
+from carrel.wire.base import PageParams, PageResult, Params, Result, Wire
 from carrel.wire.client_features import (
     CreateMessageParams,
     CreateMessageResult,
@@ -113,6 +113,11 @@ class RequestType(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
     def arguments(self) -> list[str]:
         """Names of the parameters that are arguments of the provider's method."""
         return [name for name in self.params.__struct_fields__ if name not in COMMON_FIELDS]
+
+    @property
+    def items_field(self) -> str:
+        """For a list: the field of its result that holds the items."""
+        return next(name for name in self.result.__struct_fields__ if name not in PageResult.__struct_fields__)
 
     @property
     def names_resources(self) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -12,17 +12,13 @@ from msgspec import UNSET, Raw
 from carrel.awaitables import MaybeAwaitable, is_awaitable, resolved
 from carrel.catalog.access import request_of
 from carrel.catalog.provider import Page, Request
-from carrel.catalog.view_filter import prompt_filter, resource_filter, template_filter, tool_filter
 from carrel.errors import InvalidParams, MethodNotFound, ResourceForbidden, ResourceNotFound
-from carrel.protocol.methods import PROVIDER_REQUESTS
+from carrel.protocol.methods import LIST_PROMPTS, LIST_RESOURCE_TEMPLATES, LIST_RESOURCES, LIST_TOOLS, PROVIDER_REQUESTS
 from carrel.server.completion import limited, suggested
-from carrel.server.pages import answer_page, private
 from carrel.uri.template import UriTemplate, UriTemplateError
-from carrel.wire.base import PageResult, Result
+from carrel.wire.base import CacheableResult, PageResult, Result
 from carrel.wire.completion import CompleteResult, Completion, ResourceTemplateReference
-from carrel.wire.prompts import ListPromptsResult
-from carrel.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
-from carrel.wire.tools import ListToolsResult
+from carrel.wire.resources import ReadResourceResult
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
@@ -30,11 +26,13 @@ if TYPE_CHECKING:
     from carrel.protocol.principal import View
     from carrel.protocol.server import Call
     from carrel.server.local import LocalProvider
+    from carrel.server.registry import ItemRegistry
     from carrel.server.runtime import Operation, Runtime
     from carrel.server.watching import Watches
 
 __all__ = ["CatalogOperations"]
 
+R = TypeVar("R", bound=CacheableResult)
 NO_ARGUMENTS = Raw(b"{}")
 
 
@@ -54,12 +52,16 @@ class CatalogOperations:
             "call_tool": self.call_tool,
             "complete": self.complete,
             "get_prompt": self.get_prompt,
-            "list_prompts": self.list_prompts,
-            "list_resource_templates": self.list_templates,
-            "list_resources": self.list_resources,
-            "list_tools": self.list_tools,
             "read_resource": self.read_resource,
         }
+        local = self._local
+        registries: dict[RequestType[Any, Any], ItemRegistry[Any]] = {
+            LIST_PROMPTS: local.prompts,
+            LIST_RESOURCES: local.resources.static,
+            LIST_RESOURCE_TEMPLATES: local.resources.templates,
+            LIST_TOOLS: local.tools,
+        }
+        handlers |= {row.operation: partial(self.list_items, row, registry) for row, registry in registries.items()}
         for row in PROVIDER_REQUESTS:
             if row.operation not in handlers:
                 handlers[row.operation] = partial(self.forward, row)
@@ -83,53 +85,28 @@ class CatalogOperations:
         """Return whether a list contains only items that the author registered."""
         return len(self._catalog.offering(method)) == 1
 
-    def list_resources(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
-        """Answer resources/list."""
-        if (self._catalog.only is not None or self._is_local("list_resources")) and not self._local.resources.guarded:
-            entries, limit = self._local.resources.static, self._runtime.page_size
-            return answer_page(entries, call, limit, _resources, lambda entry: entry.resource, resource_filter)
-        request = self._request(call, channel)
-        if self._watches.forming and call.connection in self._runtime.hub.sessions:
-            return self._list_later(request)
-        return self._list(self._catalog.list_resources, request, _resources)
+    def list_items(
+        self, row: RequestType[Any, Any], registry: ItemRegistry[Any], call: Call, channel: Channel
+    ) -> MaybeAwaitable[Result | bytes]:
+        """Answer a list request: from the registry if the list has only items that the author registered."""
+        if (self._catalog.only is not None or self._is_local(row.provider_method)) and not registry.guarded:
+            return registry.answer(call)
+        if row is LIST_RESOURCES and self._watches.forming and call.connection in self._runtime.hub.sessions:
+            return self._list_later(row, call, channel)
+        return self._list(row, call, channel)
 
-    async def _list_later(self, request: Request) -> Result:
-        """Answer resources/list for a session once the providers listen, so that it is notified of later changes."""
+    async def _list_later(self, row: RequestType[Any, Any], call: Call, channel: Channel) -> Result:
+        """Answer a list request of a session once the providers listen, so that it is notified of later changes."""
         await self._watches.wait_for_list()
-        return await self._list(self._catalog.list_resources, request, _resources)
+        return await self._list(row, call, channel)
 
-    async def _list(
-        self,
-        method: Callable[[Request], Awaitable[Page[Any]]],
-        request: Request,
-        make: Callable[[Sequence[Any], str | None], PageResult],
-    ) -> Result:
-        page = await method(request)
-        result = make(list(page.items), page.next_cursor)
-        assert request.call is not None
-        return private(_with_hints(result, page), request.call)
-
-    def list_templates(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
-        """Answer resources/templates/list."""
-        if (self._catalog.only is not None or self._is_local("list_templates")) and not self._local.resources.guarded:
-            templates, limit = self._local.resources.templates, self._runtime.page_size
-            return answer_page(templates, call, limit, _templates, lambda entry: entry.template, template_filter)
-        return self._list(self._catalog.list_templates, self._request(call, channel), _templates)
-
-    def list_tools(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
-        """Answer tools/list."""
-        if (self._catalog.only is not None or self._is_local("list_tools")) and not self._local.tools.guarded:
-            tools = self._local.tools
-            variant, describe = tools.describe(call.peer)
-            return answer_page(tools.entries, call, self._runtime.page_size, _tools, describe, tool_filter, variant)
-        return self._list(self._catalog.list_tools, self._request(call, channel), _tools)
-
-    def list_prompts(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
-        """Answer prompts/list."""
-        if (self._catalog.only is not None or self._is_local("list_prompts")) and not self._local.prompts.guarded:
-            prompts, limit = self._local.prompts.entries, self._runtime.page_size
-            return answer_page(prompts, call, limit, _prompts, lambda entry: entry.prompt, prompt_filter)
-        return self._list(self._catalog.list_prompts, self._request(call, channel), _prompts)
+    async def _list(self, row: RequestType[Any, Any], call: Call, channel: Channel) -> Result:
+        page: Page[Any] = await getattr(self._catalog, row.provider_method)(self._request(call, channel))
+        result: PageResult = row.result(**{row.items_field: [*page.items]}, next_cursor=page.next_cursor)
+        if page.ttl is not None or page.scope is not None:
+            result.ttl_ms = None if page.ttl is None else round(page.ttl * 1000)
+            result.cache_scope = page.scope
+        return private(result, call)
 
     # Reading
 
@@ -160,7 +137,7 @@ class CatalogOperations:
 
     async def list_skills(self, call: Call, channel: Channel) -> Result:
         """Answer skills/list."""
-        return await self._list(self._catalog.list_skills, self._request(call, channel), _skills)
+        return await self._list(call.request, call, channel)
 
     async def get_skill(self, call: Call, channel: Channel) -> Result:
         """Answer skills/get."""
@@ -227,34 +204,11 @@ class CatalogOperations:
         return CompleteResult(completion=limited(completion))
 
 
-def _resources(items: Sequence[Any], cursor: str | None) -> ListResourcesResult:
-    return ListResourcesResult(resources=list(items), next_cursor=cursor)
-
-
-def _templates(items: Sequence[Any], cursor: str | None) -> ListResourceTemplatesResult:
-    return ListResourceTemplatesResult(resource_templates=list(items), next_cursor=cursor)
-
-
-def _tools(items: Sequence[Any], cursor: str | None) -> ListToolsResult:
-    return ListToolsResult(tools=list(items), next_cursor=cursor)
-
-
-def _prompts(items: Sequence[Any], cursor: str | None) -> ListPromptsResult:
-    return ListPromptsResult(prompts=list(items), next_cursor=cursor)
-
-
-def _skills(items: Sequence[Any], cursor: str | None) -> PageResult:
-    from carrel.wire.skills import ListSkillsResult
-
-    return ListSkillsResult(skills=list(items), next_cursor=cursor)
-
-
-def _with_hints(result: PageResult, page: Page[Any]) -> PageResult:
-    """Return a result with the cache hints of its page."""
-    if page.ttl is None and page.scope is None:
+def private(result: R, call: Call) -> R:
+    """Return a result with ``cacheScope`` private, where it depends on the caller."""
+    if call.view is None or call.view.everybody:
         return result
-    ttl = None if page.ttl is None else round(page.ttl * 1000)
-    return msgspec.structs.replace(result, ttl_ms=ttl, cache_scope=page.scope)
+    return msgspec.structs.replace(result, cache_scope="private")
 
 
 async def _private_later(pending: MaybeAwaitable[ReadResourceResult | bytes], call: Call) -> ReadResourceResult | bytes:
