@@ -213,7 +213,7 @@ def _check_target(call: Call, view: View) -> None:
         if isinstance(target, str) and not view.allows(row.verb, target):
             kind = "tool" if row.verb == "call" else "prompt"
             raise InvalidParams(f"Invalid params: unknown {kind}: {target[:200]}", parameter=row.target)
-    elif row.names_resources:
+    elif row.names_resources and row.verb is not None:
         for uri in target if isinstance(target, list) else (target,):
-            if isinstance(uri, str) and not view.allows(row.verb or "read", uri):
+            if isinstance(uri, str) and not view.allows(row.verb, uri):
                 raise ResourceNotFound(uri)
