@@ -176,12 +176,12 @@ class Denying(View):
 
 @pytest.mark.parametrize(("use", "arguments"), [(CALL_TOOL, Raw(b"{}")), (GET_PROMPT, {})])
 async def test_a_request_about_a_tool_or_prompt_whose_row_has_no_verb_is_checked_as_its_use_is(use, arguments):
-    row = RequestType(
-        "a/b", "b", use.params, use.result, name_field="name", item=use.item, provider_method=use.provider_method
-    )
-    catalog = Catalog()
-    await catalog.add(Named("one", tools=["work"], prompts=["work"]))
-    await catalog.forward(row, Request(view=Denying("read")), "work", arguments)
+    method = use.provider_method
+    row = RequestType("a/b", "b", use.params, use.result, name_field="name", item=use.item, provider_method=method)
+    provider = Named("one", tools=["work"], prompts=["work"])
+    setattr(provider, method, lambda name, *_: f"{name} done")
+    catalog = await catalog_of(provider)
+    assert await catalog.forward(row, Request(view=Denying("read")), "work", arguments) == "work done"
     with pytest.raises(InvalidParams, match=f"unknown {use.item}: work"):
         await catalog.forward(row, Request(view=Denying(use.verb)), "work", arguments)
 
