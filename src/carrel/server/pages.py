@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,6 +10,7 @@ import msgspec
 
 from carrel.catalog.ordered_list import OrderedList
 from carrel.catalog.paging import key_of, position_of, read_cursor, write_cursor
+from carrel.catalog.provider import Page, result_of
 from carrel.catalog.view_filter import UNFILTERED, FilterOf
 from carrel.errors import InvalidCursor
 from carrel.protocol.encoding import encode
@@ -32,7 +33,6 @@ def answer_page(
     listing: OrderedList[T],
     call: Call,
     limit: int,
-    make: Callable[[Sequence[Any], str | None], CacheableResult],
     describe: Callable[[T], Wire | None],
     cut: FilterOf,
     variant: str = "",
@@ -68,7 +68,8 @@ def answer_page(
                 if item is not None:
                     write = partial(_encode, revision, item)
                     described.append(listing.encoded(f"{revision.name} {variant}", key, entry, write))
-        result = make(described, None if more is None else write_cursor(kind, LOCAL, position_of(more)))
+        after_page = None if more is None else write_cursor(kind, LOCAL, position_of(more))
+        result: CacheableResult = result_of(call.request, Page(described, after_page))
         if variant or (call.view is not None and not call.view.everybody):
             result = msgspec.structs.replace(result, cache_scope="private")
         page = listing.keep_page(kept, after, encode(call.connection.finish(call, result)), changes)
