@@ -353,10 +353,10 @@ class Catalog(Registry):
         if row.target == "uri":
             normal = valid_uri(target)
             ask = lambda each: getattr(each, method)(normal, *others, request)  # noqa: E731
-            return await self._ask_of(row.verb or "read", target, request, ask)
+            return await self._ask_of(cast("Verb", row.verb), target, request, ask)
         if self.stale:
             await self.freshen()
-        allowed = row.verb is None or request.allows(row.verb, target)
+        allowed = row.verb is not None and request.allows(row.verb, target)
         provider = self.find_named(cast("Kind", row.item), target) if allowed else None
         return await resolved(getattr(provider or self._none, method)(*arguments, request))
 

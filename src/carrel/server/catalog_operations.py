@@ -11,12 +11,12 @@ from msgspec import UNSET, Raw
 
 from carrel.awaitables import MaybeAwaitable, is_awaitable, resolved
 from carrel.catalog.access import request_of
-from carrel.catalog.provider import Page, Request
+from carrel.catalog.provider import Request, arguments_of, result_of
 from carrel.errors import InvalidParams, MethodNotFound, ResourceForbidden, ResourceNotFound
 from carrel.protocol.methods import LIST_PROMPTS, LIST_RESOURCE_TEMPLATES, LIST_RESOURCES, LIST_TOOLS, PROVIDER_REQUESTS
 from carrel.server.completion import limited, suggested
 from carrel.uri.template import UriTemplate, UriTemplateError
-from carrel.wire.base import CacheableResult, PageResult, Result
+from carrel.wire.base import CacheableResult, PageParams, Result
 from carrel.wire.completion import CompleteResult, Completion, ResourceTemplateReference
 from carrel.wire.resources import ReadResourceResult
 
@@ -51,7 +51,6 @@ class CatalogOperations:
         handlers: dict[str, Operation] = {
             "call_tool": self.call_tool,
             "complete": self.complete,
-            "get_prompt": self.get_prompt,
             "read_resource": self.read_resource,
         }
         local = self._local
@@ -63,23 +62,25 @@ class CatalogOperations:
         }
         handlers |= {row.operation: partial(self.list_items, row, registry) for row, registry in registries.items()}
         for row in PROVIDER_REQUESTS:
-            if row.operation not in handlers:
-                handlers[row.operation] = partial(self.forward, row)
+            handlers.setdefault(row.operation, partial(self.forward, row))
         return handlers
 
-    def forward(self, row: RequestType[Any, Any], call: Call, channel: Channel) -> MaybeAwaitable[Any]:
-        """Answer a request that has no handler of its own with the result of the provider's method."""
-        arguments = [getattr(call.params, name) for name in row.arguments]
-        request = request_of(call, channel, contexts=self._contexts)
-        result: MaybeAwaitable[Any] = getattr(self._catalog, row.provider_method)(*arguments, request)
-        return result
+    def forward(self, row: RequestType[Any, Any], call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
+        """Answer a request with the result of the provider's method."""
+        params = call.params
+        if isinstance(params, PageParams):
+            request = request_of(call, channel, params.cursor, self._runtime.page_size)
+        else:
+            request = request_of(call, channel, contexts=self._contexts)
+        pending: MaybeAwaitable[Any] = getattr(self._catalog, row.provider_method)(*arguments_of(row, params), request)
+        return self._result(row, pending, call) if row.result_field else pending
+
+    @staticmethod
+    async def _result(row: RequestType[Any, Any], pending: MaybeAwaitable[Any], call: Call) -> Result:
+        result: Result = result_of(row, await resolved(pending))
+        return private(result, call) if row.cacheable and isinstance(result, CacheableResult) else result
 
     # Lists
-
-    def _request(self, call: Call, channel: Channel) -> Request:
-        """Return the request to providers of a list request."""
-        cursor = call.params.cursor
-        return request_of(call, channel, cursor, self._runtime.page_size)
 
     def _is_local(self, method: str) -> bool:
         """Return whether a list contains only items that the author registered."""
@@ -92,21 +93,13 @@ class CatalogOperations:
         if (self._catalog.only is not None or self._is_local(row.provider_method)) and not registry.guarded:
             return registry.answer(call)
         if row is LIST_RESOURCES and self._watches.forming and call.connection in self._runtime.hub.sessions:
-            return self._list_later(row, call, channel)
-        return self._list(row, call, channel)
+            return self._list_later(call, channel)
+        return self.forward(row, call, channel)
 
-    async def _list_later(self, row: RequestType[Any, Any], call: Call, channel: Channel) -> Result:
-        """Answer a list request of a session once the providers listen, so that it is notified of later changes."""
+    async def _list_later(self, call: Call, channel: Channel) -> Result | bytes:
+        """Answer resources/list for a session once the providers listen, so that it is notified of later changes."""
         await self._watches.wait_for_list()
-        return await self._list(row, call, channel)
-
-    async def _list(self, row: RequestType[Any, Any], call: Call, channel: Channel) -> Result:
-        page: Page[Any] = await getattr(self._catalog, row.provider_method)(self._request(call, channel))
-        result: PageResult = row.result(**{row.items_field: [*page.items]}, next_cursor=page.next_cursor)
-        if page.ttl is not None or page.scope is not None:
-            result.ttl_ms = None if page.ttl is None else round(page.ttl * 1000)
-            result.cache_scope = page.scope
-        return private(result, call)
+        return await resolved(self.forward(call.request, call, channel))
 
     # Reading
 
@@ -124,31 +117,21 @@ class CatalogOperations:
             return result  # elsewhere, a link may have led anywhere
         return private(result, call) if isinstance(result, ReadResourceResult) else _private_later(result, call)
 
-    async def read_directory(self, call: Call, channel: Channel) -> Result:
+    async def read_directory(self, call: Call, channel: Channel) -> Result | bytes:
         """Answer resources/directory/read."""
         uri: str = call.params.uri
         try:
-            page = await self._catalog.list_directory(uri, self._request(call, channel))
+            return await resolved(self.forward(call.request, call, channel))
         except (ResourceNotFound, ResourceForbidden):
             raise InvalidParams(f"{uri[:1000]} is not a directory", {"uri": uri[:1000]}, parameter="uri") from None
-        from carrel.wire.skills import ReadDirectoryResult  # here and below: loaded on first use
 
-        return ReadDirectoryResult(resources=list(page.items), next_cursor=page.next_cursor)
-
-    async def list_skills(self, call: Call, channel: Channel) -> Result:
-        """Answer skills/list."""
-        return await self._list(call.request, call, channel)
-
-    async def get_skill(self, call: Call, channel: Channel) -> Result:
+    async def get_skill(self, call: Call, channel: Channel) -> Result | bytes:
         """Answer skills/get."""
         uri: str = call.params.uri
         try:
-            skill = await self._catalog.get_skill(uri, request_of(call, channel))
+            return await resolved(self.forward(call.request, call, channel))
         except (ResourceNotFound, ResourceForbidden):
             raise InvalidParams(f"No skill is served at {uri[:1000]}", {"uri": uri[:1000]}, parameter="uri") from None
-        from carrel.wire.skills import GetSkillResult
-
-        return private(GetSkillResult(skill=skill), call)
 
     # Tools, prompts and completion
 
@@ -163,19 +146,13 @@ class CatalogOperations:
             request = request_of(call, channel, contexts=self._contexts)
         return self._catalog.call_tool(call.params.name, raw, request)
 
-    def get_prompt(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
-        """Answer prompts/get."""
-        given = call.params.arguments or {}
-        return self._catalog.get_prompt(call.params.name, given, request_of(call, channel, contexts=self._contexts))
-
     def complete(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
         """Answer completion/complete."""
         if not self.completes:
             raise MethodNotFound("Method not found: this server has nothing to complete")
-        params = call.params
-        context = {} if params.context is None or params.context.arguments is None else params.context.arguments
         request = request_of(call, channel)
-        found = self._catalog.complete(params.ref, params.argument.name, params.argument.value, context, request)
+        reference, argument, value, context = arguments_of(call.request, call.params)
+        found = self._catalog.complete(reference, argument, value, context, request)
         if is_awaitable(found):
             return self._complete_later(found, request)
         return self._completed(found, request)

@@ -11,7 +11,7 @@ import msgspec
 from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.ordered_list import OrderedList
 from carrel.catalog.paging import key_of, position_of, read_cursor, write_cursor
-from carrel.catalog.provider import Page, Request
+from carrel.catalog.provider import Page, Request, result_of
 from carrel.catalog.view_filter import UNFILTERED, ListFilter, list_filter
 from carrel.errors import ConfigError, InvalidCursor, MCPError
 from carrel.log import Log
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from carrel.protocol.revision import Revision
     from carrel.protocol.server import Call
     from carrel.server.runtime import Runtime
-    from carrel.wire.base import Wire
+    from carrel.wire.base import CacheableResult, Wire
 
 __all__ = ["ItemRegistry", "RegisteredItem", "SilentChannel", "is_permitted", "run_if_permitted"]
 
@@ -249,7 +249,7 @@ class ItemRegistry(Generic[E]):
                 item = entries.encoded(f"{revision.name} {variant}", key, entry, partial(_encode, revision, item))
             described.append(item)
         cursor = None if more is None else write_cursor(row.operation, LOCAL, position_of(more))
-        result = row.result(**{row.items_field: described}, next_cursor=cursor)
+        result: CacheableResult = result_of(row, Page(described, cursor))
         if variant or (view is not None and not view.everybody):
             result.cache_scope = "private"
         return entries.keep_page(kept, after, encode(call.connection.finish(call, result)), changes)
