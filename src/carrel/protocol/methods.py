@@ -102,6 +102,8 @@ class RequestType(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
     """The kind of the items that the request lists, or of the item that its target names."""
     item_verb: Verb | None = None
     """For a list: the verb that a caller must be allowed to use on an item to see it in the list."""
+    cached_whole: bool = False
+    """A gateway caches the whole list while the server notifies of its changes."""
     target: str | None = None
 
     def __post_init__(self) -> None:
@@ -211,6 +213,7 @@ LIST_RESOURCE_TEMPLATES = RequestType(
     provider_method="list_templates",
     item="template",
     item_verb="list",
+    cached_whole=True,
 )
 READ_RESOURCE = RequestType(
     "resources/read",
@@ -273,6 +276,7 @@ LIST_TOOLS = RequestType(
     provider_method="list_tools",
     item="tool",
     item_verb="call",
+    cached_whole=True,
 )
 CALL_TOOL = RequestType(
     "tools/call",
@@ -301,6 +305,7 @@ LIST_PROMPTS = RequestType(
     provider_method="list_prompts",
     item="prompt",
     item_verb="get",
+    cached_whole=True,
 )
 GET_PROMPT = RequestType(
     "prompts/get",
@@ -368,6 +373,8 @@ LIST_NOTIFICATIONS: dict[ListName, NotificationType] = {
     "prompts_list_changed": PROMPTS_LIST_CHANGED,
     "resources_list_changed": RESOURCES_LIST_CHANGED,
 }
+#: Lists, by the kind of their items.
+LIST_NAMES: dict[ItemKind, ListName] = {kind: name for name, row in LIST_NOTIFICATIONS.items() for kind in row.items}
 #: Capabilities of changed lists, by the operation of the notification.
 LIST_CAPABILITIES: dict[ListName, ListCapability] = {
     name: row.capability for name, row in LIST_NOTIFICATIONS.items() if row.capability is not None
