@@ -7,7 +7,7 @@ https://modelcontextprotocol.io/extensions/tasks/overview
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Container, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -85,10 +85,10 @@ class RemoteTools:
         self._headers: dict[str, Mapping[bytes, tuple[str, ...]]] = {}
         self._tasks: dict[str, TaskSupport] = {}
 
-    def forget(self) -> None:
-        """Clear the cached headers and task support, as the list of tools has changed."""
-        self._headers.clear()
-        self._tasks.clear()
+    def keep(self, names: Container[str]) -> None:
+        """Delete the headers and task support of tools that are not in ``names``: the changed list has been read."""
+        self._headers = {name: headers for name, headers in self._headers.items() if name in names}
+        self._tasks = {name: support for name, support in self._tasks.items() if name in names}
 
     @property
     def _extension(self) -> bool:
@@ -101,13 +101,18 @@ class RemoteTools:
         execution = tool.execution if not session.stateless and session.capabilities.tasks is not None else None
         if self._extension:
             execution = ToolExecution(task_support="optional")
-        if execution is not None:
+        if execution is None:
+            self._tasks.pop(tool.name, None)
+        else:
             self._tasks[tool.name] = execution.task_support or "forbidden"
         try:
-            if headers := header_parameters(tool.input_schema):
-                self._headers[tool.name] = headers
+            headers = header_parameters(tool.input_schema)
         except ValueError:
-            pass  # HTTP clients ignore such a tool
+            headers = {}  # HTTP clients ignore such a tool
+        if headers:
+            self._headers[tool.name] = headers
+        else:
+            self._headers.pop(tool.name, None)
         meta = tool.meta
         if meta is not None and not PAGE_KEYS.isdisjoint(meta):
             meta = with_page_uris(meta, str)
