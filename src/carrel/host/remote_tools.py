@@ -132,8 +132,11 @@ class RemoteTools:
             InvalidParams: the arguments are not an object.
             HeaderMismatch: the headers of the request do not match the arguments that the tool repeats in headers.
         """
-        given = self._checked(name, arguments, request)
-        return call_or_task(request, self.tasks_of(name), lambda inner: self._call(name, given, inner))
+        tasks = self.tasks_of(name)
+        if tasks is None and not asks_for_task(request):
+            return self.run(name, arguments, request)
+        self._checked(name, arguments, request)
+        return call_or_task(request, tasks, lambda inner: self.run(name, arguments, inner))
 
     async def run(self, name: str, arguments: Raw, request: Request) -> CallToolResult | bytes:
         """Call a tool, and return its result, encoded for the client if there is one.
