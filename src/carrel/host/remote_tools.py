@@ -146,12 +146,9 @@ class RemoteTools:
         Raises:
             InvalidParams, HeaderMismatch: see ``call``.
         """
-        tool_calls, given = self._client.tool_calls, None
-        connection, text = self._client.session.connection, bytes(arguments)
-        mirrors = connection is not None and connection.transport.mirrors
-        if mirrors or name in self._headers or text[:1] != b"{" or b"\n" in text or b"\r" in text:
-            given = self._checked(name, arguments, request)
-            arguments = Raw(encode(given))
+        tool_calls, text = self._client.tool_calls, bytes(arguments)
+        if name in self._headers or text[:1] != b"{" or b"\n" in text or b"\r" in text:
+            arguments = self._checked(name, arguments, request)
         options = None
         if type(request.channel) is not TaskChannel and not tool_calls.has_tasks:
             options = self._calls.plain_options(request)
@@ -161,7 +158,7 @@ class RemoteTools:
             missing: MissingCapability | None = None
             with self._calls.errors():
                 try:
-                    answer: Any = await tool_calls.send(call, given)
+                    answer: Any = await tool_calls.send(call)
                     if type(answer) is not PassedResult:
                         answer = await self._client.tasks.follow(answer, call)
                 except PeerError as error:
@@ -174,9 +171,14 @@ class RemoteTools:
                     if answer.value.is_error and isinstance(relay, Relay) and relay.missing:
                         raise relay.missing
                     return passed_on(CALL_TOOL, request, answer)  # type: ignore[no-any-return]
-        return await self._call(name, self._checked(name, arguments, request), request)
+        return await self._call(name, arguments, request)
 
-    def _checked(self, name: str, arguments: Raw, request: Request) -> dict[str, Any]:
+    def _checked(self, name: str, arguments: Raw, request: Request) -> Raw:
+        """Return the arguments, encoded again: without duplicate members and line breaks.
+
+        Raises:
+            InvalidParams, HeaderMismatch: see ``call``.
+        """
         try:
             given = msgspec.json.decode(arguments, type=dict[str, Any])
         except msgspec.ValidationError as error:
@@ -184,9 +186,9 @@ class RemoteTools:
         call = request.call
         if call is not None and call.raw_headers is not None and call.peer.revision.stateless and name in self._headers:
             verify_parameters(self._headers[name], call.raw_headers, given)
-        return given
+        return Raw(encode(given))
 
-    async def _call(self, name: str, given: dict[str, Any], request: Request) -> CallToolResult | bytes:
+    async def _call(self, name: str, arguments: Raw, request: Request) -> CallToolResult | bytes:
         call = request.call
         as_task = type(request.channel) is TaskChannel
         waits = call is not None and not as_task and not call.peer.revision.stateless
@@ -195,11 +197,11 @@ class RemoteTools:
         async def start(relay: Relay | None, options: CallOptions) -> CallToolResult:
             if relay is not None:
                 asked.append(relay)
-            params = CallToolParams(name=name, arguments=Raw(encode(given)))
+            params = CallToolParams(name=name, arguments=arguments)
             if await self._client.tool_calls.may_be_task(name, required=not as_task):
                 params.task = TaskRequest()
             asking = ClientCall[Any](CALL_TOOL, params, whole=call is not None, **options)
-            task = await self._client.tasks.start(asking, given)
+            task = await self._client.tasks.start(asking)
             if as_task and relay is not None and task.id is not None:
                 relay.detach()
             listening = asyncio.ensure_future(task.listen())  # avoid polling the server for each poll of the client
