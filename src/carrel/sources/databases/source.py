@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
-from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ProviderUnavailable, ResourceNotFound
+from carrel.errors import ConfigError, InvalidParams, ProviderUnavailable, ResourceNotFound
 from carrel.log import Log
 from carrel.media_types import DIRECTORY
 from carrel.near_names import did_you_mean
+from carrel.sources.base import BaseSource, Variable
 from carrel.sources.cursor import page_after, page_of
 from carrel.sources.databases.address import read_address
 from carrel.sources.databases.failure import DatabaseFailed, StatementRejected, not_opened
@@ -22,7 +23,7 @@ from carrel.sources.databases.offers import Offers
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.reader import DatabaseReader
 from carrel.sources.folder.patterns import read_globs
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.completion import Completion
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 from carrel.wire.tools import CallToolResult, Tool
 
@@ -35,7 +36,7 @@ __all__ = ["DatabaseSource"]
 log = Log("carrel.sources")
 
 
-class DatabaseSource(Provider):
+class DatabaseSource(BaseSource):
     """Provider of a database, given by its URL: ``sqlite:///shop.db``, ``postgresql://user@host/database``, ….
 
     The database is read-only: statements are checked and run in read-only transactions. If the database has accounts,
@@ -199,31 +200,17 @@ class DatabaseSource(Provider):
 
     # Templates, completion, search
 
-    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the templates."""
-        return page_of(self._offers.templates(self._reader.queries), request, lambda item: item.uri_template)
+    def _templates(self) -> list[ResourceTemplate]:
+        return self._offers.templates(self._reader.queries)
 
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
-        """Return suggestions for a variable of one of the templates."""
+    async def _suggest(self, variable: Variable, request: Request) -> Completion | list[str]:
         from carrel.sources.databases.completion import complete
 
-        known = [template.uri_template for template in self._offers.templates(self._reader.queries)]
-        if not isinstance(reference, ResourceTemplateReference) or reference.uri not in known:
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        return await complete(self._reader, reference.uri, argument, value, context, request.client)
+        return await complete(self._reader, variable, request.client)
 
-    async def search(self, query: str, request: Request) -> Page[Hit]:
-        """Return the tables whose names, columns and comments match a query, best first, in one page."""
-        if request.cursor is not None:
-            raise InvalidCursor
-        return Page(self._offers.search(await self._catalog(request), query, max(request.limit, 0)))
+    async def _hits(self, query: str, limit: int, request: Request) -> list[Hit]:
+        """Return the tables whose names, columns and comments match a query, best first."""
+        return self._offers.search(await self._catalog(request), query, limit)
 
     # Tools
 

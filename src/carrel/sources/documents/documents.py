@@ -94,6 +94,9 @@ class Documents:
     position of images. ``seconds`` and ``memory`` (bytes) limit the work for one text.
     """
 
+    variables = QUERIES
+    """Variables of ``templates`` that ``complete`` completes."""
+
     def __init__(
         self,
         owner: object,

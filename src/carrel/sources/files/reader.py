@@ -273,14 +273,13 @@ class FilesReader(FolderReader[SharedFolder]):
             *(template for one in documents for template in self._documents.templates(one, title)),
         ]
 
-    def complete(self, variable: str, value: str) -> Completion:
+    def complete(self, variable: str, value: str) -> Completion | Sequence[str]:
         """Suggest paths, one directory at a time, or windows."""
         from carrel.sources.files.search import complete_path  # deferred import
 
         if variable == "path":
             return complete_path(self.folder.tree, value)
-        values = [suggestion for suggestion in SUGGESTIONS.get(variable, ()) if suggestion.startswith(value)]
-        return Completion(values=values, total=len(values), has_more=False)
+        return [suggestion for suggestion in SUGGESTIONS.get(variable, ()) if suggestion.startswith(value)]
 
     def search(self, query: str, limit: int) -> list[Hit]:
         """Find files and directories by the words in their paths."""

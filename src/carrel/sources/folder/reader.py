@@ -109,7 +109,7 @@ class FolderReader(ABC, Generic[F]):
         """Return the contents of a file, or a directory as a JSON array of resources."""
 
     @abstractmethod
-    def complete(self, variable: str, value: str) -> Completion:
+    def complete(self, variable: str, value: str) -> Completion | Sequence[str]:
         """Return suggestions for a variable of the templates."""
 
     @abstractmethod

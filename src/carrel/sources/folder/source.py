@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
-from carrel.errors import InvalidCursor, InvalidParams
-from carrel.sources.cursor import page_of
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
+from carrel.sources.base import BaseSource, Variable
 from carrel.sources.folder.reader import FolderReader, translate
 from carrel.sources.workers import Workers
-from carrel.uri.template import UriTemplate
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.completion import Completion
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound=FolderReader[Any])
 
 
-class FolderSource(Provider, Generic[R]):
+class FolderSource(BaseSource, Generic[R]):
     """Provider of shared folders. Its reader is called in threads, which clients share fairly."""
 
     changes = "here"
@@ -102,33 +100,14 @@ class FolderSource(Provider, Generic[R]):
 
     # Templates, completion, search
 
-    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the templates."""
-        return page_of(self._reader.templates(), request, lambda template: template.uri_template)
+    def _templates(self) -> Sequence[ResourceTemplate]:
+        return self._reader.templates()
 
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
-        """Return suggestions for a variable of one of the templates."""
-        known = [template.uri_template for template in self._reader.templates()]
-        if not isinstance(reference, ResourceTemplateReference) or reference.uri not in known:
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        if argument not in UriTemplate(reference.uri).names:
-            raise InvalidParams(
-                f"Invalid params: the template has no variable {argument[:200]!r}", parameter="argument"
-            )
-        return await self._run(request, lambda reader: reader.complete(argument, value))
+    async def _suggest(self, variable: Variable, request: Request) -> Completion | Sequence[str]:
+        return await self._run(request, lambda reader: reader.complete(variable.name, variable.value))
 
-    async def search(self, query: str, request: Request) -> Page[Hit]:
-        """Return the resources that match a query, best first, in one page."""
-        if request.cursor is not None:
-            raise InvalidCursor
-        return Page(await self._run(request, lambda reader: reader.search(query, max(request.limit, 0))))
+    async def _hits(self, query: str, limit: int, request: Request) -> Sequence[Hit]:
+        return await self._run(request, lambda reader: reader.search(query, limit))
 
     # Changes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
 from functools import partial
 from typing import TypeVar
@@ -12,6 +12,7 @@ import msgspec
 from carrel.catalog.provider import Hit, Page
 from carrel.errors import InvalidCursor, MCPError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY, type_of_bytes, type_of_name
+from carrel.sources.base import Variable
 from carrel.sources.content.window import invalid_window, parse_window
 from carrel.sources.cursor import decode, encode
 from carrel.sources.documents.documents import Documents, Original
@@ -31,7 +32,6 @@ from carrel.sources.git.revisions import OpenRepository, translate
 from carrel.sources.git.search import Search
 from carrel.sources.git.store import BlobTooLarge, MissingObject
 from carrel.threads import stop_if_cancelled
-from carrel.wire.completion import Completion
 from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
 
 __all__ = ["GitReader"]
@@ -277,10 +277,9 @@ class GitReader:
         file = f"{self.opened.names.root}/file/{{ref}}/{{+path}}"
         return [*templates(self.opened.names, self.title), *self._documents.templates(file, self.title)]
 
-    def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
+    def complete(self, variable: Variable) -> list[str]:
         """Suggest values for a variable of a template."""
-        uri = self.opened.names.root
-        return self.guard(uri, lambda: complete(self.opened, self._search, template, variable, value, context))
+        return self.guard(self.opened.names.root, lambda: complete(self.opened, self._search, variable))
 
     def search(self, query: str, limit: int) -> list[Hit]:
         """Find files at HEAD by name and contents, and commits by their subjects."""

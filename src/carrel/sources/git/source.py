@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
-from carrel.errors import ConfigError, InvalidCursor, InvalidParams, MCPError, ResourceError
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
+from carrel.errors import ConfigError, MCPError, ResourceError
 from carrel.log import Log
-from carrel.sources.cursor import page_of
-from carrel.sources.documents.documents import QUERIES, Documents, Original
+from carrel.sources.base import BaseSource, Variable
+from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.git.entries import display
 from carrel.sources.git.isolation import Isolation
 from carrel.sources.git.location import RepositoryUris
@@ -32,8 +32,6 @@ from carrel.sources.git.store import ObjectStore
 from carrel.sources.polling import changes_between
 from carrel.sources.workers import Workers
 from carrel.uri.parse import UriError, file_path
-from carrel.uri.template import UriTemplate
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ UNWATCHED = ("/objects/", "/logs/", "/modules/", "/hooks/", "/info/", "/lfs/", "
 log = Log("carrel.sources")
 
 
-class GitSource(Provider):
+class GitSource(BaseSource):
     """Provider of a git repository: a working tree, a worktree or a bare repository, by ``git:PATH`` or ``git+file:``.
 
     Raises:
@@ -56,6 +54,7 @@ class GitSource(Provider):
     """
 
     options = GitOptions
+    _documents: Documents
     changes = "here"
     naming = "give each repository a name of its own by the option repository, in carrel.toml or in Python"
 
@@ -147,37 +146,16 @@ class GitSource(Provider):
 
     # Templates, completion, search
 
-    async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the templates."""
-        found = await self._run(request, lambda reader: reader.templates())
-        return page_of(found, request, lambda template: template.uri_template)
+    def _templates(self) -> list[ResourceTemplate]:
+        self._workers.check()
+        assert self._reader is not None
+        return self._reader.templates()
 
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
-        """Return suggestions for a variable of one of the templates."""
-        known = await self._run(request, lambda reader: [one.uri_template for one in reader.templates()])
-        if not isinstance(reference, ResourceTemplateReference) or reference.uri not in known:
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        template = reference.uri
-        if argument not in UriTemplate(template).names:
-            raise InvalidParams(
-                f"Invalid params: the template has no variable {argument[:200]!r}", parameter="argument"
-            )
-        if argument in QUERIES:
-            return await self._documents.complete(template, value, context, request, self._original)
-        return await self._run(request, lambda reader: reader.complete(template, argument, value, context))
+    async def _suggest(self, variable: Variable, request: Request) -> list[str]:
+        return await self._run(request, lambda reader: reader.complete(variable))
 
-    async def search(self, query: str, request: Request) -> Page[Hit]:
-        """Return the files and commits that match a query, best first, in one page."""
-        if request.cursor is not None:
-            raise InvalidCursor
-        return Page(await self._run(request, lambda reader: reader.search(query, max(request.limit, 0))))
+    async def _hits(self, query: str, limit: int, request: Request) -> list[Hit]:
+        return await self._run(request, lambda reader: reader.search(query, limit))
 
     # Changes
 

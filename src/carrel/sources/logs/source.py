@@ -15,28 +15,26 @@ from typing import TypeVar
 from msgspec import Raw
 
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
-from carrel.errors import ConfigError, InvalidCursor, InvalidParams
+from carrel.errors import ConfigError, InvalidParams
+from carrel.sources.base import BaseSource, Variable
 from carrel.sources.cursor import page_of
 from carrel.sources.folder.reader import translate
 from carrel.sources.logs.follow import Coalesced, follow, pump
 from carrel.sources.logs.location import LogFolder, LogLocation
 from carrel.sources.logs.options import LogsOptions
 from carrel.sources.logs.reader import RECENT, SCHEME, STATISTICS, LogsReader, uri_of
-from carrel.sources.logs.templates import suggestions, templates
+from carrel.sources.logs.templates import SUGGESTED, templates
 from carrel.sources.logs.tool import SEARCH_LOGS, search_logs
 from carrel.sources.workers import Workers
-from carrel.uri.template import UriTemplate
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 from carrel.wire.tools import CallToolResult, Tool
 
 __all__ = ["LogsSource"]
 
 T = TypeVar("T")
-MAX_SUGGESTIONS = 100
 
 
-class LogsSource(Provider):
+class LogsSource(BaseSource):
     """Provider of the logs that a URL names: ``logs:/var/log/app/*.log``, ``logs:/var/log/app``, ``logs:journal``.
 
     ``join`` adds the logs of another source that has not been started, so that ``logs://recent`` contains both.
@@ -117,44 +115,25 @@ class LogsSource(Provider):
         """Return the entries that a URI requests, statistics, or a location as a JSON array of its logs."""
         return ReadResourceResult(contents=[await self._run(request, self._reader.read, uri, request.visible)])
 
-    async def search(self, query: str, request: Request) -> Page[Hit]:
-        """Return the logs whose names match a query, best first, in one page."""
-        if request.cursor is not None:
-            raise InvalidCursor
-        limit = max(request.limit, 0)
-        return Page(await self._run(request, self._reader.search, query, limit, request.visible))
+    async def _hits(self, query: str, limit: int, request: Request) -> list[Hit]:
+        """Return the logs whose names match a query, best first."""
+        return await self._run(request, self._reader.search, query, limit, request.visible)
 
     # Templates and completion
 
-    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the templates."""
-        return page_of(templates(self._reader.locations), request, lambda template: template.uri_template)
+    def _templates(self) -> list[ResourceTemplate]:
+        return templates(self._reader.locations)
 
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
+    async def _suggest(self, variable: Variable, request: Request) -> list[str]:
         """Return suggestions for a variable: levels, durations, names of logs."""
-        known = {template.uri_template: template.name for template in templates(self._reader.locations)}
-        if not isinstance(reference, ResourceTemplateReference) or reference.uri not in known:
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        if argument not in UriTemplate(reference.uri).names:
-            raise InvalidParams(
-                f"Invalid params: the template has no variable {argument[:200]!r}", parameter="argument"
-            )
-        logs: Collection[str] = ()
-        if argument == "log":
-            location = known[reference.uri]
+        known: Collection[str] = SUGGESTED.get(variable.name, ())
+        if variable.name == "log":
+            location = variable.template.name
             found = await self._run(
                 request, self._reader.logs, request.visible, location if location != "statistics" else None
             )
-            logs = {log.path for log in found.values() if log.path.isprintable()}
-        values = suggestions(argument, value, logs)
-        return Completion(values[:MAX_SUGGESTIONS], total=len(values), has_more=len(values) > MAX_SUGGESTIONS)
+            known = sorted({log.path for log in found.values() if log.path.isprintable()})
+        return [each for each in known if each.startswith(variable.value)]
 
     # Tools
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from carrel.sources.logs.levels import LEVELS
 from carrel.wire.resources import ResourceTemplate
 
-__all__ = ["suggestions", "templates"]
+__all__ = ["SUGGESTED", "templates"]
 
 DURATIONS = ("5m", "15m", "1h", "6h", "1d", "7d")
 QUERY = "{?timeframe,since,until,level,match,tail,fields}"
@@ -59,9 +59,3 @@ def templates(locations: Iterable[str]) -> list[ResourceTemplate]:
         for location in locations
     ]
     return found
-
-
-def suggestions(argument: str, value: str, logs: Iterable[str]) -> list[str]:
-    """Return values of a variable that begin with the typed text. For ``log``, the values are ``logs``."""
-    known = sorted(logs) if argument == "log" else SUGGESTED.get(argument, ())
-    return [each for each in known if each.startswith(value)]

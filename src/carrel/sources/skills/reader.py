@@ -31,7 +31,6 @@ from carrel.sources.skills.folder import SkillFolder, Stop
 from carrel.sources.skills.text import rate, read_exactly
 from carrel.uri.intervals import Intervals
 from carrel.uri.parse import UriError, encode_path, file_path, normalize
-from carrel.wire.completion import Completion
 from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 from carrel.wire.skills import Skill, SkillResource
 
@@ -40,7 +39,6 @@ __all__ = ["SCHEME", "SkillsReader"]
 SCHEME = "skill://"
 TEMPLATE = SCHEME + "{+path}"
 LISTED = 1000  # entries of a directory read at a time
-MAX_SUGGESTIONS = 100
 LOOKUP = 50.0  # microseconds of work to open a directory
 
 
@@ -322,12 +320,11 @@ class SkillsReader(FolderReader[SkillFolder]):
         """Return the one URI template: a file of a skill by its path."""
         return [ResourceTemplate(TEMPLATE, "skill file", description="A file of a skill, by its path")]
 
-    def complete(self, variable: str, value: str) -> Completion:
+    def complete(self, variable: str, value: str) -> list[str]:
         """Complete the path of a file by prefix, ignoring case."""
         wanted = value.casefold()
         uris = (resource.uri.removeprefix(SCHEME) for resource in self._served())
-        values = [path for path in uris if path.casefold().startswith(wanted)]
-        return Completion(values=values[:MAX_SUGGESTIONS], total=len(values), has_more=len(values) > MAX_SUGGESTIONS)
+        return [path for path in uris if path.casefold().startswith(wanted)]
 
     def search(self, query: str, limit: int) -> list[Hit]:
         """Search files by the words in their paths, and skills also by their names and descriptions."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from carrel.sources.base import Variable
+from carrel.sources.content.window import SUGGESTIONS
 from carrel.sources.files.search import escape
 from carrel.sources.stores.store import Store, is_shareable
 from carrel.uri.parse import UriError, percent_decode
@@ -13,11 +15,6 @@ from carrel.wire.resources import ResourceTemplate
 __all__ = ["complete", "templates"]
 
 MAX_VALUES = 100
-SUGGESTIONS = {
-    "lines": ["1-100", "1-1000", "1-"],
-    "bytes": ["0-4095", "0-65535", "0-1048575"],
-    "tail": ["20", "100", "200", "1000"],
-}
 
 
 def templates(base: str, title: str) -> Sequence[ResourceTemplate]:
@@ -39,7 +36,7 @@ def templates(base: str, title: str) -> Sequence[ResourceTemplate]:
     ]
 
 
-async def complete(store: Store, prefix: str, variable: str, typed: str) -> Completion:
+async def complete(store: Store, prefix: str, variable: Variable) -> Completion | list[str]:
     """Complete paths that begin with the typed text, one directory at a time, or windows.
 
     Values are suitable for ``{+path}`` (RFC 6570): ``#``, ``?`` and text that looks like a percent-escape are escaped.
@@ -47,9 +44,9 @@ async def complete(store: Store, prefix: str, variable: str, typed: str) -> Comp
     Raises:
         StoreError: the directory cannot be listed.
     """
-    if variable != "path":
-        values = [value for value in SUGGESTIONS[variable] if value.startswith(typed)]
-        return Completion(values, total=len(values), has_more=False)
+    typed = variable.value
+    if variable.name != "path":
+        return [value for value in SUGGESTIONS[variable.name] if value.startswith(typed)]
     path = typed.lstrip("/") if typed.strip("/") else ""
     candidates = dict.fromkeys((path, unescaped(path)))
     for candidate in candidates:
@@ -65,7 +62,7 @@ async def complete(store: Store, prefix: str, variable: str, typed: str) -> Comp
         if values:
             more = found.after is not None or len(values) > MAX_VALUES
             return Completion(values[:MAX_VALUES], total=None if more else len(values), has_more=more)
-    return Completion([], total=0, has_more=False)
+    return []
 
 
 def unescaped(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Hashable, Itera
 from contextlib import asynccontextmanager
 from heapq import nlargest
 
-from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.errors import (
     ConfigError,
     InvalidCursor,
@@ -20,10 +20,11 @@ from carrel.errors import (
 )
 from carrel.log import Log
 from carrel.media_types import DIRECTORY
+from carrel.sources.base import BaseSource, Variable
 from carrel.sources.content.window import parse_window
 from carrel.sources.content.words import words_of
-from carrel.sources.cursor import decode, encode, page_of
-from carrel.sources.documents.documents import QUERIES, Documents, Original
+from carrel.sources.cursor import decode, encode
+from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.files.search import rate
 from carrel.sources.limiter import ClientLimiter
 from carrel.sources.polling import Polls, Unlisted
@@ -44,8 +45,7 @@ from carrel.sources.stores.store import (
     is_shareable,
 )
 from carrel.sources.workers import Workers
-from carrel.uri.template import UriTemplate
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.completion import Completion
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 
 __all__ = ["StoreSource"]
@@ -57,10 +57,11 @@ PAGES = 20  # of a list to search for a page with a shared entry
 LEVEL = 1000  # entries of a directory that a look for changes compares
 
 
-class StoreSource(Provider):
+class StoreSource(BaseSource):
     """Read-only provider of the objects in a store below the prefix of its address."""
 
     options: type[StoreOptions] = StoreOptions
+    _documents: Documents
     naming = "give each store a name of its own by the option alias, in carrel.toml or in Python"
 
     def __init__(self, store: Store, address: StoreAddress, options: StoreOptions) -> None:
@@ -248,45 +249,24 @@ class StoreSource(Provider):
 
     # Templates, completion, search
 
-    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the templates: paths, windows of objects, and texts of documents."""
-        return page_of(self._templates(), request, lambda template: template.uri_template)
-
     def _templates(self) -> list[ResourceTemplate]:
+        """Return the templates of paths, windows of objects, and texts of documents."""
         found = templates(self.uri, self.title)
         return [*found, *self._documents.templates(found[0].uri_template, self.title)]
 
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
+    async def _suggest(self, variable: Variable, request: Request) -> Completion | list[str]:
         """Return paths, one directory at a time, or windows."""
-        known = [template.uri_template for template in self._templates()]
-        if not isinstance(reference, ResourceTemplateReference) or reference.uri not in known:
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        if argument not in UriTemplate(reference.uri).names:
-            raise InvalidParams(
-                f"Invalid params: the template has no variable {argument[:200]!r}", parameter="argument"
-            )
-        if argument in QUERIES:
-            return await self._documents.complete(reference.uri, value, context, request, self._original)
         async with self._request(self.uri, request.client):
             try:
-                return await complete(self._store, self._address.prefix, argument, value)
+                return await complete(self._store, self._address.prefix, variable)
             except (NotFound, AccessDenied, Unreadable):
-                return Completion([], total=0, has_more=False)
+                return []
 
-    async def search(self, query: str, request: Request) -> Page[Hit]:
+    async def _hits(self, query: str, limit: int, request: Request) -> Sequence[Hit]:
         """Return the objects whose paths have all words of a query, of the first ``max_objects`` objects."""
-        if request.cursor is not None:
-            raise InvalidCursor
         words = words_of(query)
-        if not words or request.limit < 1:
-            return Page([])
+        if not words or limit < 1:
+            return []
         scored: list[tuple[float, StoreEntry]] = []
         prefix = self._address.prefix
         async with self._request(self.uri, request.client):
@@ -295,8 +275,8 @@ class StoreSource(Provider):
                 if all(word in path for word in words):
                     above, _, name = path.rpartition("/")
                     scored.append((rate(words, name, len(above)), entry))
-        best = nlargest(request.limit, scored, key=lambda pair: pair[0])
-        return Page([Hit(self._resource(entry), score) for score, entry in best])
+        best = nlargest(limit, scored, key=lambda pair: pair[0])
+        return [Hit(self._resource(entry), score) for score, entry in best]
 
     async def _objects(self) -> AsyncIterator[StoreEntry]:
         """Yield the shared objects, up to ``max_objects``."""

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
-from carrel.errors import ConfigError, InvalidCursor, InvalidParams, MCPError, ResourceError, ResourceNotFound
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
+from carrel.errors import ConfigError, MCPError, ResourceError, ResourceNotFound
 from carrel.media_types import DIRECTORY
+from carrel.sources.base import BaseSource, Variable
 from carrel.sources.content.window import SUGGESTIONS
 from carrel.sources.content.words import words_of
-from carrel.sources.cursor import page_after, page_of
-from carrel.sources.documents.documents import QUERIES, Documents, Original
+from carrel.sources.cursor import page_after
+from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.documents.kinds import kind_of
 from carrel.sources.polling import Polls
 from carrel.sources.web.cache import Cached
@@ -29,8 +30,6 @@ from carrel.sources.web.scope import PageAddress, WebScope
 from carrel.sources.workers import Workers
 from carrel.transports.addresses import is_loopback, is_public, plain, read_address
 from carrel.uri.parse import percent_decode
-from carrel.uri.template import UriTemplate
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 
 if TYPE_CHECKING:
@@ -38,10 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["WebSource"]
 
-MAX_SUGGESTIONS = 100
 
-
-class WebSource(Provider):
+class WebSource(BaseSource):
     """Provider of the pages of one site, given by an ``https:``, ``web+https:`` or ``web+http:`` URL.
 
     Under ``https:``, clients may fetch the listed pages themselves; for other clients, pages are read unchanged. Under
@@ -55,6 +52,7 @@ class WebSource(Provider):
     """
 
     options = WebOptions
+    _documents: Documents
 
     def __init__(
         self,
@@ -193,11 +191,8 @@ class WebSource(Provider):
 
     # Templates, completion, search
 
-    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return the templates of the pages below a folder, and of windows and texts of pages that are fetched here."""
-        return page_of(self._templates(), request, lambda template: template.uri_template)
-
     def _templates(self) -> list[ResourceTemplate]:
+        """Return the templates of the pages below a folder, and of windows and texts of pages that are fetched here."""
         scope, title = self._scope, self._options.title or f"{self._scope.host}: page"
         literal, which = (f"{self.uri}{{+path}}", "a page") if scope.folder else (self.uri, "the page")
         shown = "A page as Markdown, by its path" if scope.fetched else "A page, by its path"
@@ -210,40 +205,22 @@ class WebSource(Provider):
         ]
         return found + (self._documents.templates(literal, scope.host) if scope.folder else [])
 
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
+    async def _suggest(self, variable: Variable, request: Request) -> list[str]:
         """Return the paths of known pages that begin with the typed text, followed by the paths that contain it."""
-        template = getattr(reference, "uri", None)
-        if not isinstance(template, str) or template not in [one.uri_template for one in self._templates()]:
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        if argument not in UriTemplate(template).names:
-            raise InvalidParams("Invalid params: the template has no such variable", parameter="argument")
-        if argument in QUERIES:
-            return await self._documents.complete(template, value, context, request, self._original)
-        if argument != "path":
-            ranges = [text for text in SUGGESTIONS[argument] if text.startswith(value)]
-            return Completion(ranges, total=len(ranges), has_more=False)
+        if variable.name != "path":
+            return [text for text in SUGGESTIONS[variable.name] if text.startswith(variable.value)]
         listing = await self._list()
         paths = [
             uri.removeprefix(self.uri) for uri in listing.resources if uri.startswith(self.uri) and uri != self.uri
         ]
-        typed = value.casefold()
+        typed = variable.value.casefold()
         begin = [path for path in paths if unescaped(path).casefold().startswith(typed)]
         seen = set(begin)
         inside = [path for path in paths if path not in seen and typed in unescaped(path).casefold()]
-        values = begin + inside
-        return Completion(values[:MAX_SUGGESTIONS], total=len(values), has_more=len(values) > MAX_SUGGESTIONS)
+        return begin + inside
 
-    async def search(self, query: str, request: Request) -> Page[Hit]:
+    async def _hits(self, query: str, limit: int, request: Request) -> list[Hit]:
         """Return the pages whose titles or addresses have all words of a query."""
-        if request.cursor is not None:
-            raise InvalidCursor
         words = words_of(query)
         hits: list[Hit] = []
         for resource in (await self._list()).resources.values() if words else ():
@@ -252,7 +229,7 @@ class WebSource(Provider):
             if all(word in text for word in words):
                 hits.append(Hit(resource, 1.0 if all(word in name for word in words) else 0.5))
         hits.sort(key=lambda hit: -hit.score)
-        return Page(hits[: max(request.limit, 0)])
+        return hits[:limit]
 
     # Changes
 
