@@ -15,7 +15,7 @@ from typing import NamedTuple
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
 from carrel.sources.alias import base_of
 from carrel.sources.stores.store import is_shareable
-from carrel.uri.parse import UriError, encode_path, normalize, parse, percent_decode
+from carrel.uri.parse import UriError, encode_path, normalize, parse, percent_decode, split_port
 
 __all__ = ["StoreAddress", "read_address"]
 
@@ -94,7 +94,10 @@ def read_address(target: str, alias: str | None = None) -> StoreAddress:
         raise ConfigError(
             f"{scheme}: the URL has credentials, which belong into the environment or the options: {form}"
         )
-    host, port = split_port(host_port, form)
+    try:
+        host, port = split_port(host_port)
+    except UriError:
+        host, port = "", None
     if not host or uri.query is not None or uri.fragment is not None:
         raise ConfigError(f"this URL names no store; it should look like {form}")
     prefix = path.removeprefix("/").removesuffix("/")
@@ -106,12 +109,3 @@ def read_address(target: str, alias: str | None = None) -> StoreAddress:
     if alias:
         base = f"{base_of(scheme, alias)}/"
     return StoreAddress(scheme, base, name, prefix, percent_decode(user) or None, port)
-
-
-def split_port(text: str, form: str) -> tuple[str, int | None]:
-    host, colon, port = text.rpartition(":")
-    if not colon or port.endswith("]"):
-        return text, None
-    if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
-        raise ConfigError(f"this URL names no store; it should look like {form}")
-    return host, int(port)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from heapq import nlargest
+from typing import Any
 
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.errors import (
@@ -28,7 +29,7 @@ from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.files.search import rate
 from carrel.sources.limiter import ClientLimiter
 from carrel.sources.polling import Polls, Unlisted
-from carrel.sources.stores.address import StoreAddress
+from carrel.sources.stores.address import StoreAddress, read_address
 from carrel.sources.stores.describe import describe, read_directory
 from carrel.sources.stores.lookup import complete, templates
 from carrel.sources.stores.options import StoreOptions
@@ -48,7 +49,7 @@ from carrel.sources.workers import Workers
 from carrel.wire.completion import Completion
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 
-__all__ = ["StoreSource"]
+__all__ = ["AddressedSource", "StoreSource"]
 
 log = Log("carrel.sources.stores")
 
@@ -97,11 +98,11 @@ class StoreSource(BaseSource):
                 raise ConfigError(f"{self.uri} cannot be listed: it does not exist ({error})") from None
             if isinstance(error, AccessDenied):
                 raise ConfigError(f"{self.uri} cannot be listed: the account may not do that ({error})") from None
-            if type(error) in (StoreError, InvalidStore):
+            if isinstance(error, Unreadable):
+                raise ConfigError(f"{self.uri} cannot be listed: {error}") from None
+            if isinstance(error, StoreError):
                 is_down = not isinstance(error, InvalidStore)
                 raise SourceUnavailable(f"{self.uri} cannot be listed: {error}", is_down=is_down) from None
-            if isinstance(error, StoreError):
-                raise ConfigError(f"{self.uri} cannot be listed: {error}") from None
             raise
         self._workers.start()
 
@@ -317,6 +318,21 @@ class StoreSource(BaseSource):
             return (await self._store.head(key)).fingerprint
         page = await self._page(key, "", LEVEL, deep=False)
         return tuple((entry.key, entry.fingerprint) for entry in page.entries)
+
+
+class AddressedSource(StoreSource):
+    """Base of the sources of one kind of ``store``, which a URL and options name.
+
+    Raises:
+        ConfigError: the URL does not name a store.
+    """
+
+    store: Callable[[StoreAddress, Any], Store]
+
+    def __init__(self, target: str, options: StoreOptions | None = None) -> None:
+        options = self.options() if options is None else options
+        address = read_address(target, options.alias)
+        super().__init__(type(self).store(address, options), address, options)
 
 
 def directories_of(prefix: str, entries: Iterable[StoreEntry]) -> dict[str, int]:

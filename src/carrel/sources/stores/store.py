@@ -8,7 +8,6 @@ so that a list at all depths, and the lists of one level after another, have the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Hashable, Sequence
 from typing import NamedTuple
 
@@ -29,7 +28,6 @@ __all__ = [
     "Unreadable",
     "VersionChanged",
     "is_shareable",
-    "page_of_keys",
 ]
 
 MAX_DEPTH = 100
@@ -265,23 +263,6 @@ async def visit(store: Store, prefix: str, after: str, limit: int) -> AsyncItera
             except (NotFound, AccessDenied, Unreadable):
                 continue
         position = listing.after
-
-
-def page_of_keys(entries: Sequence[StoreEntry], prefix: str, after: str, limit: int) -> EntryPage:
-    """Return the page of a whole level, or of all objects, that is sorted by key."""
-    start = max(bisect_right(entries, after, key=key_of), bisect_left(entries, prefix, key=key_of))
-    found: list[StoreEntry] = []
-    for at in range(start, len(entries)):
-        if not entries[at].key.startswith(prefix):
-            break
-        if len(found) == limit:
-            return EntryPage(found, found[-1].key)
-        found.append(entries[at])
-    return EntryPage(found)
-
-
-def key_of(entry: StoreEntry) -> str:
-    return entry.key
 
 
 def is_shareable(key: str) -> bool:
