@@ -113,7 +113,7 @@ async def test_the_cache_has_a_limit() -> None:
     async with running(shared(store, cache_size=50_000)) as source:
         for number in range(20):
             await text(Caller(source), f"{BASE}{number}.txt")
-        assert source._reader._cached <= 50_000
+        assert source._reader._cache.size <= 50_000
         await text(Caller(source), f"{BASE}19.txt")
         assert store.transferred[-1] == -1
         await text(Caller(source), f"{BASE}0.txt")

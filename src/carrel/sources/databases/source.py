@@ -12,9 +12,9 @@ import msgspec
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
 from carrel.errors import ConfigError, InvalidParams, ProviderUnavailable, ResourceNotFound
 from carrel.log import Log
-from carrel.media_types import DIRECTORY
 from carrel.near_names import did_you_mean
 from carrel.sources.base import BaseSource, Variable
+from carrel.sources.content.directory import directory_contents
 from carrel.sources.cursor import page_after, page_of
 from carrel.sources.databases.address import read_address
 from carrel.sources.databases.failure import DatabaseFailed, StatementRejected, not_opened
@@ -24,7 +24,7 @@ from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.reader import DatabaseReader
 from carrel.sources.folder.patterns import read_globs
 from carrel.wire.completion import Completion
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 from carrel.wire.tools import CallToolResult, Tool
 
 if TYPE_CHECKING:
@@ -193,9 +193,8 @@ class DatabaseSource(BaseSource):
         if location.part in ("database", "tables", "table", "queries"):
             entries = await self._entries(uri, location, request)
             visible = request.visible
-            seen = [entry for entry in entries if visible is None or visible(entry.uri)]
-            text = msgspec.json.encode(seen).decode()
-            return ReadResourceResult(contents=[TextResourceContents(uri, text, mime_type=DIRECTORY)])
+            seen = (entry for entry in entries if visible is None or visible(entry.uri))
+            return ReadResourceResult(contents=[directory_contents(uri, seen)])
         return ReadResourceResult(contents=[await self._reader.read(uri, location, request.client)])
 
     # Templates, completion, search

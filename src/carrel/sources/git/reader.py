@@ -13,11 +13,11 @@ from carrel.catalog.provider import Hit, Page
 from carrel.errors import InvalidCursor, MCPError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY, type_of_bytes, type_of_name
 from carrel.sources.base import Variable
-from carrel.sources.content.window import invalid_window, parse_window
+from carrel.sources.content.window import invalid_window, parse_window, windows_of
 from carrel.sources.cursor import decode, encode
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.documents.kinds import kind_of
-from carrel.sources.files.read import Contents, windows_of
+from carrel.sources.files.read import Contents
 from carrel.sources.git.blobs import read_entry
 from carrel.sources.git.complete import complete, templates
 from carrel.sources.git.differences import ends, read_blame, read_diff

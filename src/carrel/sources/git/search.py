@@ -5,10 +5,8 @@ The search is for fixed strings only, so the time is linear in the amount of tex
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from heapq import nlargest
-from threading import Lock
 
 from carrel.catalog.provider import Hit
 from carrel.errors import InvalidParams
@@ -22,6 +20,7 @@ from carrel.sources.git.location import GitLocation
 from carrel.sources.git.process import GitFailed, GitTimeout, pieces, read_output
 from carrel.sources.git.revisions import OpenRepository
 from carrel.sources.git.store import BlobTooLarge
+from carrel.sources.sized_cache import SizedCache
 from carrel.wire.resources import Resource, TextResourceContents
 
 __all__ = ["Search"]
@@ -39,8 +38,7 @@ class Search:
 
     def __init__(self, opened: OpenRepository) -> None:
         self._opened = opened
-        self._kept: OrderedDict[tuple[str, str], list[str]] = OrderedDict()
-        self._lock = Lock()
+        self._kept: SizedCache[tuple[str, str], list[str]] = SizedCache(4)
 
     def paths(self, id: str) -> list[str]:
         """Return the paths of all files of a commit, of at most ``MAX_PATHS`` bytes."""
@@ -51,8 +49,7 @@ class Search:
         return self._keep("recent", id)
 
     def _keep(self, what: str, id: str) -> list[str]:
-        with self._lock:
-            kept = self._kept.get((what, id))
+        kept = self._kept.get((what, id))
         if kept is not None:
             return kept
         opened = self._opened
@@ -62,10 +59,7 @@ class Search:
             command = ("ls-tree", "-r", "-z", "--name-only", id)
             data = read_output(opened.store.isolation, opened.options.max_seconds, MAX_PATHS, *command) or b""
             found = data.decode("utf-8", "surrogateescape").split("\0")[:-1]
-        with self._lock:
-            self._kept[what, id] = found
-            while len(self._kept) > 4:
-                self._kept.popitem(last=False)
+        self._kept.put((what, id), found, 1)
         return found
 
     # Search

@@ -14,6 +14,7 @@ import msgspec
 from carrel.catalog.provider import Hit, Page, Visible
 from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound
 from carrel.media_types import DIRECTORY
+from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import decode, encode
 from carrel.sources.folder.describe import annotate, display
@@ -168,7 +169,7 @@ class LogsReader:
         elif location in self.locations and base.startswith(SCHEME):
             logs = self.logs(visible, location)
             if not query:
-                return listing(uri, logs)
+                return directory_contents(uri, (describe(name, log) for name, log in logs.items()))
         else:
             whole = self.logs(visible, location.partition("/")[0])
             if base not in whole or not base.startswith(SCHEME):
@@ -303,12 +304,6 @@ def describe(uri: str, log: Named) -> Resource:
         size=info.size,
         annotations=None if info.modified is None else annotate(info.modified),
     )
-
-
-def listing(uri: str, logs: Mapping[str, Named]) -> TextResourceContents:
-    """Return logs as JSON, one in each line, as the contents of a directory."""
-    lines = (msgspec.json.encode(describe(name, log)).decode() for name, log in logs.items())
-    return TextResourceContents(uri, "[" + ",\n".join(lines) + "]", mime_type=DIRECTORY)
 
 
 def page_of(items: Mapping[str, Resource], name: str, cursor: str | None, limit: int) -> Page[Resource]:

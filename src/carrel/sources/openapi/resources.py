@@ -9,6 +9,7 @@ import msgspec
 
 from carrel.errors import InvalidParams, ResourceError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY
+from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.text import decode as detect
 from carrel.sources.content.text import describe_encoding
 from carrel.sources.documents.query import QUERIES
@@ -171,8 +172,7 @@ class ApiResources:
             text = overview(api.documents.root, list(api.operations.values()))
             return TextResourceContents(uri, text, mime_type=MARKDOWN)
         if uri in self._directories:
-            lines = b",\n".join(map(msgspec.json.encode, self._directories[uri])).decode()
-            return TextResourceContents(uri, f"[\n{lines}\n]\n", mime_type=DIRECTORY)
+            return directory_contents(uri, self._directories[uri])
         raise ResourceNotFound(uri)
 
     async def _read_live(self, uri: str) -> ResourceContents:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Hashable, Mapping
 
-import msgspec
-
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.errors import ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY
 from carrel.printable import printable
 from carrel.sources.base import BaseSource, Variable
+from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import page_after
 from carrel.sources.polling import Polls
@@ -29,7 +28,6 @@ from carrel.wire.resources import (
     ReadResourceResult,
     Resource,
     ResourceTemplate,
-    TextResourceContents,
 )
 
 __all__ = ["ScreenSource"]
@@ -116,8 +114,7 @@ class ScreenSource(BaseSource):
         if self._scope.windows and uri == self.uri:
             visible = request.visible
             windows = [one for one in await self._resources(request) if visible is None or visible(one.uri)]
-            text = msgspec.json.encode(windows).decode()
-            return ReadResourceResult(contents=[TextResourceContents(uri, text, mime_type=DIRECTORY)])
+            return ReadResourceResult(contents=[directory_contents(uri, windows)])
         form = read_form(query, self._form)
         shot = await self._camera.shot(place, request.client)
         if shot is None:

@@ -13,12 +13,10 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Self
 
-import msgspec
-
 from carrel.catalog.provider import Hit, Page, Visible
 from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound, ResourceTooLarge
-from carrel.media_types import DIRECTORY
 from carrel.protocol.extensions.skills import SKILL_FILE
+from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import read_cursor, write_cursor
 from carrel.sources.folder.describe import describe
@@ -312,7 +310,7 @@ class SkillsReader(FolderReader[SkillFolder]):
                 )
             cursor = page.next_cursor
             if cursor is None:
-                return TextResourceContents(uri, msgspec.json.encode(items).decode(), mime_type=DIRECTORY)
+                return directory_contents(uri, items)
 
     # Templates, completion, search
 

@@ -13,11 +13,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
+from carrel.media_types import DIRECTORY, type_of_name
 from carrel.sources.alias import base_of
-from carrel.sources.stores.store import is_shareable
+from carrel.sources.folder.describe import annotate
+from carrel.sources.stores.store import StoreEntry, is_shareable
 from carrel.uri.parse import UriError, encode_path, normalize, parse, percent_decode, split_port
+from carrel.wire.resources import Resource
 
-__all__ = ["StoreAddress", "read_address"]
+__all__ = ["StoreAddress", "describe", "read_address"]
 
 FORMS = {
     "memory": "memory://NAME",
@@ -73,6 +76,20 @@ class StoreAddress(NamedTuple):
         if any("/" in name for name in names) or not is_shareable("/".join(names)):
             raise ResourceNotFound(uri)
         return self.prefix + "/".join(names)
+
+
+def describe(address: StoreAddress, entry: StoreEntry, name: str | None = None) -> Resource:
+    """Return the resource of an object or a directory; ``name`` overrides its own name."""
+    uri = address.uri(entry.key)
+    if entry.is_directory or entry.key == address.prefix:
+        return Resource(uri, name or entry.name, mime_type=DIRECTORY)
+    return Resource(
+        uri,
+        name or entry.name,
+        mime_type=type_of_name(entry.name),
+        size=entry.size,
+        annotations=None if entry.modified is None else annotate(entry.modified),
+    )
 
 
 def read_address(target: str, alias: str | None = None) -> StoreAddress:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from carrel.sources.base import Variable
-from carrel.sources.content.window import SUGGESTIONS
+from carrel.sources.content.window import SUGGESTIONS, window_templates
 from carrel.sources.files.search import escape
 from carrel.sources.stores.store import Store, is_shareable
 from carrel.uri.parse import UriError, percent_decode
@@ -19,21 +19,9 @@ MAX_VALUES = 100
 
 def templates(base: str, title: str) -> Sequence[ResourceTemplate]:
     """Return a template for paths, and one for each kind of window."""
-    windows = (
-        ("lines", "lines of an object", "Lines first-last, for example 100-200 or 100-"),
-        ("tail", "the end of an object", "The last lines, for example 200"),
-        ("bytes", "bytes of an object", "Bytes first-last, for example 0-65535"),
-    )
     path = f"{base}{{+path}}"
-    return [
-        ResourceTemplate(
-            path, title, description=f"An object in {title}, or a directory, whose path ends with a slash"
-        ),
-        *(
-            ResourceTemplate(f"{path}{{?{unit}}}", f"{title}: {part}", description=description)
-            for unit, part, description in windows
-        ),
-    ]
+    about = f"An object in {title}, or a directory, whose path ends with a slash"
+    return [ResourceTemplate(path, title, description=about), *window_templates(path, title, "an object")]
 
 
 async def complete(store: Store, prefix: str, variable: Variable) -> Completion | list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from heapq import nlargest
 from typing import Any
@@ -17,20 +17,21 @@ from carrel.errors import (
     ResourceError,
     ResourceForbidden,
     ResourceNotFound,
+    ResourceTooLarge,
     SourceUnavailable,
 )
 from carrel.log import Log
 from carrel.media_types import DIRECTORY
 from carrel.sources.base import BaseSource, Variable
-from carrel.sources.content.window import parse_window
+from carrel.sources.content.directory import directory_contents
+from carrel.sources.content.window import parse_window, windows_of
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import decode, encode
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.files.search import rate
 from carrel.sources.limiter import ClientLimiter
 from carrel.sources.polling import Polls, Unlisted
-from carrel.sources.stores.address import StoreAddress, read_address
-from carrel.sources.stores.describe import describe, read_directory
+from carrel.sources.stores.address import StoreAddress, describe, read_address
 from carrel.sources.stores.lookup import complete, templates
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.reading import ObjectReader
@@ -236,17 +237,21 @@ class StoreSource(BaseSource):
                 return ReadResourceResult(contents=[await self._reader.read(key, uri, window, request.client)])
             entries: list[StoreEntry] = []
             position: str | None = ""
-            while position is not None and len(entries) <= self._options.max_objects:
+            most = self._options.max_objects
+            while position is not None and len(entries) <= most:
                 page = await self._page(key, position, LEVEL, deep=False)
                 entries += page.entries
                 position = page.after
-        visible = request.visible
-        shown = [self._resource(entry) for entry in entries[: self._options.max_objects]]
-        shown = [item for item in shown if visible is None or visible(item.uri)]
-        excerpt = position is not None or len(entries) > self._options.max_objects
-        return ReadResourceResult(
-            contents=[read_directory(shown, uri, window, self._options.max_size, excerpt=excerpt)]
-        )
+
+        def shown() -> Iterator[Resource]:
+            for item in map(self._resource, entries[:most]):
+                if request.visible is None or request.visible(item.uri):
+                    yield item
+            if position is not None or len(entries) > most:
+                some = windows_of(uri, f"lines=1-{min(1000, max(most // 2, 1))}")
+                raise ResourceTooLarge(uri, f"The directory has more than {most:,} entries; read some of it, {some}")
+
+        return ReadResourceResult(contents=[directory_contents(uri, shown(), window, self._options.max_size)])
 
     # Templates, completion, search
 

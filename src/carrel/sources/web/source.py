@@ -13,9 +13,9 @@ import msgspec
 
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.errors import ConfigError, MCPError, ResourceError, ResourceNotFound
-from carrel.media_types import DIRECTORY
 from carrel.sources.base import BaseSource, Variable
-from carrel.sources.content.window import SUGGESTIONS
+from carrel.sources.content.directory import directory_contents
+from carrel.sources.content.window import SUGGESTIONS, window_templates
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import page_after
 from carrel.sources.documents.documents import Documents, Original
@@ -30,7 +30,7 @@ from carrel.sources.web.scope import PageAddress, WebScope
 from carrel.sources.workers import Workers
 from carrel.transports.addresses import is_loopback, is_public, plain, read_address
 from carrel.uri.parse import percent_decode
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceContents, ResourceTemplate
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -127,8 +127,7 @@ class WebSource(BaseSource):
         listing = await self._list()
         if uri not in listing.directories:
             raise ResourceNotFound(uri)
-        inside = [listing.resources[one] for one in sorted(listing.directories[uri])]
-        return page_after(inside, request, f"web entries {uri}")
+        return page_after(listing.inside(uri), request, f"web entries {uri}")
 
     # Reading
 
@@ -148,20 +147,18 @@ class WebSource(BaseSource):
         page = await self._get(address, uri)
         whole = self._scope.uri_of(address.url)
         if address.extra.startswith("entry="):
-            contents = await read_entry(self._workers, request.client, page, uri, address.extra)
+            contents: ResourceContents = await read_entry(self._workers, request.client, page, uri, address.extra)
         else:
             listing = None
             if self._listing is None or whole in self._listing.directories:
                 listing = await self._list()
             if listing is not None and whole in listing.directories and not address.extra:
-                items = [listing.resources[one] for one in sorted(listing.directories[whole])]
-                lines = b",\n".join(map(msgspec.json.encode, items)).decode()
-                contents = TextResourceContents(uri, f"[\n{lines}\n]\n", mime_type=DIRECTORY)
+                contents = directory_contents(uri, listing.inside(whole))
             else:
                 contents = await contents_of(
                     self._workers, request.client, page, uri, address.extra, convert=self._scope.fetched
                 )
-                self._pages.cache.put(address.url, page)  # it has grown by its Markdown
+                self._pages.cache.put(address.url, page, page.size)  # it has grown by its Markdown
         fresh = max(page.fresh_until - asyncio.get_running_loop().time(), 0.0)
         return ReadResourceResult(contents=[contents], ttl_ms=int(fresh * 1000))
 
@@ -197,12 +194,7 @@ class WebSource(BaseSource):
         literal, which = (f"{self.uri}{{+path}}", "a page") if scope.folder else (self.uri, "the page")
         shown = "A page as Markdown, by its path" if scope.fetched else "A page, by its path"
         found = [ResourceTemplate(literal, title, description=f"{shown} below {scope.url}")] if scope.folder else []
-        mark = "&" if "?" in literal else "?"
-        windows = (("lines", "first-last, such as 1-100"), ("tail", "the last, such as 20"), ("bytes", "first-last"))
-        found += [
-            ResourceTemplate(f"{literal}{{{mark}{unit}}}", f"{title}, {unit}", description=f"{unit} of {which}: {text}")
-            for unit, text in (windows if scope.fetched else ())
-        ]
+        found += window_templates(literal, title, which) if scope.fetched else []
         return found + (self._documents.templates(literal, scope.host) if scope.folder else [])
 
     async def _suggest(self, variable: Variable, request: Request) -> list[str]:
