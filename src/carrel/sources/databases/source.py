@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,13 +22,13 @@ from carrel.sources.databases.offers import Offers
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.reader import DatabaseReader
 from carrel.sources.folder.patterns import read_globs
+from carrel.sources.watches import RunningWatches
 from carrel.wire.completion import Completion
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 from carrel.wire.tools import CallToolResult, Tool
 
 if TYPE_CHECKING:
     from carrel.sources.databases.model import Schema
-    from carrel.sources.databases.watch import DatabaseWatch
 
 __all__ = ["DatabaseSource"]
 
@@ -62,7 +61,7 @@ class DatabaseSource(BaseSource):
         self._ids: set[str] = set()
         self._reader = DatabaseReader(address, options, self._shares)
         self._offers = Offers(address.base, self._name)
-        self._watches: set[DatabaseWatch] = set()
+        self._watches = RunningWatches()
         self.name = address.base
         self.prefixes: Sequence[str] = (address.base,)
 
@@ -157,8 +156,7 @@ class DatabaseSource(BaseSource):
 
     async def stop(self) -> None:
         """End all watches, and close all connections."""
-        for watch in tuple(self._watches):
-            watch.stop()
+        await self._watches.stop()
         await self._reader.processes.stop()
         await self._reader.database.stop()
         self._reader.cache.forget()
@@ -234,18 +232,11 @@ class DatabaseSource(BaseSource):
 
     # Changes
 
-    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield the changes of the schema and of the rows of each table."""
+    def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Return the changes of the schema and of the rows of each table."""
         from carrel.sources.databases.watch import DatabaseWatch
 
-        watch = DatabaseWatch(self._reader, interest)
-        self._watches.add(watch)
-        try:
-            async with aclosing(watch.batches()) as batches:
-                async for batch in batches:
-                    yield batch
-        finally:
-            self._watches.discard(watch)
+        return DatabaseWatch(self._reader, interest).batches(self._watches)
 
 
 def path_of(id: str) -> str:

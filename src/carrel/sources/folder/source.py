@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.sources.base import BaseSource, Variable
 from carrel.sources.folder.reader import FolderReader, translate
+from carrel.sources.watches import RunningWatches
 from carrel.sources.workers import Workers
 from carrel.wire.completion import Completion
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 
-if TYPE_CHECKING:
-    from carrel.sources.folder.watch import FolderWatch
-
-__all__ = ["Batches", "FolderSource"]
-
-Batches: TypeAlias = AsyncGenerator[Collection[Change], None]
-"""Changes, batch by batch. The first batch is empty."""
+__all__ = ["FolderSource"]
 
 T = TypeVar("T")
 R = TypeVar("R", bound=FolderReader[Any])
@@ -35,7 +28,7 @@ class FolderSource(BaseSource, Generic[R]):
     def __init__(self, reader: R, workers: Workers) -> None:
         self._reader = reader
         self._workers = workers
-        self._watches: set[FolderWatch] = set()
+        self._watches = RunningWatches()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(repr(folder.path) for folder in self._reader.folders)})"
@@ -50,8 +43,7 @@ class FolderSource(BaseSource, Generic[R]):
 
     async def stop(self) -> None:
         """End all watches, wait for running reads, and clear the caches."""
-        for watch in tuple(self._watches):
-            await watch.stop()
+        await self._watches.stop()
         await self._workers.stop()
         self._reader.forget()
 
@@ -111,8 +103,8 @@ class FolderSource(BaseSource, Generic[R]):
 
     # Changes
 
-    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield the changes of all files in batches, regardless of ``interest``: the system reports all changes.
+    def watch(self, interest: Interest) -> AsyncGenerator[Collection[Change], None]:
+        """Return the changes of all files in batches, regardless of ``interest``: the system reports all changes.
 
         Raises:
             ConfigError: watchfiles is not installed, or the system does not allow watching.
@@ -121,58 +113,9 @@ class FolderSource(BaseSource, Generic[R]):
 
         self._workers.check()
         uri = self._reader.uri
-        watches = [
-            FolderWatch(folder.tree, folder.path, partial(uri, folder), is_file=folder.is_file)
-            for folder in self._reader.folders
-        ]
-        self._watches.update(watches)
-        try:
-            async with aclosing(self._resolve(merge(watches))) as batches:
-                async for batch in batches:
-                    yield batch
-        finally:
-            self._watches.difference_update(watches)
-            for watch in watches:
-                await watch.stop()
-
-    async def _resolve(self, batches: Batches) -> Batches:
-        """Convert batches of file changes to batches of resource changes."""
-        async with aclosing(batches):
-            async for batch in batches:
-                yield batch
-
-
-async def merge(watches: Sequence[FolderWatch]) -> Batches:
-    """Yield the batches of several watches. The first one is empty, and comes once all of them are listening.
-
-    Raises:
-        ConfigError: one of them cannot listen.
-    """
-    batches: asyncio.Queue[Collection[Change] | Exception | None] = asyncio.Queue(1)
-
-    async def follow(watch: FolderWatch) -> None:
-        try:
-            async for batch in watch:
-                await batches.put(batch)
-        except Exception as error:
-            await batches.put(error)
-        else:
-            await batches.put(None)
-
-    tasks = [asyncio.ensure_future(follow(watch)) for watch in watches]
-    deaf = len(tasks)
-    try:
-        while tasks:
-            batch = await batches.get()
-            if batch is None:
-                return
-            if isinstance(batch, Exception):
-                raise batch
-            if deaf:
-                deaf -= not batch
-            if not deaf:
-                yield batch
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        return self._watches.join(
+            *(
+                FolderWatch(folder.tree, folder.path, partial(uri, folder), is_file=folder.is_file)
+                for folder in self._reader.folders
+            )
+        )

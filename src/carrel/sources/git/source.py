@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Hashable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -30,6 +30,7 @@ from carrel.sources.git.repository import Repository, find_repository
 from carrel.sources.git.revisions import OpenRepository
 from carrel.sources.git.store import ObjectStore
 from carrel.sources.polling import changes_between
+from carrel.sources.watches import RunningWatches
 from carrel.sources.workers import Workers
 from carrel.uri.parse import UriError, file_path
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
@@ -69,7 +70,7 @@ class GitSource(BaseSource):
         self.name = self.uri = self._names.root
         self.prefixes = (self.uri,)
         self._workers = Workers(self, "carrel-git", options.threads, options.threads_per_client, options.max_waiting)
-        self._watches: set[FolderWatch] = set()
+        self._watches = RunningWatches()
         self._reader: GitReader | None = None
         self._documents = Documents(
             self, offered=options.documents, limit=options.max_size, locations=options.image_locations
@@ -97,8 +98,7 @@ class GitSource(BaseSource):
 
     async def stop(self) -> None:
         """End all watches and processes, and wait for running reads."""
-        for watch in tuple(self._watches):
-            await watch.stop()
+        await self._watches.stop()
         await self._documents.stop()
         await self._workers.stop()
         store, self._store, self._reader = self._store, None, None
@@ -159,13 +159,15 @@ class GitSource(BaseSource):
 
     # Changes
 
-    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield the changes of branches and tags, and of the subscribed resources at these refs, when refs move.
+    def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Return the changes of branches and tags, and of the subscribed resources at these refs, when refs move.
 
         Raises:
             ConfigError: watchfiles is not installed, or the system does not allow watching.
         """
-        watch = self._listen()
+        return self._watches.join(self._changes(interest, self._listen()))
+
+    async def _changes(self, interest: Interest, watch: FolderWatch) -> AsyncGenerator[Collection[Change], None]:
         moved = asyncio.ensure_future(watch.__anext__())
         subscribed = asyncio.ensure_future(interest.wait())
         known: dict[str, Hashable] = {}
@@ -199,8 +201,7 @@ class GitSource(BaseSource):
             moved.cancel()
             subscribed.cancel()
             await asyncio.gather(moved, subscribed, return_exceptions=True)
-            self._watches.discard(watch)
-            await watch.stop()
+            await watch.aclose()
 
     def _listen(self) -> FolderWatch:
         """Return a watch on HEAD and the refs, which are files.
@@ -216,9 +217,7 @@ class GitSource(BaseSource):
         assert self._store is not None
         options = FolderOptions(exclude=UNWATCHED, hidden=True, gitignore=False)
         folder = SharedFolder(self._store.repository.common_dir, options)
-        watch = FolderWatch(folder.tree, folder.path, "/".join, is_file=False)
-        self._watches.add(watch)
-        return watch
+        return FolderWatch(folder.tree, folder.path, "/".join, is_file=False)
 
     async def _look(
         self, function: Callable[[GitReader], dict[str, Hashable]], otherwise: dict[str, Hashable]

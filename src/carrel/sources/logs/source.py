@@ -8,7 +8,7 @@ reports new entries.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -25,6 +25,7 @@ from carrel.sources.logs.options import LogsOptions
 from carrel.sources.logs.reader import RECENT, SCHEME, STATISTICS, LogsReader, uri_of
 from carrel.sources.logs.templates import SUGGESTED, templates
 from carrel.sources.logs.tool import SEARCH_LOGS, search_logs
+from carrel.sources.watches import RunningWatches
 from carrel.sources.workers import Workers
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 from carrel.wire.tools import CallToolResult, Tool
@@ -58,7 +59,7 @@ class LogsSource(BaseSource):
         self._reader.add(place_of(path, options), self._reader)
         self._workers = Workers(self, "carrel-logs", options.threads, options.threads_per_client)
         self._search_tool = options.search_tool
-        self._watches: dict[Coalesced, list[asyncio.Task[None]]] = {}
+        self._watches = RunningWatches()
         self._describe()
 
     def _describe(self) -> None:
@@ -89,9 +90,7 @@ class LogsSource(BaseSource):
 
     async def stop(self) -> None:
         """End all watches, wait for running reads, and clear the caches."""
-        for watch, tasks in tuple(self._watches.items()):
-            watch.end()
-            await ended(tasks)
+        await self._watches.stop()
         await self._workers.stop()
         self._reader.forget()
 
@@ -149,9 +148,12 @@ class LogsSource(BaseSource):
 
     # Changes
 
-    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield the changes of logs, of subscribed URIs with a query, and of recent entries."""
+    def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Return the changes of logs, of subscribed URIs with a query, and of recent entries."""
         self._workers.check()
+        return self._watches.join(self._changes(interest))
+
+    async def _changes(self, interest: Interest) -> AsyncGenerator[Collection[Change], None]:
         reader = self._reader
 
         async def look(location: LogLocation) -> Collection[str]:
@@ -167,24 +169,16 @@ class LogsSource(BaseSource):
             asyncio.ensure_future(pump(follow(location, look), partial(add, name), ready[name], f"logs://{name}"))
             for name, location in reader.locations.items()
         ]
-        self._watches[coalesced] = tasks
         try:
             for event in ready.values():
                 await event.wait()
-            if not coalesced.ended:
-                yield ()
-            while (batch := await coalesced.next()) is not None:
-                yield batch
+            yield ()
+            while True:
+                yield await coalesced.next()
         finally:
-            self._watches.pop(coalesced, None)
-            await ended(tasks)
-
-
-async def ended(tasks: Collection[asyncio.Task[None]]) -> None:
-    """Cancel tasks, and wait until they have ended."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def changes_of(location: str, changes: Mapping[str, str], interest: Collection[str]) -> dict[str, str]:

@@ -23,7 +23,8 @@ from carrel.sources.openapi.options import OpenAPIOptions
 from carrel.sources.openapi.resources import ApiResources
 from carrel.sources.openapi.tools import ApiTools
 from carrel.sources.openapi.transport import ApiOverASGI, ApiOverHTTP, ApiTransport
-from carrel.sources.polling import Polls
+from carrel.sources.polling import poll
+from carrel.sources.watches import RunningWatches
 from carrel.sources.workers import Workers
 from carrel.wire.resources import BlobResourceContents, ReadResourceResult, Resource, ResourceTemplate, decoded
 from carrel.wire.tools import CallToolResult, Tool
@@ -64,7 +65,7 @@ class OpenAPISource(BaseSource):
         self._resources: ApiResources | None = None
         self._tools: ApiTools | None = None
         self._texts = Documents(self, offered=options.documents, locations=options.image_locations)
-        self._polls = Polls(options.poll_seconds)
+        self._watches = RunningWatches()
         self._versions: dict[str, tuple[bytes, int]] = {}
         self.name = f"openapi {self._location}"
 
@@ -148,7 +149,7 @@ class OpenAPISource(BaseSource):
 
     async def stop(self) -> None:
         """Stop: end watches and close connections."""
-        await self._polls.stop()
+        await self._watches.stop()
         await self._texts.stop()
         await self._workers.stop()
         transport, self._transport = self._transport, None
@@ -239,7 +240,7 @@ class OpenAPISource(BaseSource):
 
     def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         """Return changes of subscribed resources of the API, found by polling."""
-        return self._polls.watch(lambda: self._look(interest), self.uri)
+        return self._watches.join(poll(lambda: self._look(interest), self._options.poll_seconds, owner=self.uri))
 
     async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
         """Return a number for each subscribed resource, which grows as it changes."""

@@ -17,12 +17,13 @@ from carrel.sources.base import BaseSource, Variable
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import page_after
-from carrel.sources.polling import Polls
+from carrel.sources.polling import poll
 from carrel.sources.screen.camera import Camera, Shot
 from carrel.sources.screen.desktop import Area
 from carrel.sources.screen.options import ScreenOptions
 from carrel.sources.screen.picture import FORMATS, PictureFormat, fitting, read_form
 from carrel.sources.screen.scope import read_target
+from carrel.sources.watches import RunningWatches
 from carrel.wire.resources import (
     BlobResourceContents,
     ReadResourceResult,
@@ -55,7 +56,7 @@ class ScreenSource(BaseSource):
         self._options = options
         self._form = PictureFormat(options.image_format, options.max_width)
         self._camera = Camera(self._scope, options)
-        self._polls = Polls(options.poll_seconds)
+        self._watches = RunningWatches()
 
     def __repr__(self) -> str:
         return f"ScreenSource({self.uri!r})"
@@ -70,7 +71,7 @@ class ScreenSource(BaseSource):
 
     async def stop(self) -> None:
         """End watches, and forget all pictures."""
-        await self._polls.stop()
+        await self._watches.stop()
         await self._camera.stop()
 
     # Lists
@@ -172,7 +173,9 @@ class ScreenSource(BaseSource):
 
     def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         """Return the windows and monitors that come and go, and the subscribed ones whose pixels have changed."""
-        return self._polls.watch(lambda: self._fingerprints(interest), self.uri)
+        return self._watches.join(
+            poll(lambda: self._fingerprints(interest), self._options.poll_seconds, owner=self.uri)
+        )
 
     async def _fingerprints(self, interest: Interest) -> Mapping[str, Hashable]:
         """Return fingerprints of the displays, monitors and windows of interest."""

@@ -30,7 +30,7 @@ from carrel.sources.cursor import decode, encode
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.files.search import rate
 from carrel.sources.limiter import ClientLimiter
-from carrel.sources.polling import Polls, Unlisted
+from carrel.sources.polling import Unlisted, poll
 from carrel.sources.stores.address import StoreAddress, describe, read_address
 from carrel.sources.stores.lookup import complete, templates
 from carrel.sources.stores.options import StoreOptions
@@ -46,6 +46,7 @@ from carrel.sources.stores.store import (
     Unreadable,
     is_shareable,
 )
+from carrel.sources.watches import RunningWatches
 from carrel.sources.workers import Workers
 from carrel.wire.completion import Completion
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
@@ -79,7 +80,7 @@ class StoreSource(BaseSource):
             self, offered=options.documents, limit=options.max_size, locations=options.image_locations
         )
         self._limiter = ClientLimiter(options.requests_per_client, REQUESTS)
-        self._polls = Polls(options.poll_seconds)
+        self._watches = RunningWatches()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.uri!r})"
@@ -109,7 +110,7 @@ class StoreSource(BaseSource):
 
     async def stop(self) -> None:
         """End watches, close connections, forget contents."""
-        await self._polls.stop()
+        await self._watches.stop()
         await self._documents.stop()
         await self._workers.stop()
         await self._store.close()
@@ -300,7 +301,7 @@ class StoreSource(BaseSource):
     def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         """Return changes that polling finds: of the first ``max_objects`` objects, and of all with a subscription."""
         self._workers.check()
-        return self._polls.watch(lambda: self._look(interest), self.uri)
+        return self._watches.join(poll(lambda: self._look(interest), self._options.poll_seconds, owner=self.uri))
 
     async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
         """Return a fingerprint for each object, each directory, and each subscribed resource beyond ``max_objects``."""

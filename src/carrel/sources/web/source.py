@@ -20,7 +20,8 @@ from carrel.sources.content.words import words_of
 from carrel.sources.cursor import page_after
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.documents.kinds import kind_of
-from carrel.sources.polling import Polls
+from carrel.sources.polling import poll
+from carrel.sources.watches import RunningWatches
 from carrel.sources.web.cache import Cached
 from carrel.sources.web.contents import contents_of, read_entry
 from carrel.sources.web.fetching import Pages
@@ -76,7 +77,7 @@ class WebSource(BaseSource):
         self._looked = 0.0
         self._lock = asyncio.Lock()
         self._versions: dict[str, tuple[bytes, int]] = {}
-        self._polls = Polls(options.poll_seconds)
+        self._watches = RunningWatches()
 
     def __repr__(self) -> str:
         return f"WebSource({self.uri!r})"
@@ -97,7 +98,7 @@ class WebSource(BaseSource):
 
     async def stop(self) -> None:
         """Stop the source: close watches and connections, and clear the caches."""
-        await self._polls.stop()
+        await self._watches.stop()
         await self._documents.stop()
         await self._workers.stop()
         await self._pages.close()
@@ -227,7 +228,7 @@ class WebSource(BaseSource):
 
     def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         """Return changes that polling finds: of the list, of feeds and sitemaps, and of subscribed pages."""
-        return self._polls.watch(lambda: self._look(interest), self.uri)
+        return self._watches.join(poll(lambda: self._look(interest), self._options.poll_seconds, owner=self.uri))
 
     async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
         """Return a fingerprint for each page: its version in the sitemap or feed, and a count of changes."""
