@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote
 
 from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.provider import Hit, Page, Provider, Request
-from carrel.errors import InvalidCursor, InvalidParams
+from carrel.errors import InvalidCursor, InvalidParams, ResourceError, ResourceForbidden, ResourceNotFound
 from carrel.sources.cursor import page_of
+from carrel.sources.workers import Workers
 from carrel.uri.template import UriTemplate
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.resources import ResourceTemplate
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceContents, ResourceTemplate
 
 if TYPE_CHECKING:
     from carrel.sources.documents.documents import Documents, Original
 
-__all__ = ["MAX_SUGGESTIONS", "BaseSource", "Variable"]
+__all__ = ["MAX_SUGGESTIONS", "BaseSource", "Reader", "ReaderSource", "Variable", "translate"]
+
+T = TypeVar("T")
+R = TypeVar("R", bound="Reader")
 
 MAX_SUGGESTIONS = 100
+ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, None)
 
 
 class Variable(NamedTuple):
@@ -90,3 +96,89 @@ class BaseSource(Provider):
         if request.cursor is not None:
             raise InvalidCursor
         return Page(await resolved(self._hits(query, max(request.limit, 0), request)))
+
+
+class Reader(Protocol):
+    """Blocking part of a source. Its methods have the limits and the errors of the methods of ``Provider``."""
+
+    def templates(self) -> Sequence[ResourceTemplate]:
+        """Return the resource templates."""
+
+    def list_resources(self, cursor: str | None, limit: int) -> Page[Resource]:
+        """Return a page of the resources."""
+
+    def list_directory(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
+        """Return a page of the entries of a directory, directories first."""
+
+    def read_resource(self, uri: str) -> ResourceContents:
+        """Return the contents of a resource, or a directory as a JSON array of resources."""
+
+    def complete(self, variable: Variable) -> Sequence[str] | Completion:
+        """Return suggestions for a variable of the templates."""
+
+    def search(self, query: str, limit: int) -> Sequence[Hit]:
+        """Return the resources that match a query, best first."""
+
+
+class ReaderSource(BaseSource, Generic[R]):
+    """Base of a source with a reader, which is called in threads that clients share fairly."""
+
+    changes = "here"
+    _reader: R
+    _workers: Workers
+
+    def _seen(self, request: Request) -> R:
+        """Return the reader as the caller sees it."""
+        return self._reader
+
+    def _failed(self, error: OSError) -> ResourceError:
+        """Return the error for a process that can open no more files."""
+        return translate(error, self.prefixes[0])
+
+    async def _run(self, request: Request, function: Callable[[R], T]) -> T:
+        """Call a function in a thread with the reader as the caller sees it.
+
+        Raises:
+            ResourceError: the process can open no more files.
+        """
+        self._workers.check()
+        try:
+            return await self._workers.run(request.client, function, self._seen(request))
+        except OSError as error:
+            raise self._failed(error) from None
+
+    async def list_resources(self, request: Request) -> Page[Resource]:
+        """Return a page of the resources."""
+        return await self._run(request, lambda reader: reader.list_resources(request.cursor, max(request.limit, 1)))
+
+    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
+        """Return a page of the entries of a directory."""
+        limit = max(request.limit, 1)
+        return await self._run(request, lambda reader: reader.list_directory(uri, request.cursor, limit))
+
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+        """Return the contents of a resource, the text of a document, or a directory as a JSON array of resources."""
+        if self._documents is not None:
+            return await self._documents.read(uri, request, self._read, self._original)
+        return await self._read(uri, request)
+
+    async def _read(self, uri: str, request: Request) -> ReadResourceResult:
+        return ReadResourceResult(contents=[await self._run(request, lambda reader: reader.read_resource(uri))])
+
+    def _templates(self) -> Sequence[ResourceTemplate]:
+        return self._reader.templates()
+
+    async def _suggest(self, variable: Variable, request: Request) -> Sequence[str] | Completion:
+        return await self._run(request, lambda reader: reader.complete(variable))
+
+    async def _hits(self, query: str, limit: int, request: Request) -> Sequence[Hit]:
+        return await self._run(request, lambda reader: reader.search(query, limit))
+
+
+def translate(error: OSError, uri: str) -> ResourceError:
+    """Translate an error of the file system into a resource error."""
+    if isinstance(error, PermissionError):
+        return ResourceForbidden(uri)
+    if error.errno in ABSENT:
+        return ResourceNotFound(uri)
+    return ResourceError(uri, f"Resource cannot be read ({error.strerror})")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from carrel.catalog.provider import Hit, Page
 from carrel.errors import ConfigError, InvalidParams, MCPError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY, type_of_name
+from carrel.sources.base import Variable, translate
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.window import SUGGESTIONS, parse_window, window_templates, windows_of
 from carrel.sources.content.words import words_of
@@ -22,7 +23,7 @@ from carrel.sources.files.read import Contents, read_file, read_original
 from carrel.sources.folder.describe import describe, display
 from carrel.sources.folder.notices import check_exhausted
 from carrel.sources.folder.position import START, Parts
-from carrel.sources.folder.reader import FolderReader, translate
+from carrel.sources.folder.reader import FolderReader
 from carrel.sources.folder.sandbox import OpenNode, relative_to
 from carrel.sources.folder.shared import SharedFolder
 from carrel.sources.folder.siblings import Siblings
@@ -231,13 +232,13 @@ class FilesReader(FolderReader[SharedFolder]):
             *(template for one in documents for template in self._documents.templates(one, title)),
         ]
 
-    def complete(self, variable: str, value: str) -> Completion | Sequence[str]:
+    def complete(self, variable: Variable) -> Completion | Sequence[str]:
         """Suggest paths, one directory at a time, or windows."""
         from carrel.sources.files.search import complete_path  # deferred import
 
-        if variable == "path":
-            return complete_path(self.folder.tree, value)
-        return [suggestion for suggestion in SUGGESTIONS.get(variable, ()) if suggestion.startswith(value)]
+        if variable.name == "path":
+            return complete_path(self.folder.tree, variable.value)
+        return [one for one in SUGGESTIONS.get(variable.name, ()) if one.startswith(variable.value)]
 
     def search(self, query: str, limit: int) -> list[Hit]:
         """Find files and directories by the words in their paths."""

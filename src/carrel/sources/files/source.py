@@ -58,10 +58,6 @@ class FilesSource(FolderSource[FilesReader]):
         await self._documents.stop()
         await super().stop()
 
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return the contents of a file, the text of a document, or a directory as a JSON array of resources."""
-        return await self._documents.read(uri, request, super().read_resource, self._original)
-
     async def read_searchable(self, uris: Sequence[str], request: Request) -> list[ReadResourceResult | MCPError]:
         """Return what ``read_resource`` returns for each of some URIs, or its error: all of them in one thread."""
         found = await self._run(request, lambda reader: reader.read_searchable(uris))

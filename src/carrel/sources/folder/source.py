@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
-from carrel.sources.base import BaseSource, Variable
-from carrel.sources.folder.reader import FolderReader, translate
+from carrel.catalog.provider import Change, Events, Interest, Request
+from carrel.errors import ResourceError
+from carrel.sources.base import ReaderSource
+from carrel.sources.folder.reader import FolderReader
 from carrel.sources.watches import RunningWatches
 from carrel.sources.workers import Workers
-from carrel.wire.completion import Completion
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 
 __all__ = ["FolderSource"]
 
@@ -20,10 +19,8 @@ T = TypeVar("T")
 R = TypeVar("R", bound=FolderReader[Any])
 
 
-class FolderSource(BaseSource, Generic[R]):
-    """Provider of shared folders. Its reader is called in threads, which clients share fairly."""
-
-    changes = "here"
+class FolderSource(ReaderSource[R]):
+    """Provider of shared folders."""
 
     def __init__(self, reader: R, workers: Workers) -> None:
         self._reader = reader
@@ -47,36 +44,18 @@ class FolderSource(BaseSource, Generic[R]):
         await self._workers.stop()
         self._reader.forget()
 
-    async def _run(self, request: Request, function: Callable[[R], T]) -> T:
-        """Call a function in a thread with the reader as the caller sees it.
-
-        Raises:
-            ResourceError: the process can open no more files.
-        """
+    def _seen(self, request: Request) -> R:
         visible, reader = request.visible, self._reader
-        if visible is not None:
-            reader = reader.seen_by(visible, None if request.view is None else request.view.intervals("read"))
-        try:
-            return await self._workers.run(request.client, function, reader)
-        except OSError as error:
-            for folder in self._reader.folders[:1]:
-                folder.tree.notices.warn((), f"cannot be read: {error.strerror}")
-            raise translate(error, self.prefixes[0]) from None
+        if visible is None:
+            return reader
+        return reader.seen_by(visible, None if request.view is None else request.view.intervals("read"))
+
+    def _failed(self, error: OSError) -> ResourceError:
+        for folder in self._reader.folders[:1]:
+            folder.tree.notices.warn((), f"cannot be read: {error.strerror}")
+        return super()._failed(error)
 
     # Resources
-
-    async def list_resources(self, request: Request) -> Page[Resource]:
-        """Return a page of the files. Files of a directory come before files of its subdirectories."""
-        return await self._run(request, lambda reader: reader.list_resources(request.cursor, max(request.limit, 1)))
-
-    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
-        """Return a page of the entries of a directory, directories first."""
-        limit = max(request.limit, 1)
-        return await self._run(request, lambda reader: reader.list_directory(uri, request.cursor, limit))
-
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return the contents of a file, or a directory as a JSON array of resources."""
-        return ReadResourceResult(contents=[await self._run(request, lambda reader: reader.read_resource(uri))])
 
     async def shows(self, uri: str, request: Request) -> bool:
         """Return whether a URI leads to nothing hidden from the caller, not even by a link."""
@@ -89,17 +68,6 @@ class FolderSource(BaseSource, Generic[R]):
     def is_guarded(self, uri: str) -> bool:
         """Return True: at any time, a link to something hidden may be made at a URI."""
         return True
-
-    # Templates, completion, search
-
-    def _templates(self) -> Sequence[ResourceTemplate]:
-        return self._reader.templates()
-
-    async def _suggest(self, variable: Variable, request: Request) -> Completion | Sequence[str]:
-        return await self._run(request, lambda reader: reader.complete(variable.name, variable.value))
-
-    async def _hits(self, query: str, limit: int, request: Request) -> Sequence[Hit]:
-        return await self._run(request, lambda reader: reader.search(query, limit))
 
     # Changes
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Hashable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Hashable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
+from carrel.catalog.provider import Change, Events, Interest, Page, Request
 from carrel.errors import ConfigError, MCPError, ResourceError
 from carrel.log import Log
-from carrel.sources.base import BaseSource, Variable
+from carrel.sources.base import ReaderSource
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.git.entries import display
 from carrel.sources.git.isolation import Isolation
@@ -33,21 +33,19 @@ from carrel.sources.polling import changes_between
 from carrel.sources.watches import RunningWatches
 from carrel.sources.workers import Workers
 from carrel.uri.parse import UriError, file_path
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
+from carrel.wire.resources import Resource, ResourceTemplate
 
 if TYPE_CHECKING:
     from carrel.sources.folder.watch import FolderWatch
 
 __all__ = ["GitSource"]
 
-T = TypeVar("T")
-
 UNWATCHED = ("/objects/", "/logs/", "/modules/", "/hooks/", "/info/", "/lfs/", "/rr-cache/", "*.lock")
 
 log = Log("carrel.sources")
 
 
-class GitSource(BaseSource):
+class GitSource(ReaderSource[GitReader]):
     """Provider of a git repository: a working tree, a worktree or a bare repository, by ``git:PATH`` or ``git+file:``.
 
     Raises:
@@ -56,7 +54,6 @@ class GitSource(BaseSource):
 
     options = GitOptions
     _documents: Documents
-    changes = "here"
     naming = "give each repository a name of its own by the option repository, in carrel.toml or in Python"
 
     def __init__(self, target: str | os.PathLike[str], options: GitOptions = GitOptions()) -> None:  # noqa: B008
@@ -71,7 +68,6 @@ class GitSource(BaseSource):
         self.prefixes = (self.uri,)
         self._workers = Workers(self, "carrel-git", options.threads, options.threads_per_client, options.max_waiting)
         self._watches = RunningWatches()
-        self._reader: GitReader | None = None
         self._documents = Documents(
             self, offered=options.documents, limit=options.max_size, locations=options.image_locations
         )
@@ -101,61 +97,27 @@ class GitSource(BaseSource):
         await self._watches.stop()
         await self._documents.stop()
         await self._workers.stop()
-        store, self._store, self._reader = self._store, None, None
+        store, self._store = self._store, None
         if store is not None:
             store.close()
             store.isolation.close()
 
-    async def _run(self, request: Request, function: Callable[[GitReader], T]) -> T:
-        """Call a function in a thread with the reader.
-
-        Raises:
-            ResourceError: the process can open no more files.
-        """
-        self._workers.check()
-        try:
-            return await self._workers.run(request.client, function, self._reader)
-        except OSError as error:
-            log.warning("%s cannot be read: %s", self.title, error.strerror)
-            raise ResourceError(self.uri, f"Resource cannot be read ({error.strerror})") from None
+    def _failed(self, error: OSError) -> ResourceError:
+        log.warning("%s cannot be read: %s", self.title, error.strerror)
+        return ResourceError(self.uri, f"Resource cannot be read ({error.strerror})")
 
     # Resources
-
-    async def list_resources(self, request: Request) -> Page[Resource]:
-        """Return a page of the resources: the repository, its files and history at HEAD, branches, tags."""
-        return await self._run(request, lambda reader: reader.list_resources(request.cursor, max(request.limit, 1)))
 
     async def list_searchable(self, request: Request) -> Page[Resource]:
         """Return a page of the resources and of all files at HEAD."""
         return await self._run(request, lambda reader: reader.list_searchable(request.cursor, max(request.limit, 1)))
 
-    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
-        """Return a page of the entries of a directory, folders first."""
-        limit = max(request.limit, 1)
-        return await self._run(request, lambda reader: reader.list_directory(uri, request.cursor, limit))
-
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return a file, the text of a document, history, or a directory as a JSON array of resources."""
-        return await self._documents.read(uri, request, self._read, self._original)
-
-    async def _read(self, uri: str, request: Request) -> ReadResourceResult:
-        return ReadResourceResult(contents=[await self._run(request, lambda reader: reader.read_resource(uri))])
-
     async def _original(self, uri: str, request: Request, limit: int, known: Callable[[Hashable], bool]) -> Original:
         return await self._run(request, lambda reader: reader.original(uri, limit, known))
 
-    # Templates, completion, search
-
-    def _templates(self) -> list[ResourceTemplate]:
+    def _templates(self) -> Sequence[ResourceTemplate]:
         self._workers.check()
-        assert self._reader is not None
-        return self._reader.templates()
-
-    async def _suggest(self, variable: Variable, request: Request) -> list[str]:
-        return await self._run(request, lambda reader: reader.complete(variable))
-
-    async def _hits(self, query: str, limit: int, request: Request) -> list[Hit]:
-        return await self._run(request, lambda reader: reader.search(query, limit))
+        return super()._templates()
 
     # Changes
 

@@ -8,34 +8,29 @@ reports new entries.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from functools import partial
-from typing import TypeVar
 
 from msgspec import Raw
 
-from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
+from carrel.catalog.provider import Change, Events, Interest, Page, Provider, Request
 from carrel.errors import ConfigError, InvalidParams
-from carrel.sources.base import BaseSource, Variable
+from carrel.sources.base import ReaderSource
 from carrel.sources.cursor import page_of
-from carrel.sources.folder.reader import translate
 from carrel.sources.logs.follow import Coalesced, follow, pump
 from carrel.sources.logs.location import LogFolder, LogLocation
 from carrel.sources.logs.options import LogsOptions
 from carrel.sources.logs.reader import RECENT, SCHEME, STATISTICS, LogsReader, uri_of
-from carrel.sources.logs.templates import SUGGESTED, templates
 from carrel.sources.logs.tool import SEARCH_LOGS, search_logs
 from carrel.sources.watches import RunningWatches
 from carrel.sources.workers import Workers
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
+from carrel.wire.resources import TextResourceContents
 from carrel.wire.tools import CallToolResult, Tool
 
 __all__ = ["LogsSource"]
 
-T = TypeVar("T")
 
-
-class LogsSource(BaseSource):
+class LogsSource(ReaderSource[LogsReader]):
     """Provider of the logs that a URL names: ``logs:/var/log/app/*.log``, ``logs:/var/log/app``, ``logs:journal``.
 
     ``join`` adds the logs of another source that has not been started, so that ``logs://recent`` contains both.
@@ -47,7 +42,6 @@ class LogsSource(BaseSource):
     options = LogsOptions
     name = "logs"
     naming = "add all logs before the server starts, as one provider then; or give this one a namespace"
-    changes = "here"
     prompt_names = frozenset[str]()
 
     def __init__(self, target: str, options: LogsOptions = LogsOptions()) -> None:  # noqa: B008
@@ -94,45 +88,8 @@ class LogsSource(BaseSource):
         await self._workers.stop()
         self._reader.forget()
 
-    async def _run(self, request: Request, function: Callable[..., T], *arguments: object) -> T:
-        try:
-            return await self._workers.run(request.client, function, *arguments)
-        except OSError as error:
-            raise translate(error, RECENT) from None
-
-    # Resources
-
-    async def list_resources(self, request: Request) -> Page[Resource]:
-        """Return a page: recent entries, statistics, then each location and its logs."""
-        return await self._run(request, self._reader.list_resources, request.cursor, request.limit)
-
-    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
-        """Return a page of the logs of a location."""
-        return await self._run(request, self._reader.list_directory, uri, request.cursor, request.limit)
-
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return the entries that a URI requests, statistics, or a location as a JSON array of its logs."""
-        return ReadResourceResult(contents=[await self._run(request, self._reader.read, uri, request.visible)])
-
-    async def _hits(self, query: str, limit: int, request: Request) -> list[Hit]:
-        """Return the logs whose names match a query, best first."""
-        return await self._run(request, self._reader.search, query, limit, request.visible)
-
-    # Templates and completion
-
-    def _templates(self) -> list[ResourceTemplate]:
-        return templates(self._reader.locations)
-
-    async def _suggest(self, variable: Variable, request: Request) -> list[str]:
-        """Return suggestions for a variable: levels, durations, names of logs."""
-        known: Collection[str] = SUGGESTED.get(variable.name, ())
-        if variable.name == "log":
-            location = variable.template.name
-            found = await self._run(
-                request, self._reader.logs, request.visible, location if location != "statistics" else None
-            )
-            known = sorted({log.path for log in found.values() if log.path.isprintable()})
-        return [each for each in known if each.startswith(variable.value)]
+    def _seen(self, request: Request) -> LogsReader:
+        return self._reader.seen_by(request.visible)
 
     # Tools
 
@@ -144,7 +101,11 @@ class LogsSource(BaseSource):
         """Search logs, as their resources do."""
         if not self._search_tool or name != SEARCH_LOGS.name:
             raise InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
-        return await search_logs(arguments, partial(self._run, request, self._reader.read), request)
+
+        async def read(uri: str) -> TextResourceContents:
+            return await self._run(request, lambda reader: reader.read_resource(uri))
+
+        return await search_logs(arguments, read)
 
     # Changes
 

@@ -16,12 +16,13 @@ from typing import Any, Self
 from carrel.catalog.provider import Hit, Page, Visible
 from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound, ResourceTooLarge
 from carrel.protocol.extensions.skills import SKILL_FILE
+from carrel.sources.base import Variable, translate
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import read_cursor, write_cursor
 from carrel.sources.folder.describe import describe
 from carrel.sources.folder.position import START, Parts, TreePosition
-from carrel.sources.folder.reader import FolderReader, translate
+from carrel.sources.folder.reader import FolderReader
 from carrel.sources.folder.tree import TreeEntry
 from carrel.sources.folder.tree_view import TreeView
 from carrel.sources.folder.work import PAGE, WHOLE, Work
@@ -318,9 +319,9 @@ class SkillsReader(FolderReader[SkillFolder]):
         """Return the one URI template: a file of a skill by its path."""
         return [ResourceTemplate(TEMPLATE, "skill file", description="A file of a skill, by its path")]
 
-    def complete(self, variable: str, value: str) -> list[str]:
+    def complete(self, variable: Variable) -> list[str]:
         """Complete the path of a file by prefix, ignoring case."""
-        wanted = value.casefold()
+        wanted = variable.value.casefold()
         uris = (resource.uri.removeprefix(SCHEME) for resource in self._served())
         return [path for path in uris if path.casefold().startswith(wanted)]
 
