@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Self
 
 from carrel.catalog.provider import Hit, Page
 from carrel.errors import ConfigError, InvalidParams, MCPError, ResourceNotFound, ResourceTooLarge
@@ -26,7 +27,7 @@ from carrel.sources.folder.position import START, Parts
 from carrel.sources.folder.reader import FolderReader
 from carrel.sources.folder.sandbox import OpenNode, relative_to
 from carrel.sources.folder.shared import SharedFolder
-from carrel.sources.folder.siblings import Siblings
+from carrel.sources.folder.tree import Tree
 from carrel.sources.folder.tree_view import TreeView
 from carrel.sources.folder.work import WHOLE, Work
 from carrel.threads import stop_if_cancelled
@@ -255,3 +256,35 @@ class FilesReader(FolderReader[SharedFolder]):
         if folder.is_file and all(word in self.title.casefold() for word in words_of(query) or ("\0",)):
             hits.append(Hit(self._resource((), os.stat(folder.path)), 1.0))
         return hits
+
+
+class Siblings:
+    """Opens files as ``tree.open`` does, and keeps the directory of the last one open."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._directory: OpenNode | None = None
+        self._parts: Parts = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        directory, self._directory = self._directory, None
+        if directory is not None:
+            directory.close()
+
+    def open(self, parts: Parts) -> OpenNode:
+        """Open a file or a directory; the caller closes it. Raises the errors of ``Tree.open``."""
+        above = parts[:-1]
+        if self._directory is None or above != self._parts:
+            self._close()
+            try:
+                self._directory, self._parts = self._tree.open(above), above
+            except OSError:
+                return self._tree.open(parts)
+        node = self._tree.open_in(self._directory, parts[-1]) if parts else None
+        return self._tree.open(parts) if node is None else node
