@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote
 
 from carrel.awaitables import MaybeAwaitable, resolved
-from carrel.catalog.provider import Hit, Page, Provider, Request
+from carrel.catalog.provider import Events, Hit, Page, Provider, Request
 from carrel.errors import InvalidCursor, InvalidParams, ResourceError, ResourceForbidden, ResourceNotFound
 from carrel.sources.cursor import page_of
+from carrel.sources.watches import RunningWatches
 from carrel.sources.workers import Workers
 from carrel.uri.template import UriTemplate
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -101,6 +102,12 @@ class BaseSource(Provider):
 class Reader(Protocol):
     """Blocking part of a source. Its methods have the limits and the errors of the methods of ``Provider``."""
 
+    def inspect(self) -> None:
+        """Check that the resources can be read. Raises ``ConfigError`` otherwise."""
+
+    def forget(self) -> None:
+        """Clear the caches."""
+
     def templates(self) -> Sequence[ResourceTemplate]:
         """Return the resource templates."""
 
@@ -124,8 +131,27 @@ class ReaderSource(BaseSource, Generic[R]):
     """Base of a source with a reader, which is called in threads that clients share fairly."""
 
     changes = "here"
-    _reader: R
-    _workers: Workers
+
+    def __init__(self, reader: R, workers: Workers) -> None:
+        self._reader = reader
+        self._workers = workers
+        self._watches = RunningWatches()
+
+    async def start(self, events: Events) -> None:
+        """Start the threads, and check the resources.
+
+        Raises:
+            ConfigError: a resource does not exist, or may not be read.
+        """
+        await self._workers.open(self._reader.inspect)
+
+    async def stop(self) -> None:
+        """End all watches, wait for running reads, and clear the caches."""
+        await self._watches.stop()
+        if self._documents is not None:
+            await self._documents.stop()
+        await self._workers.stop()
+        self._reader.forget()
 
     def _seen(self, request: Request) -> R:
         """Return the reader as the caller sees it."""

@@ -21,12 +21,12 @@ from carrel.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
-from carrel.sources.limiter import ClientLimiter
 from carrel.sources.stores.address import read_address
 from carrel.sources.stores.memory import InMemoryStore
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.source import StoreSource
 from carrel.sources.stores.store import AccessDenied, EntryPage, GetOptions, GetResult, StoreError, is_shareable
+from carrel.sources.workers import ClientLimiter
 from carrel.testing import running
 from carrel.testing.caller import Caller
 

@@ -17,7 +17,6 @@ from carrel.sources.databases.address import DatabaseAddress
 from carrel.sources.databases.database import Database
 from carrel.sources.databases.engines import open_database
 from carrel.sources.databases.failure import BadValue, DatabaseFailed, StatementRejected, TooMuch, Unreachable
-from carrel.sources.databases.key import split_key
 from carrel.sources.databases.location import (
     SCHEMAS,
     TOPS,
@@ -27,7 +26,7 @@ from carrel.sources.databases.location import (
     read_location,
     uri_of,
 )
-from carrel.sources.databases.model import Schema, Table
+from carrel.sources.databases.model import Schema, Table, split_key
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.processes import DatabaseProcesses
 from carrel.sources.databases.render import FORMATS
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from carrel.sources.databases.queries import NamedQuery
-    from carrel.sources.databases.results import QueryResult
+    from carrel.sources.databases.render import QueryResult
 
 __all__ = ["DatabaseReader"]
 
@@ -202,7 +201,7 @@ class DatabaseReader:
 
     async def _rows(self, uri: str, location: DatabaseLocation, table: Table, client: str) -> TextResourceContents:
         from carrel.sources.databases import rows
-        from carrel.sources.databases.results import render_rows
+        from carrel.sources.databases.render import render_rows
 
         options = self.database.options
         format = choice(location, FORMATS)
@@ -244,7 +243,7 @@ class DatabaseReader:
         self, uri: str, location: DatabaseLocation, table: Table, client: str, format: str
     ) -> TextResourceContents:
         from carrel.sources.databases import rows
-        from carrel.sources.databases.results import render_rows
+        from carrel.sources.databases.render import render_rows
 
         key = self._key(uri, table, location.key)
         read = partial(rows.read_row, table=table, key=key, max_bytes=self.database.options.max_bytes)
@@ -291,7 +290,7 @@ class DatabaseReader:
         return msgspec.structs.replace(table, columns=chosen) if types or not table.key else table
 
     async def _run(self, uri: str, table: Table, client: str, job: Callable[[Connection], QueryResult]) -> QueryResult:
-        from carrel.sources.databases.results import QueryResult
+        from carrel.sources.databases.render import QueryResult
 
         limit = self.database.options.max_bytes
         try:
@@ -313,14 +312,14 @@ class DatabaseReader:
     async def _statistics(
         self, uri: str, location: DatabaseLocation, table: Table, client: str
     ) -> TextResourceContents:
-        from carrel.sources.databases.results import QueryResult, render_statistics
+        from carrel.sources.databases.render import QueryResult, render_statistics
 
         format = choice(location, FORMATS)
         found = await self.processes.run(client, partial(render_statistics, table=table, format=format), QueryResult)
         return self._text(uri, found.text, FORMATS[format], "it has very many columns")
 
     async def _overview(self, uri: str, location: DatabaseLocation, client: str) -> TextResourceContents:
-        from carrel.sources.databases.results import QueryResult, render_rows
+        from carrel.sources.databases.render import QueryResult, render_rows
         from carrel.sources.databases.statistics import read_overview
 
         formats = TOPS["statistics"]
@@ -337,7 +336,7 @@ class DatabaseReader:
 
     async def _query(self, uri: str, location: DatabaseLocation, client: str) -> TextResourceContents:
         from carrel.sources.databases.queries import run_query
-        from carrel.sources.databases.results import QueryResult, render_rows
+        from carrel.sources.databases.render import QueryResult, render_rows
 
         options = self.database.options
         format = choice(location, FORMATS)

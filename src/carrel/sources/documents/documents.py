@@ -27,10 +27,9 @@ from carrel.sources.content.window import slice_data
 from carrel.sources.documents.kinds import IMAGE, PACKAGES, UNREAD, Kind, kind_of
 from carrel.sources.documents.messages import WorkerRequest, WorkerResponse
 from carrel.sources.documents.query import QUERIES, TEXT, VIEW, DocumentWindow, parse_wanted
-from carrel.sources.limiter import ClientLimiter
 from carrel.sources.process import Crashed, ProcessTimeout
 from carrel.sources.sized_cache import SizedCache
-from carrel.sources.workers import Workers
+from carrel.sources.workers import ClientLimiter, Workers
 from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.completion import Completion
 from carrel.wire.resources import (

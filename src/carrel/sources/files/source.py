@@ -53,11 +53,6 @@ class FilesSource(FolderSource[FilesReader]):
         path = self.uri.removeprefix("file://")
         self.prefixes = (self.uri, *((f"file:{path}", f"file://localhost{path}") if path[:1] == "/" else ()))
 
-    async def stop(self) -> None:
-        """End all watches, wait for running reads, and clear the caches."""
-        await self._documents.stop()
-        await super().stop()
-
     async def read_searchable(self, uris: Sequence[str], request: Request) -> list[ReadResourceResult | MCPError]:
         """Return what ``read_resource`` returns for each of some URIs, or its error: all of them in one thread."""
         found = await self._run(request, lambda reader: reader.read_searchable(uris))

@@ -6,12 +6,10 @@ from collections.abc import AsyncGenerator, Collection
 from functools import partial
 from typing import Any, TypeVar
 
-from carrel.catalog.provider import Change, Events, Interest, Request
+from carrel.catalog.provider import Change, Interest, Request
 from carrel.errors import ResourceError
 from carrel.sources.base import ReaderSource
 from carrel.sources.folder.reader import FolderReader
-from carrel.sources.watches import RunningWatches
-from carrel.sources.workers import Workers
 
 __all__ = ["FolderSource"]
 
@@ -22,27 +20,8 @@ R = TypeVar("R", bound=FolderReader[Any])
 class FolderSource(ReaderSource[R]):
     """Provider of shared folders."""
 
-    def __init__(self, reader: R, workers: Workers) -> None:
-        self._reader = reader
-        self._workers = workers
-        self._watches = RunningWatches()
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(repr(folder.path) for folder in self._reader.folders)})"
-
-    async def start(self, events: Events) -> None:
-        """Start the threads and check the folders.
-
-        Raises:
-            ConfigError: one does not exist, may not be read, or is neither a folder nor a file.
-        """
-        await self._workers.open(self._reader.inspect)
-
-    async def stop(self) -> None:
-        """End all watches, wait for running reads, and clear the caches."""
-        await self._watches.stop()
-        await self._workers.stop()
-        self._reader.forget()
 
     def _seen(self, request: Request) -> R:
         visible, reader = request.visible, self._reader

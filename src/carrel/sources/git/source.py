@@ -15,22 +15,17 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection,
 from functools import partial
 from typing import TYPE_CHECKING
 
-from carrel.catalog.provider import Change, Events, Interest, Page, Request
+from carrel.catalog.provider import Change, Interest, Page, Request
 from carrel.errors import ConfigError, MCPError, ResourceError
 from carrel.log import Log
 from carrel.sources.base import ReaderSource
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.git.entries import display
-from carrel.sources.git.isolation import Isolation
 from carrel.sources.git.location import RepositoryUris
 from carrel.sources.git.options import GitOptions
 from carrel.sources.git.reader import GitReader
 from carrel.sources.git.refs import RefsAt
-from carrel.sources.git.repository import Repository, find_repository
-from carrel.sources.git.revisions import OpenRepository
-from carrel.sources.git.store import ObjectStore
 from carrel.sources.polling import changes_between
-from carrel.sources.watches import RunningWatches
 from carrel.sources.workers import Workers
 from carrel.uri.parse import UriError, file_path
 from carrel.wire.resources import Resource, ResourceTemplate
@@ -62,45 +57,18 @@ class GitSource(ReaderSource[GitReader]):
         if name == ".":
             name = "repository"
         self.title = display(name)
-        self._settings = options
-        self._names = RepositoryUris(name)
-        self.name = self.uri = self._names.root
+        uris = RepositoryUris(name)
+        self.name = self.uri = uris.root
         self.prefixes = (self.uri,)
-        self._workers = Workers(self, "carrel-git", options.threads, options.threads_per_client, options.max_waiting)
-        self._watches = RunningWatches()
         self._documents = Documents(
             self, offered=options.documents, limit=options.max_size, locations=options.image_locations
         )
-        self._store: ObjectStore | None = None
+        threads = (options.threads, options.threads_per_client, options.max_waiting)
+        reader = GitReader(self.path, options, uris, self.title, self._documents)
+        super().__init__(reader, Workers(self, "carrel-git", *threads))
 
     def __repr__(self) -> str:
         return f"GitSource({self.path!r})"
-
-    async def start(self, events: Events) -> None:
-        """Start the threads, and open the repository.
-
-        Raises:
-            ConfigError: there is no repository, it takes objects from elsewhere, or git is not installed.
-        """
-        self._store = await self._workers.open(self._open)
-        opened = OpenRepository(self._store.repository, self._store, self._names, self._settings)
-        self._reader = GitReader(opened, self.title, self._documents)
-
-    def _open(self) -> ObjectStore:
-        options = self._settings
-        repository: Repository = find_repository(self.path, alternates=options.alternates)
-        isolation = Isolation(repository, options.max_memory, alternates=options.alternates)
-        return ObjectStore(repository, isolation, options.max_seconds)
-
-    async def stop(self) -> None:
-        """End all watches and processes, and wait for running reads."""
-        await self._watches.stop()
-        await self._documents.stop()
-        await self._workers.stop()
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
-            store.isolation.close()
 
     def _failed(self, error: OSError) -> ResourceError:
         log.warning("%s cannot be read: %s", self.title, error.strerror)
@@ -176,9 +144,8 @@ class GitSource(ReaderSource[GitReader]):
         from carrel.sources.folder.watch import FolderWatch
 
         self._workers.check()
-        assert self._store is not None
         options = FolderOptions(exclude=UNWATCHED, hidden=True, gitignore=False)
-        folder = SharedFolder(self._store.repository.common_dir, options)
+        folder = SharedFolder(self._reader.opened.repository.common_dir, options)
         return FolderWatch(folder.tree, folder.path, "/".join, is_file=False)
 
     async def _look(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import tzinfo
 from functools import partial
@@ -22,22 +22,21 @@ from carrel.sources.cursor import decode, encode
 from carrel.sources.folder.describe import annotate, display
 from carrel.sources.folder.position import Parts
 from carrel.sources.logs.budget import ReadBudget
+from carrel.sources.logs.levels import LEVELS
 from carrel.sources.logs.location import LogInfo, LogLocation
-from carrel.sources.logs.match import redactor
 from carrel.sources.logs.newest import Newest
 from carrel.sources.logs.options import LogsOptions
 from carrel.sources.logs.page import LogPage
 from carrel.sources.logs.part import ReadOptions
-from carrel.sources.logs.query import LogQuery, parameters_of, read_query
+from carrel.sources.logs.query import LogQuery, parameters_of, read_query, redactor
 from carrel.sources.logs.rotation import rotated
 from carrel.sources.logs.statistics import Statistics
-from carrel.sources.logs.templates import SUGGESTED, templates
 from carrel.sources.logs.times import zone_of
 from carrel.uri.parse import UriError, encode_path
 from carrel.wire.base import Annotations
 from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
 
-__all__ = ["RECENT", "SCHEME", "STATISTICS", "LogsReader", "Named"]
+__all__ = ["RECENT", "SCHEME", "STATISTICS", "SUGGESTED", "LogsReader", "Named", "templates"]
 
 SCHEME = "logs://"
 RECENT = "logs://recent"
@@ -339,3 +338,55 @@ def page_of(items: Mapping[str, Resource], name: str, cursor: str | None, limit:
         remaining = [uri for uri in remaining if key(uri) > key(after)]
     page = remaining[: max(limit, 1)]
     return Page([items[uri] for uri in page], encode(page[-1], name) if len(remaining) > len(page) else None)
+
+
+DURATIONS = ("5m", "15m", "1h", "6h", "1d", "7d")
+QUERY = "{?timeframe,since,until,level,match,tail,fields}"
+
+SUGGESTED: dict[str, Sequence[str]] = {
+    "duration": DURATIONS,
+    "timeframe": DURATIONS,
+    "since": DURATIONS,
+    "until": DURATIONS,
+    "level": LEVELS,
+    "tail": ("20", "100", "200", "1000"),
+    "fields": ("*", "time,level,message"),
+}
+
+
+def templates(locations: Iterable[str]) -> list[ResourceTemplate]:
+    """Return the templates for locations of these names."""
+    found = [
+        ResourceTemplate(
+            "logs://recent?timeframe={duration}{&level,match}",
+            "recent",
+            title="Recent log entries",
+            description="Entries of all logs in the last 5m, 2h or 1d, of a level and above, that match a pattern",
+            mime_type="text/plain",
+        ),
+        ResourceTemplate(
+            "logs://recent{?since,until,level,match,tail,fields}",
+            "entries",
+            title="Log entries of a time",
+            description="Entries of all logs between two times (ISO 8601), or the last ones; with fields as JSON",
+            mime_type="text/plain",
+        ),
+        ResourceTemplate(
+            "logs://statistics?timeframe={duration}{&level,match,log}",
+            "statistics",
+            title="Log statistics",
+            description="Levels over time, and the most frequent messages",
+            mime_type="application/json",
+        ),
+    ]
+    found += [
+        ResourceTemplate(
+            f"logs://{location}/{{+log}}{QUERY}",
+            location,
+            title=f"Entries of one log of {location}",
+            description="Entries of one log, with the files that rotation has made of it",
+            mime_type="text/plain",
+        )
+        for location in locations
+    ]
+    return found

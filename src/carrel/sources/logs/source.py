@@ -13,7 +13,7 @@ from functools import partial
 
 from msgspec import Raw
 
-from carrel.catalog.provider import Change, Events, Interest, Page, Provider, Request
+from carrel.catalog.provider import Change, Interest, Page, Provider, Request
 from carrel.errors import ConfigError, InvalidParams
 from carrel.sources.base import ReaderSource
 from carrel.sources.cursor import page_of
@@ -22,7 +22,6 @@ from carrel.sources.logs.location import LogFolder, LogLocation
 from carrel.sources.logs.options import LogsOptions
 from carrel.sources.logs.reader import RECENT, SCHEME, STATISTICS, LogsReader, uri_of
 from carrel.sources.logs.tool import SEARCH_LOGS, search_logs
-from carrel.sources.watches import RunningWatches
 from carrel.sources.workers import Workers
 from carrel.wire.resources import TextResourceContents
 from carrel.wire.tools import CallToolResult, Tool
@@ -49,11 +48,9 @@ class LogsSource(ReaderSource[LogsReader]):
         path = path.removeprefix("//")
         if not path:
             raise ConfigError("logs: needs a path with patterns, a folder or journal: logs:/var/log/app/*.log")
-        self._reader = LogsReader(options)
+        super().__init__(LogsReader(options), Workers(self, "carrel-logs", options.threads, options.threads_per_client))
         self._reader.add(place_of(path, options), self._reader)
-        self._workers = Workers(self, "carrel-logs", options.threads, options.threads_per_client)
         self._search_tool = options.search_tool
-        self._watches = RunningWatches()
         self._describe()
 
     def _describe(self) -> None:
@@ -73,20 +70,6 @@ class LogsSource(ReaderSource[LogsReader]):
         self._search_tool |= other._search_tool
         self._describe()
         return True
-
-    async def start(self, events: Events) -> None:
-        """Start the threads, and check the locations.
-
-        Raises:
-            ConfigError: a log does not exist, or cannot be read.
-        """
-        await self._workers.open(self._reader.inspect)
-
-    async def stop(self) -> None:
-        """End all watches, wait for running reads, and clear the caches."""
-        await self._watches.stop()
-        await self._workers.stop()
-        self._reader.forget()
 
     def _seen(self, request: Request) -> LogsReader:
         return self._reader.seen_by(request.visible)

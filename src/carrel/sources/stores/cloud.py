@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from carrel.errors import ConfigError
 from carrel.sources.stores.address import StoreAddress
-from carrel.sources.stores.index import ListingIndex
 from carrel.sources.stores.options import CloudOptions
 from carrel.sources.stores.source import AddressedSource
 from carrel.sources.stores.store import (
@@ -20,6 +19,7 @@ from carrel.sources.stores.store import (
     EntryPage,
     GetOptions,
     GetResult,
+    ListingIndex,
     NotFound,
     Store,
     StoreEntry,

@@ -7,10 +7,9 @@ from hashlib import sha256
 from typing import ClassVar
 
 from carrel.sources.stores.address import StoreAddress
-from carrel.sources.stores.index import ListingIndex
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.source import AddressedSource
-from carrel.sources.stores.store import EntryPage, GetOptions, GetResult, Store, StoreEntry
+from carrel.sources.stores.store import EntryPage, GetOptions, GetResult, ListingIndex, Store, StoreEntry
 
 __all__ = ["InMemoryStore", "MemorySource"]
 

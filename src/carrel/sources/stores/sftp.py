@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from carrel.errors import ConfigError
 from carrel.sources.stores.address import StoreAddress
-from carrel.sources.stores.index import ListingIndex
 from carrel.sources.stores.options import SFTPOptions
 from carrel.sources.stores.source import AddressedSource
 from carrel.sources.stores.spelling import Spelling
@@ -28,6 +27,7 @@ from carrel.sources.stores.store import (
     GetOptions,
     GetResult,
     InvalidStore,
+    ListingIndex,
     NotFound,
     Store,
     StoreEntry,

@@ -24,15 +24,13 @@ from carrel.log import Log
 from carrel.media_types import DIRECTORY
 from carrel.sources.base import BaseSource, Variable
 from carrel.sources.content.directory import directory_contents
-from carrel.sources.content.window import parse_window, windows_of
+from carrel.sources.content.window import SUGGESTIONS, parse_window, window_templates, windows_of
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import decode, encode
 from carrel.sources.documents.documents import Documents, Original
-from carrel.sources.files.search import rate
-from carrel.sources.limiter import ClientLimiter
+from carrel.sources.files.search import escape, rate
 from carrel.sources.polling import Unlisted, poll
 from carrel.sources.stores.address import StoreAddress, describe, read_address
-from carrel.sources.stores.lookup import complete, templates
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.reading import ObjectReader
 from carrel.sources.stores.store import (
@@ -47,11 +45,12 @@ from carrel.sources.stores.store import (
     is_shareable,
 )
 from carrel.sources.watches import RunningWatches
-from carrel.sources.workers import Workers
+from carrel.sources.workers import ClientLimiter, Workers
+from carrel.uri.parse import UriError, percent_decode
 from carrel.wire.completion import Completion
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 
-__all__ = ["AddressedSource", "StoreSource"]
+__all__ = ["AddressedSource", "StoreSource", "complete", "templates"]
 
 log = Log("carrel.sources.stores")
 
@@ -369,3 +368,49 @@ def key_of_cursor(cursor: str, listing: str) -> str:
     except UnicodeEncodeError:
         raise InvalidCursor from None
     return key
+
+
+MAX_VALUES = 100
+
+
+def templates(base: str, title: str) -> Sequence[ResourceTemplate]:
+    """Return a template for paths, and one for each kind of window."""
+    path = f"{base}{{+path}}"
+    about = f"An object in {title}, or a directory, whose path ends with a slash"
+    return [ResourceTemplate(path, title, description=about), *window_templates(path, title, "an object")]
+
+
+async def complete(store: Store, prefix: str, variable: Variable) -> Completion | list[str]:
+    """Complete paths that begin with the typed text, one directory at a time, or windows.
+
+    Values are suitable for ``{+path}`` (RFC 6570): ``#``, ``?`` and text that looks like a percent-escape are escaped.
+
+    Raises:
+        StoreError: the directory cannot be listed.
+    """
+    typed = variable.value
+    if variable.name != "path":
+        return [value for value in SUGGESTIONS[variable.name] if value.startswith(typed)]
+    path = typed.lstrip("/") if typed.strip("/") else ""
+    candidates = dict.fromkeys((path, unescaped(path)))
+    for candidate in candidates:
+        if candidate and not is_shareable(candidate):
+            continue
+        try:
+            candidate.encode()
+        except UnicodeEncodeError:  # a lone surrogate
+            continue
+        found = await store.list(prefix + candidate, "", MAX_VALUES + 1)
+        keys = [entry.key[len(prefix) :] for entry in found.entries]
+        values = [escape(key) for key in keys if is_shareable(key) and key != candidate + "/" * candidate.endswith("/")]
+        if values:
+            more = found.after is not None or len(values) > MAX_VALUES
+            return Completion(values[:MAX_VALUES], total=None if more else len(values), has_more=more)
+    return []
+
+
+def unescaped(text: str) -> str:
+    try:
+        return percent_decode(text)
+    except UriError:
+        return text

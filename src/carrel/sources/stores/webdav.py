@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 from carrel.errors import ConfigError
 from carrel.sources.stores.address import StoreAddress
-from carrel.sources.stores.index import ListingIndex
 from carrel.sources.stores.options import WebDAVOptions
 from carrel.sources.stores.source import AddressedSource
 from carrel.sources.stores.spelling import Spelling
@@ -25,6 +24,7 @@ from carrel.sources.stores.store import (
     GetOptions,
     GetResult,
     InvalidStore,
+    ListingIndex,
     NotFound,
     Store,
     StoreEntry,
