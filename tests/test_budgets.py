@@ -254,7 +254,7 @@ CALLS = [("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})]
 CALLS += [("resources/read", {"uri": uri}) for uri in ("memo://1", "book://lem/solaris")]
 ADDITIONS = [
     (with_folder, (20, 15, 19)),
-    (with_mount, (20, 15, 35)),  # the mounted server is asked whether the URI is one of its own
+    (with_mount, (20, 15, 21)),  # the mounted server is asked whether the URI is one of its own
     (with_gate, (25, 23, 27)),
     (with_middleware_of_another_method, (20, 15, 19)),
 ]

@@ -10,6 +10,8 @@ from carrel import Client, Server
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.provider import Page, Provider, Request
 from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ProviderUnavailable, ResourceNotFound
+from carrel.protocol.methods import CALL_TOOL, GET_PROMPT, RequestType
+from carrel.protocol.principal import View
 from carrel.wire.content import TextContent
 from carrel.wire.prompts import Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
@@ -158,6 +160,30 @@ async def test_of_two_tools_with_one_name_the_first_provider_has_it():
     assert result.content[0].text == "b"
     with pytest.raises(InvalidParams):
         await resolved(catalog.call_tool("one", Raw(b"{}"), Request()))
+
+
+class Denying(View):
+    """View that denies one verb."""
+
+    key = "denying"
+
+    def __init__(self, denied):
+        self.denied = denied
+
+    def allows(self, verb, target):
+        return verb != self.denied
+
+
+@pytest.mark.parametrize(("use", "arguments"), [(CALL_TOOL, Raw(b"{}")), (GET_PROMPT, {})])
+async def test_a_request_about_a_tool_or_prompt_whose_row_has_no_verb_is_checked_as_its_use_is(use, arguments):
+    method = use.provider_method
+    row = RequestType("a/b", "b", use.params, use.result, name_field="name", item=use.item, provider_method=method)
+    provider = Named("one", tools=["work"], prompts=["work"])
+    setattr(provider, method, lambda name, *_: f"{name} done")
+    catalog = await catalog_of(provider)
+    assert await catalog.forward(row, Request(view=Denying("read")), "work", arguments) == "work done"
+    with pytest.raises(InvalidParams, match=f"unknown {use.item}: work"):
+        await catalog.forward(row, Request(view=Denying(use.verb)), "work", arguments)
 
 
 async def test_two_providers_cannot_have_one_name():

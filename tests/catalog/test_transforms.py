@@ -30,6 +30,8 @@ ASKED = {
     "get_prompt": ("advise", {}),
     "list_skills": (),
     "get_skill": ("skill://sell/SKILL.md",),
+    "call_tool": ("buy", Raw(b"{}")),
+    "complete": (PromptReference("advise"), "about", "", {}),
 }
 
 
@@ -144,13 +146,13 @@ async def test_links_and_embedded_resources_of_results_are_in_the_namespace():
 
 async def test_completion_gets_the_names_of_the_provider():
     shop = Namespace(Shop(), "x")
-    found = await shop.complete(ResourceTemplateReference("x+item://{id}{?lines}"), "id", "", {}, Request())
+    found = await _told(shop.complete(ResourceTemplateReference("x+item://{id}{?lines}"), "id", "", {}, Request()))
     assert found.values == ["item://{id}{?lines} id"]
-    found = await shop.complete(PromptReference("x_advise"), "about", "", {}, Request())
+    found = await _told(shop.complete(PromptReference("x_advise"), "about", "", {}, Request()))
     assert found.values == ["advise about"]
     for reference in (PromptReference("advise"), ResourceTemplateReference("item://{id}{?lines}")):
         with pytest.raises(InvalidParams):
-            await shop.complete(reference, "id", "", {}, Request())
+            await _told(shop.complete(reference, "id", "", {}, Request()))
 
 
 async def test_subscriptions_are_translated_both_ways():
@@ -268,10 +270,11 @@ async def test_items_are_changed_before_they_are_named():
     assert [(tool.name, tool.description) for tool in tools] == [("x_buy", "to buy"), ("x_sell", "to sell")]
 
 
-async def test_every_request_passes_through_one_method():
+@pytest.mark.parametrize("base", [Transform, Filter, Rename, ChangeItems])
+async def test_every_request_passes_through_one_method(base):
     seen: list[str] = []
 
-    class Recorded(Transform):
+    class Recorded(base):
         def forward(self, row, request, *arguments):
             seen.append(row.provider_method)
             return super().forward(row, request, *arguments)

@@ -15,13 +15,14 @@ from carrel.catalog.access import View
 from carrel.catalog.rules import READING, Rule, Rules
 from carrel.errors import ConfigError
 from carrel.protocol.extension import Extension
-from carrel.protocol.methods import RequestType, Verb
+from carrel.protocol.methods import ItemKind, RequestType, Verb
 from carrel.protocol.principal import Principal
 from carrel.security import StaticTokens
 from carrel.security.server.static_tokens import make_token
 from carrel.transports.memory import connect
 from carrel.wire.base import Result
 from carrel.wire.resources import ReadResourceParams
+from carrel.wire.tools import CallToolParams
 from support.http_requests import ask as ask_http
 from support.http_requests import initialize, request
 from support.http_server import over_http
@@ -202,6 +203,29 @@ async def test_requests_of_extensions_about_resources_are_checked_too() -> None:
         await result(peer, "com.example/look", uri="memo://open")
         denied = await peer.request("com.example/look", {"uri": "memo://secret"})
         assert "not found" in denied["error"]["message"].lower()
+
+
+async def test_requests_of_extensions_about_tools_and_prompts_are_checked_too() -> None:
+    class Usable(View):
+        key = "some"
+
+        def allows(self, verb: Verb, target: str) -> bool:
+            return (verb, target) in {("call", "open"), ("get", "open")}
+
+    class SomeGate:
+        def view(self, principal: Principal | None) -> View:
+            return Usable()
+
+    app = Server("extended", gate=SomeGate())
+    kinds: tuple[ItemKind, ...] = ("tool", "prompt")
+    for kind in kinds:
+        row = RequestType(f"com.example/{kind}", kind, CallToolParams, Result, name_field="name", item=kind)
+        app.extend(Extension(name=f"com.example/{kind}", requests={row.method: row}), {kind: lambda *_: Result()})
+    async with connect(app, LATEST) as peer:
+        for kind in kinds:
+            await result(peer, f"com.example/{kind}", name="open")
+            denied = await peer.request(f"com.example/{kind}", {"name": "secret"})
+            assert f"unknown {kind}: secret" in denied["error"]["message"]
 
 
 async def test_a_gate_that_fails_lets_nothing_through() -> None:

@@ -29,7 +29,7 @@ import msgspec
 from carrel.awaitables import MaybeAwaitable
 from carrel.catalog.request import Contexts, Request, RequestContext, Visible
 from carrel.errors import InvalidParams, MCPError, ResourceNotFound
-from carrel.protocol.methods import ListName
+from carrel.protocol.methods import COMPLETE, GET_PROMPT, ListName
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.prompts import Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
@@ -56,8 +56,10 @@ __all__ = [
     "Request",
     "RequestContext",
     "Visible",
+    "arguments_of",
     "forwarding",
     "list_changes",
+    "result_of",
 ]
 
 T = TypeVar("T")
@@ -381,3 +383,26 @@ def _forward(row: RequestType[Any, Any]) -> Callable[..., Any]:
     method.__name__ = method.__qualname__ = row.provider_method
     method.__doc__ = getattr(Provider, row.provider_method).__doc__
     return method
+
+
+def arguments_of(row: RequestType[Any, Any], params: Any) -> list[Any]:
+    """Return the arguments of the provider's method from the parameters of a request."""
+    if row is COMPLETE:
+        context = {} if params.context is None else params.context.arguments or {}
+        return [params.ref, params.argument.name, params.argument.value, context]
+    if row is GET_PROMPT:
+        return [params.name, params.arguments or {}]
+    return [getattr(params, name) for name in row.arguments]
+
+
+def result_of(row: RequestType[Any, Any], found: Any) -> Any:
+    """Return the result of a request from what the provider's method has returned."""
+    if not row.result_field:
+        return found
+    if not isinstance(found, Page):
+        return row.result(**{row.result_field: found})
+    items = {row.result_field: list(found.items), "next_cursor": found.next_cursor}
+    if not row.cacheable:
+        return row.result(**items)
+    ttl = None if found.ttl is None else round(found.ttl * 1000)
+    return row.result(**items, ttl_ms=ttl, cache_scope=found.scope)

@@ -54,9 +54,11 @@ ListName: TypeAlias = Literal["tools_list_changed", "prompts_list_changed", "res
 ListCapability: TypeAlias = Literal["tools", "prompts", "resources"]
 #: Parameters that hold a resource URI, and that the rule for resources applies to unless the row names another one.
 URI_FIELDS = ("uri", "ref")
-#: Parameters that are no arguments of the methods of providers: those of every request, of lists, and of requests
-#: that a client repeats with the responses to server requests.
-COMMON_FIELDS = frozenset(("meta", "cursor", "input_responses", "request_state"))
+#: Parameters that are no arguments of the methods of providers: those of every request, of lists, of tasks, and of
+#: requests that a client repeats with the responses to server requests.
+COMMON_FIELDS = frozenset(("meta", "cursor", "task", "input_responses", "request_state"))
+#: Verb of a request about an item, unless its row names another one.
+ITEM_VERBS: dict[ItemKind | None, Verb] = {"tool": "call", "prompt": "get"}
 #: Targets that are resources.
 RESOURCES = (*URI_FIELDS, "notifications.resource_subscriptions")
 
@@ -95,24 +97,32 @@ class RequestType(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
     name_field: str | None = None
     """The parameter that is mirrored in the Mcp-Name header (2026-07-28, Streamable HTTP)."""
     verb: Verb | None = None
-    """The verb that access control asks about; None for requests that are about no resource, tool or prompt."""
+    """The verb that access control asks about; None for requests that are about no resource, tool or prompt.
+
+    By default it is "read" if the target is a resource, "call" if it is a tool, "get" if it is a prompt."""
     provider_method: str = ""
     """The method of ``Provider`` that handles the request; empty if the server itself does."""
+    result_field: str = ""
+    """The field of the result for what this method returns: the items of a page, a skill or a completion; empty if the
+    method returns the whole result."""
     item: ItemKind | None = None
     """The kind of the items that the request lists, or of the item that its target names."""
     item_verb: Verb | None = None
     """For a list: the verb that a caller must be allowed to use on an item to see it in the list."""
+    cached_whole: bool = False
+    """A gateway caches the whole list while the server notifies of its changes."""
     target: str | None = None
+    arguments: tuple[str, ...] = ()
+    """Names of the parameters that are arguments of the provider's method."""
 
     def __post_init__(self) -> None:
+        change = msgspec.structs.force_setattr
+        fields = self.params.__struct_fields__
+        change(self, "arguments", tuple(name for name in fields if name not in COMMON_FIELDS))
         if self.target is None:
-            found = next((name for name in URI_FIELDS if name in self.params.__struct_fields__), self.name_field)
-            msgspec.structs.force_setattr(self, "target", found)
-
-    @property
-    def arguments(self) -> list[str]:
-        """Names of the parameters that are arguments of the provider's method."""
-        return [name for name in self.params.__struct_fields__ if name not in COMMON_FIELDS]
+            change(self, "target", next((name for name in URI_FIELDS if name in fields), self.name_field))
+        if self.verb is None and self.target is not None:
+            change(self, "verb", "read" if self.names_resources else ITEM_VERBS.get(self.item))
 
     @property
     def names_resources(self) -> bool:
@@ -195,6 +205,7 @@ LIST_RESOURCES = RequestType(
     stale_by=(RESOURCES_LIST_CHANGED.operation,),
     verb="list",
     provider_method="list_resources",
+    result_field="resources",
     item="resource",
     item_verb="list",
 )
@@ -209,8 +220,10 @@ LIST_RESOURCE_TEMPLATES = RequestType(
     stale_by=(RESOURCES_LIST_CHANGED.operation,),
     verb="list",
     provider_method="list_templates",
+    result_field="resource_templates",
     item="template",
     item_verb="list",
+    cached_whole=True,
 )
 READ_RESOURCE = RequestType(
     "resources/read",
@@ -271,8 +284,10 @@ LIST_TOOLS = RequestType(
     stale_by=(TOOLS_LIST_CHANGED.operation,),
     verb="list",
     provider_method="list_tools",
+    result_field="tools",
     item="tool",
     item_verb="call",
+    cached_whole=True,
 )
 CALL_TOOL = RequestType(
     "tools/call",
@@ -299,8 +314,10 @@ LIST_PROMPTS = RequestType(
     stale_by=(PROMPTS_LIST_CHANGED.operation,),
     verb="list",
     provider_method="list_prompts",
+    result_field="prompts",
     item="prompt",
     item_verb="get",
+    cached_whole=True,
 )
 GET_PROMPT = RequestType(
     "prompts/get",
@@ -329,6 +346,7 @@ COMPLETE = RequestType(
     verb="complete",
     target="ref",
     provider_method="complete",
+    result_field="completion",
 )
 SET_LEVEL = RequestType("logging/setLevel", "set_level", SetLevelParams, Result, capability="logging", idempotent=True)
 
@@ -368,6 +386,8 @@ LIST_NOTIFICATIONS: dict[ListName, NotificationType] = {
     "prompts_list_changed": PROMPTS_LIST_CHANGED,
     "resources_list_changed": RESOURCES_LIST_CHANGED,
 }
+#: Lists, by the kind of their items.
+LIST_NAMES: dict[ItemKind, ListName] = {kind: name for name, row in LIST_NOTIFICATIONS.items() for kind in row.items}
 #: Capabilities of changed lists, by the operation of the notification.
 LIST_CAPABILITIES: dict[ListName, ListCapability] = {
     name: row.capability for name, row in LIST_NOTIFICATIONS.items() if row.capability is not None

@@ -357,8 +357,10 @@ class Server(Registration, Generic[State]):
         registered is the outermost. It sees the method, parameters, principal and, over HTTP, headers of the call, on
         every transport. See docs/middleware.md.
 
+        Names of methods are checked when the server starts: an extension that is added later may have more.
+
         Raises:
-            ConfigError: the middleware is a class, not an object of it.
+            ConfigError: the middleware is a class, not an object; or the running server has no such method.
         """
         from carrel.server.middleware.composition import listener_of  # few servers have middleware
 
@@ -370,6 +372,8 @@ class Server(Registration, Generic[State]):
         def register(middleware: M) -> M:
             self._runtime.listeners.extend(listener_of(middleware))
             self._dispatch.add_middleware(middleware, frozenset(methods))
+            if self._runtime.is_running:
+                self._dispatch.check_methods()
             return middleware
 
         return register

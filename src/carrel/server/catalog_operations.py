@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from carrel.awaitables import MaybeAwaitable, is_awaitable, resolved
 from carrel.catalog.access import request_of
-from carrel.catalog.provider import Page, Request
-from carrel.catalog.view_filter import prompt_filter, resource_filter, template_filter, tool_filter
+from carrel.catalog.provider import Request, arguments_of, result_of
 from carrel.errors import InvalidParams, MethodNotFound, ResourceForbidden, ResourceNotFound
-from carrel.protocol.methods import PROVIDER_REQUESTS
+from carrel.protocol.methods import LIST_PROMPTS, LIST_RESOURCE_TEMPLATES, LIST_RESOURCES, LIST_TOOLS, PROVIDER_REQUESTS
 from carrel.server.completion import limited, suggested
-from carrel.server.pages import answer_page, private
 from carrel.uri.template import UriTemplate, UriTemplateError
-from carrel.wire.base import PageResult, Result
+from carrel.wire.base import CacheableResult, PageParams, Result
 from carrel.wire.completion import CompleteResult, Completion, ResourceTemplateReference
-from carrel.wire.prompts import ListPromptsResult
-from carrel.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
-from carrel.wire.tools import ListToolsResult
+from carrel.wire.resources import ReadResourceResult
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
@@ -30,11 +26,13 @@ if TYPE_CHECKING:
     from carrel.protocol.principal import View
     from carrel.protocol.server import Call
     from carrel.server.local import LocalProvider
+    from carrel.server.registry import ItemRegistry
     from carrel.server.runtime import Operation, Runtime
     from carrel.server.watching import Watches
 
 __all__ = ["CatalogOperations"]
 
+R = TypeVar("R", bound=CacheableResult)
 NO_ARGUMENTS = Raw(b"{}")
 
 
@@ -53,83 +51,55 @@ class CatalogOperations:
         handlers: dict[str, Operation] = {
             "call_tool": self.call_tool,
             "complete": self.complete,
-            "get_prompt": self.get_prompt,
-            "list_prompts": self.list_prompts,
-            "list_resource_templates": self.list_templates,
-            "list_resources": self.list_resources,
-            "list_tools": self.list_tools,
             "read_resource": self.read_resource,
         }
+        local = self._local
+        registries: dict[RequestType[Any, Any], ItemRegistry[Any]] = {
+            LIST_PROMPTS: local.prompts,
+            LIST_RESOURCES: local.resources.static,
+            LIST_RESOURCE_TEMPLATES: local.resources.templates,
+            LIST_TOOLS: local.tools,
+        }
+        handlers |= {row.operation: partial(self.list_items, row, registry) for row, registry in registries.items()}
         for row in PROVIDER_REQUESTS:
-            if row.operation not in handlers:
-                handlers[row.operation] = partial(self.forward, row)
+            handlers.setdefault(row.operation, partial(self.forward, row))
         return handlers
 
-    def forward(self, row: RequestType[Any, Any], call: Call, channel: Channel) -> MaybeAwaitable[Any]:
-        """Answer a request that has no handler of its own with the result of the provider's method."""
-        arguments = [getattr(call.params, name) for name in row.arguments]
-        request = request_of(call, channel, contexts=self._contexts)
-        result: MaybeAwaitable[Any] = getattr(self._catalog, row.provider_method)(*arguments, request)
-        return result
+    def forward(self, row: RequestType[Any, Any], call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
+        """Answer a request with the result of the provider's method."""
+        params = call.params
+        if isinstance(params, PageParams):
+            request = request_of(call, channel, params.cursor, self._runtime.page_size)
+        else:
+            request = request_of(call, channel, contexts=self._contexts)
+        pending: MaybeAwaitable[Any] = getattr(self._catalog, row.provider_method)(*arguments_of(row, params), request)
+        return self._result(row, pending, call) if row.result_field else pending
+
+    @staticmethod
+    async def _result(row: RequestType[Any, Any], pending: MaybeAwaitable[Any], call: Call) -> Result:
+        result: Result = result_of(row, await resolved(pending))
+        return private(result, call) if row.cacheable and isinstance(result, CacheableResult) else result
 
     # Lists
-
-    def _request(self, call: Call, channel: Channel) -> Request:
-        """Return the request to providers of a list request."""
-        cursor = call.params.cursor
-        return request_of(call, channel, cursor, self._runtime.page_size)
 
     def _is_local(self, method: str) -> bool:
         """Return whether a list contains only items that the author registered."""
         return len(self._catalog.offering(method)) == 1
 
-    def list_resources(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
-        """Answer resources/list."""
-        if (self._catalog.only is not None or self._is_local("list_resources")) and not self._local.resources.guarded:
-            entries, limit = self._local.resources.static, self._runtime.page_size
-            return answer_page(entries, call, limit, _resources, lambda entry: entry.resource, resource_filter)
-        request = self._request(call, channel)
-        if self._watches.forming and call.connection in self._runtime.hub.sessions:
-            return self._list_later(request)
-        return self._list(self._catalog.list_resources, request, _resources)
+    def list_items(
+        self, row: RequestType[Any, Any], registry: ItemRegistry[Any], call: Call, channel: Channel
+    ) -> MaybeAwaitable[Result | bytes]:
+        """Answer a list request: from the registry if the list has only items that the author registered."""
+        if (self._catalog.only is not None or self._is_local(row.provider_method)) and not registry.guarded:
+            return registry.answer(call)
+        if row is LIST_RESOURCES and self._watches.forming and call.connection in self._runtime.hub.sessions:
+            return self._list_later(call, channel)
+        return self.forward(row, call, channel)
 
-    async def _list_later(self, request: Request) -> Result:
+    async def _list_later(self, call: Call, channel: Channel) -> Result | bytes:
         """Answer resources/list for a session once the providers listen, so that it is notified of later changes."""
         await self._watches.wait_for_list()
-        return await self._list(self._catalog.list_resources, request, _resources)
-
-    async def _list(
-        self,
-        method: Callable[[Request], Awaitable[Page[Any]]],
-        request: Request,
-        make: Callable[[Sequence[Any], str | None], PageResult],
-    ) -> Result:
-        page = await method(request)
-        result = make(list(page.items), page.next_cursor)
-        assert request.call is not None
-        return private(_with_hints(result, page), request.call)
-
-    def list_templates(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
-        """Answer resources/templates/list."""
-        if (self._catalog.only is not None or self._is_local("list_templates")) and not self._local.resources.guarded:
-            templates, limit = self._local.resources.templates, self._runtime.page_size
-            return answer_page(templates, call, limit, _templates, lambda entry: entry.template, template_filter)
-        return self._list(self._catalog.list_templates, self._request(call, channel), _templates)
-
-    def list_tools(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
-        """Answer tools/list."""
-        if (self._catalog.only is not None or self._is_local("list_tools")) and not self._local.tools.guarded:
-            tools = self._local.tools
-            variant, describe = tools.describe(call.peer)
-            return answer_page(tools.entries, call, self._runtime.page_size, _tools, describe, tool_filter, variant)
-        return self._list(self._catalog.list_tools, self._request(call, channel), _tools)
-
-    def list_prompts(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
-        """Answer prompts/list."""
-        if (self._catalog.only is not None or self._is_local("list_prompts")) and not self._local.prompts.guarded:
-            prompts, limit = self._local.prompts.entries, self._runtime.page_size
-            return answer_page(prompts, call, limit, _prompts, lambda entry: entry.prompt, prompt_filter)
-        return self._list(self._catalog.list_prompts, self._request(call, channel), _prompts)
+        return await resolved(self.forward(call.request, call, channel))
 
     # Reading
 
@@ -147,31 +117,21 @@ class CatalogOperations:
             return result  # elsewhere, a link may have led anywhere
         return private(result, call) if isinstance(result, ReadResourceResult) else _private_later(result, call)
 
-    async def read_directory(self, call: Call, channel: Channel) -> Result:
+    async def read_directory(self, call: Call, channel: Channel) -> Result | bytes:
         """Answer resources/directory/read."""
         uri: str = call.params.uri
         try:
-            page = await self._catalog.list_directory(uri, self._request(call, channel))
+            return await resolved(self.forward(call.request, call, channel))
         except (ResourceNotFound, ResourceForbidden):
             raise InvalidParams(f"{uri[:1000]} is not a directory", {"uri": uri[:1000]}, parameter="uri") from None
-        from carrel.wire.skills import ReadDirectoryResult  # here and below: loaded on first use
 
-        return ReadDirectoryResult(resources=list(page.items), next_cursor=page.next_cursor)
-
-    async def list_skills(self, call: Call, channel: Channel) -> Result:
-        """Answer skills/list."""
-        return await self._list(self._catalog.list_skills, self._request(call, channel), _skills)
-
-    async def get_skill(self, call: Call, channel: Channel) -> Result:
+    async def get_skill(self, call: Call, channel: Channel) -> Result | bytes:
         """Answer skills/get."""
         uri: str = call.params.uri
         try:
-            skill = await self._catalog.get_skill(uri, request_of(call, channel))
+            return await resolved(self.forward(call.request, call, channel))
         except (ResourceNotFound, ResourceForbidden):
             raise InvalidParams(f"No skill is served at {uri[:1000]}", {"uri": uri[:1000]}, parameter="uri") from None
-        from carrel.wire.skills import GetSkillResult
-
-        return private(GetSkillResult(skill=skill), call)
 
     # Tools, prompts and completion
 
@@ -186,19 +146,13 @@ class CatalogOperations:
             request = request_of(call, channel, contexts=self._contexts)
         return self._catalog.call_tool(call.params.name, raw, request)
 
-    def get_prompt(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
-        """Answer prompts/get."""
-        given = call.params.arguments or {}
-        return self._catalog.get_prompt(call.params.name, given, request_of(call, channel, contexts=self._contexts))
-
     def complete(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
         """Answer completion/complete."""
         if not self.completes:
             raise MethodNotFound("Method not found: this server has nothing to complete")
-        params = call.params
-        context = {} if params.context is None or params.context.arguments is None else params.context.arguments
         request = request_of(call, channel)
-        found = self._catalog.complete(params.ref, params.argument.name, params.argument.value, context, request)
+        reference, argument, value, context = arguments_of(call.request, call.params)
+        found = self._catalog.complete(reference, argument, value, context, request)
         if is_awaitable(found):
             return self._complete_later(found, request)
         return self._completed(found, request)
@@ -227,34 +181,11 @@ class CatalogOperations:
         return CompleteResult(completion=limited(completion))
 
 
-def _resources(items: Sequence[Any], cursor: str | None) -> ListResourcesResult:
-    return ListResourcesResult(resources=list(items), next_cursor=cursor)
-
-
-def _templates(items: Sequence[Any], cursor: str | None) -> ListResourceTemplatesResult:
-    return ListResourceTemplatesResult(resource_templates=list(items), next_cursor=cursor)
-
-
-def _tools(items: Sequence[Any], cursor: str | None) -> ListToolsResult:
-    return ListToolsResult(tools=list(items), next_cursor=cursor)
-
-
-def _prompts(items: Sequence[Any], cursor: str | None) -> ListPromptsResult:
-    return ListPromptsResult(prompts=list(items), next_cursor=cursor)
-
-
-def _skills(items: Sequence[Any], cursor: str | None) -> PageResult:
-    from carrel.wire.skills import ListSkillsResult
-
-    return ListSkillsResult(skills=list(items), next_cursor=cursor)
-
-
-def _with_hints(result: PageResult, page: Page[Any]) -> PageResult:
-    """Return a result with the cache hints of its page."""
-    if page.ttl is None and page.scope is None:
+def private(result: R, call: Call) -> R:
+    """Return a result with ``cacheScope`` private, where it depends on the caller."""
+    if call.view is None or call.view.everybody:
         return result
-    ttl = None if page.ttl is None else round(page.ttl * 1000)
-    return msgspec.structs.replace(result, ttl_ms=ttl, cache_scope=page.scope)
+    return msgspec.structs.replace(result, cache_scope="private")
 
 
 async def _private_later(pending: MaybeAwaitable[ReadResourceResult | bytes], call: Call) -> ReadResourceResult | bytes:

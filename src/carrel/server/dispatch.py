@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from carrel.awaitables import MaybeAwaitable
 from carrel.catalog.access import NAME_VERBS, find_view
 from carrel.catalog.request import InputRequired
-from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound, ToolError
+from carrel.errors import ConfigError, InvalidParams, MethodNotFound, ResourceNotFound, ToolError
 from carrel.protocol.methods import CALL_TOOL
 from carrel.protocol.revisions import REQUESTS
 from carrel.protocol.server import ErrorResponse, Reply
@@ -88,6 +88,26 @@ class Dispatch:
     def around(self, method: str) -> list[Middleware | MiddlewareFunction]:
         """Return the middleware of a method, the outermost first."""
         return [each for each, methods in self._middleware if not methods or method in methods]
+
+    def check_methods(self) -> None:
+        """Check the methods that middleware is registered for, once all extensions are known.
+
+        Raises:
+            ConfigError: there is no such method; the message has the nearest name.
+        """
+        named = {method for _, methods in self._middleware for method in methods}
+        known = {*REQUESTS, *self._description.extended}
+        if named <= known:
+            return
+        from carrel.near_names import did_you_mean  # here and below: few servers need it
+        from carrel.protocol.extensions.skills import SKILLS
+        from carrel.protocol.extensions.tasks import TASKS
+
+        known |= {*SKILLS.requests, *TASKS.requests}  # this server may not have them
+        for method in sorted(named - known):
+            raise ConfigError(
+                f"Middleware for {method!r}: there is no such method{did_you_mean(method, sorted(known))}"
+            )
 
     def compose(self) -> None:
         """Put the handlers inside their middleware: when middleware or handlers are added, and at start-up."""
@@ -193,7 +213,7 @@ def _check_target(call: Call, view: View) -> None:
         if isinstance(target, str) and not view.allows(row.verb, target):
             kind = "tool" if row.verb == "call" else "prompt"
             raise InvalidParams(f"Invalid params: unknown {kind}: {target[:200]}", parameter=row.target)
-    elif row.names_resources:
+    elif row.names_resources and row.verb is not None:
         for uri in target if isinstance(target, list) else (target,):
-            if isinstance(uri, str) and not view.allows(row.verb or "read", uri):
+            if isinstance(uri, str) and not view.allows(row.verb, uri):
                 raise ResourceNotFound(uri)

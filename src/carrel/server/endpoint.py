@@ -88,8 +88,10 @@ class ServerEndpoint:
         """Enter the lifespan, start the providers and begin to watch them, for the first transport that calls it.
 
         Raises:
-            ConfigError: it runs in another event loop, or something of it cannot be started.
+            ConfigError: it runs in another event loop, something of it cannot be started, or middleware is for a method
+                that does not exist.
         """
+        self._dispatch.check_methods()
         if "opentelemetry" in sys.modules:
             self._observe()
         await self._lifecycle.start()

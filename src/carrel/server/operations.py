@@ -156,7 +156,7 @@ class Operations:
         if not self._runtime.offers_subscriptions:
             raise MethodNotFound("Method not found: this server does not offer subscriptions")
         uri: str = call.params.uri
-        if not self._runtime.catalog.routes.exists(uri):
+        if uri not in self._runtime.catalog.routes:
             valid_uri(uri)
             raise ResourceNotFound(uri)
         if call.view is None and not self._runtime.catalog.guards:
@@ -196,7 +196,7 @@ class Operations:
 
     def _named(self, uris: Sequence[str]) -> list[Named]:
         """Return the resources that URIs name, each with its URI as it was written."""
-        return [(canonical(uri), uri) for uri in uris if self._runtime.catalog.routes.exists(uri)]
+        return [(canonical(uri), uri) for uri in uris if uri in self._runtime.catalog.routes]
 
     async def _listen_later(
         self,

@@ -6,9 +6,10 @@ https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stabl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from carrel.protocol.extensions.skills import SKILLS
+from carrel.protocol.extensions.skills import LIST_SKILLS, SKILLS
 
 if TYPE_CHECKING:
     import os
@@ -16,15 +17,15 @@ if TYPE_CHECKING:
     from carrel.catalog.provider import Provider
     from carrel.server.catalog_operations import CatalogOperations
     from carrel.server.options import SkillsFolderOptions
-    from carrel.server.runtime import Runtime
+    from carrel.server.runtime import Operation, Runtime
 
 __all__ = ["add_folders", "use"]
 
 
 def use(runtime: Runtime, operations: CatalogOperations) -> None:
     """Declare the skills extension."""
-    handlers = {
-        "list_skills": operations.list_skills,
+    handlers: dict[str, Operation] = {
+        "list_skills": partial(operations.forward, LIST_SKILLS),
         "get_skill": operations.get_skill,
         "read_directory": operations.read_directory,
     }

@@ -53,7 +53,7 @@ _BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 #: Fast path: a file: URI that is in canonical form already, as most listed ones are.
 _PLAIN_FILE = re.compile(r"file://(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
 #: The same for other schemes.
-_PLAIN = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://[a-z0-9.-]+(?:/[A-Za-z0-9._~-]*)*\Z")
+_PLAIN = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://[a-z0-9.-]{1,255}(?:/[A-Za-z0-9._~-]*)*\Z")
 _UNSAFE_IN_FILE_NAME = re.compile("%(?:00|2[Ff]|5[Cc])")
 
 
@@ -98,7 +98,7 @@ def normalize(uri: str) -> str:
     Raises:
         UriError: as for `parse`.
     """
-    return str(_split(uri, normal=True))
+    return uri if _PLAIN.match(uri) or _PLAIN_FILE.match(uri) else str(_split(uri, normal=True))
 
 
 def resolve(uri: str) -> Uri:

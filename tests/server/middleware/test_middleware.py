@@ -94,6 +94,29 @@ def test_a_hook_with_a_wrong_name_and_a_class_of_middleware_are_errors() -> None
     assert app.middlewares("tools/call") == []
 
 
+async def test_a_server_with_middleware_for_a_method_that_does_not_exist_does_not_start() -> None:
+    async def through(call: Call, next: Next) -> Any:
+        return await next(call)
+
+    app = Server("app")
+    app.middleware("tools/call", "skills/list", "tasks/update")(through)  # of extensions that it does not use
+    async with memory.connect(app):
+        with pytest.raises(
+            ConfigError, match="'resource/read': there is no such method; did you mean 'resources/read'"
+        ):
+            app.middleware("resource/read")(through)
+    app = Server("app")
+    app.middleware("tools/cal")(through)
+    app.middleware("notes/get")(through)
+    row = RequestType("notes/get", "get_note", Params, Result)
+    app.extend(Extension(name="com.example/notes", requests={row.method: row}), {"get_note": lambda *_: Result()})
+    with pytest.raises(
+        ConfigError, match="Middleware for 'tools/cal': there is no such method; did you mean 'tools/call'"
+    ):
+        async with memory.connect(app):
+            pass
+
+
 async def test_the_middleware_of_a_mounted_server_runs_around_its_own_items_with_its_own_names() -> None:
     app, inner, seen = library(), library(), list[str]()
     inner.name = "inner"

@@ -17,6 +17,7 @@ from carrel.security import StaticTokens
 from carrel.security.server.static_tokens import make_token
 from carrel.server.middleware import Caching, ErrorMapping, Logging, RateLimit, Retry, Timing
 from carrel.server.middleware.middleware import caller_of
+from carrel.transports import memory
 from carrel.types import Call, HTTPOptions, Next
 from support.http_server import over_http
 
@@ -260,6 +261,43 @@ async def test_parameters_that_middleware_has_changed_have_separate_results() ->
     async with Client(app) as client:
         found = [(await client.call_tool("find")).content[0].text for _ in range(2)]  # type: ignore[union-attr]
     assert found == ["a", "b"]
+
+
+async def test_requests_with_meta_that_a_handler_may_see_have_separate_results_unless_it_is_of_progress_or_traces() -> (
+    None
+):
+    app, caching = Server("languages"), Caching(tools=["greet"])
+    app.middleware(caching)
+
+    @app.tool
+    async def greet(context: Context) -> str:
+        return str(context.meta.get("com.example/language"))
+
+    async def greeted(**meta: Any) -> str:
+        reply = await peer.request("tools/call", {"name": "greet", "_meta": meta})
+        return str(reply["result"]["content"][0]["text"])
+
+    async with memory.connect(app) as peer:
+        found = [await greeted(**{"com.example/language": language}) for language in ("de", "fr", "de")]
+        assert (found, caching.hits) == (["de", "fr", "de"], 1)
+        for number in range(3):
+            await greeted(progressToken=number, traceparent=f"00-{number:032x}-{1:016x}-01")
+        assert caching.hits == 3
+
+
+async def test_clients_share_results_by_setting_whatever_they_are_called() -> None:
+    app, caching = Server("shared"), Caching(tools=["greet"], shared=True)
+    app.middleware(caching)
+
+    @app.tool
+    async def greet() -> str:
+        return "hello"
+
+    async with memory.connect(app) as peer:
+        for name in ("one", "two"):
+            meta = {"io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"}}
+            await peer.request("tools/call", {"name": "greet", "_meta": meta})
+    assert caching.hits == 1
 
 
 # Rate limit

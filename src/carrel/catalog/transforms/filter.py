@@ -14,14 +14,12 @@ from carrel.errors import InvalidParams
 from carrel.protocol.methods import LIST_NOTIFICATIONS, RequestType
 from carrel.uri.template import UriTemplate
 from carrel.wire.base import TAGS
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.completion import PromptReference, ResourceTemplateReference
 from carrel.wire.prompts import Prompt
 from carrel.wire.resources import Resource, ResourceTemplate
 from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
-    from msgspec import Raw
-
     from carrel.wire.skills import Skill
 
 __all__ = ["Filter"]
@@ -128,31 +126,23 @@ class Filter(Transform):
             async for template in all_of(self.provider.list_templates, inner):
                 self._note("template", template)
 
-    def call_tool(self, name: str, arguments: Raw, request: Request) -> Any:
-        """Call a tool.
-
-        Raises:
-            InvalidParams: there is no such tool, or it is not shown.
-        """
-        if self._tags is None:
-            return super().call_tool(name, arguments, request)
-        return self._call_tagged(name, arguments, request)
-
-    async def _call_tagged(self, name: str, arguments: Raw, request: Request) -> Any:
-        await self._learn("tool", name, request)
-        return await resolved(super().call_tool(name, arguments, request))
-
     def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
         """Pass a request on, after the lists that show whether its target has one of the tags have been read."""
-        if self._tags is None or row.item_verb is not None or row.item not in ("resource", "prompt"):
+        if self._tags is None or not arguments or row.item == "skill":
             return super().forward(row, request, *arguments)
-        return self._forward_tagged(row, row.item, request, *arguments)
+        return self._forward_tagged(row, request, *arguments)
 
-    async def _forward_tagged(
-        self, row: RequestType[Any, Any], kind: Kind, request: Request, key: str, *arguments: Any
-    ) -> Any:
-        await self._learn(kind, key, request)
-        return await resolved(super().forward(row, request, key, *arguments))
+    async def _forward_tagged(self, row: RequestType[Any, Any], request: Request, target: Any, *arguments: Any) -> Any:
+        if isinstance(target, PromptReference):
+            await self._learn("prompt", target.name, request)
+        elif isinstance(target, ResourceTemplateReference):
+            await self._learn("resource", target.uri, request)
+            if not self._tagged["template"].get(target.uri):
+                unknown = f"Invalid params: unknown resource template: {target.uri[:1000]}"
+                raise InvalidParams(unknown, parameter="ref")
+        elif row.item is not None:
+            await self._learn(row.item, target, request)
+        return await resolved(super().forward(row, request, target, *arguments))
 
     async def shows(self, uri: str, request: Request) -> bool:
         """Return whether a URI leads to nothing hidden from the caller."""
@@ -163,28 +153,6 @@ class Filter(Transform):
         """Return whether a caller may subscribe to a URI."""
         await self._learn("resource", uri, request)
         return await super().accepts(uri, request)
-
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
-        """Return suggestions for a variable of a template or an argument of a prompt.
-
-        Raises:
-            InvalidParams: there is no such template, prompt or argument, or it is not shown.
-        """
-        if isinstance(reference, PromptReference):
-            await self._learn("prompt", reference.name, request)
-        elif self._tags is not None:
-            await self._learn("resource", reference.uri, request)
-            if not self._tagged["template"].get(reference.uri):
-                unknown = f"Invalid params: unknown resource template: {reference.uri[:1000]}"
-                raise InvalidParams(unknown, parameter="ref")
-        return await super().complete(reference, argument, value, context, request)
 
 
 def tags_in(meta: Mapping[str, Any] | None) -> set[str]:

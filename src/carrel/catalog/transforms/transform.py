@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import msgspec
-from msgspec import Raw
 
 from carrel.awaitables import MaybeAwaitable, is_awaitable, resolved
 from carrel.catalog.access import NAME_VERBS, RenamedView
@@ -28,8 +27,8 @@ from carrel.catalog.tool_pages import PAGE_KEYS, with_page_uris
 from carrel.catalog.transforms.changed_results import ChangedResults
 from carrel.catalog.transforms.changed_uris import change_uris
 from carrel.errors import InvalidParams, MCPError, ResourceError, ResourceNotFound
-from carrel.protocol.methods import CALL_TOOL, LIST_NOTIFICATIONS, ItemKind, RequestType
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.protocol.methods import COMPLETE, LIST_NOTIFICATIONS, ItemKind, RequestType
+from carrel.wire.completion import PromptReference, ResourceTemplateReference
 from carrel.wire.content import EmbeddedResource, ResourceLink
 from carrel.wire.prompts import GetPromptResult, Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, decoded
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
     from carrel.protocol.methods import Verb
     from carrel.uri.intervals import Intervals
-    from carrel.wire.base import Result
     from carrel.wire.skills import Skill
 
 __all__ = ["Kind", "OuterNames", "Transform"]
@@ -67,7 +65,7 @@ class Transform(ForwardingProvider):
     ``uri_out`` and ``uri_in`` translate URIs to the names seen from outside and back; ``name_out`` and ``name_in`` do
     that for tools and prompts. ``uri_in`` and ``name_in`` return None if a URI or name does not belong to the provider.
     ``change_item`` changes an item of a list, and ``keeps`` returns whether it is shown. ``forward`` is called for each
-    request, except tool calls and completion, which have ``call_tool`` and ``complete``.
+    request.
     """
 
     def __init__(self, provider: Provider) -> None:
@@ -204,13 +202,19 @@ class Transform(ForwardingProvider):
 
         Raises:
             ResourceNotFound: there is no such resource or skill, or it is not shown.
-            InvalidParams: there is no such tool or prompt, or it is not shown.
+            InvalidParams: there is no such tool, prompt or template, or it is not shown.
         """
         inner = self._inner(request)
         if row.target == "uri":
             return self._forward_uri(row, inner, *arguments)
-        if row.target == "name" and row.item is not None:
-            arguments = (self._required(row.item, arguments[0]), *arguments[1:])
+        if arguments:
+            target, *others = arguments
+            own = self._own_reference(target) if row is COMPLETE else self._required(cast("Kind", row.item), target)
+            arguments = (own, *others)
+            if row is COMPLETE or type(self).uri_out is Transform.uri_out:
+                return super().forward(row, inner, *arguments)
+        if row.deferred and inner.contexts is not None:
+            inner.contexts = ChangedResults(inner.contexts, lambda pending: self._result(row, pending))
         return self._result(row, super().forward(row, inner, *arguments))
 
     async def _forward_uri(self, row: RequestType[Any, Any], inner: Request, uri: str, *arguments: Any) -> Any:
@@ -275,6 +279,17 @@ class Transform(ForwardingProvider):
             raise InvalidParams(f"Invalid params: unknown {kind}: {name[:200]}", parameter="name")
         return own
 
+    def _own_reference(
+        self, reference: ResourceTemplateReference | PromptReference
+    ) -> ResourceTemplateReference | PromptReference:
+        if isinstance(reference, PromptReference):
+            return PromptReference(name=self._required("prompt", reference.name))
+        own = self.uri_in(reference.uri)
+        if own is None:
+            unknown = f"Invalid params: unknown resource template: {reference.uri[:1000]}"
+            raise InvalidParams(unknown, parameter="ref")
+        return ResourceTemplateReference(uri=own)
+
     # Resources
 
     async def list_searchable(self, request: Request) -> Page[Resource]:
@@ -335,45 +350,6 @@ class Transform(ForwardingProvider):
             if self.keeps("resource", hit.resource)
         ]
         return msgspec.structs.replace(page, items=hits)
-
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
-        """Return suggestions for a variable of a template or an argument of a prompt.
-
-        Raises:
-            InvalidParams: there is no such template, prompt or argument.
-        """
-        inner: ResourceTemplateReference | PromptReference
-        if isinstance(reference, PromptReference):
-            inner = PromptReference(name=self._required("prompt", reference.name))
-        else:
-            own = self.uri_in(reference.uri)
-            if own is None:
-                unknown = f"Invalid params: unknown resource template: {reference.uri[:1000]}"
-                raise InvalidParams(unknown, parameter="ref")
-            inner = ResourceTemplateReference(uri=own)
-        return await resolved(self.provider.complete(inner, argument, value, context, self._inner(request)))
-
-    # Tools
-
-    def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
-        """Call a tool.
-
-        Raises:
-            InvalidParams: there is no such tool, or it is not shown.
-        """
-        own, inner = self._required("tool", name), self._inner(request)
-        if type(self).uri_out is Transform.uri_out:
-            return self.provider.call_tool(own, arguments, inner)
-        if inner.contexts is not None:
-            inner.contexts = ChangedResults(inner.contexts, lambda pending: self._result(CALL_TOOL, pending))
-        return self._result(CALL_TOOL, self.provider.call_tool(own, arguments, inner))
 
     # Changes
 

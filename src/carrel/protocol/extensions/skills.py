@@ -34,6 +34,7 @@ LIST_SKILLS = RequestType(
     stale_by=STALE_BY,
     verb="list",
     provider_method="list_skills",
+    result_field="skills",
     item="skill",
     item_verb="list",
 )
@@ -48,6 +49,7 @@ GET_SKILL = RequestType(
     verb="read",
     target="uri",
     provider_method="get_skill",
+    result_field="skill",
     item="skill",
 )
 READ_DIRECTORY = RequestType(
@@ -59,6 +61,7 @@ READ_DIRECTORY = RequestType(
     verb="list_directory",
     target="uri",
     provider_method="list_directory",
+    result_field="resources",
     item="resource",
 )
 

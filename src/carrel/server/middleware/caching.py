@@ -27,6 +27,9 @@ __all__ = ["Caching"]
 #: Operations whose results are kept. Results of tools are kept by the tool's name only.
 KEPT = frozenset(row.operation for row in PROVIDER_REQUESTS if row.idempotent and row.item is not None)
 
+#: Keys of ``_meta`` that the results of handlers do not depend on: of progress, logging and traces.
+IGNORED_META = frozenset({"progressToken", "io.modelcontextprotocol/logLevel", "traceparent", "tracestate", "baggage"})
+
 #: Claims that differ between the tokens of one caller, and give no rights.
 TOKEN_CLAIMS = frozenset({"exp", "iat", "nbf", "jti", "auth_time"})
 
@@ -48,6 +51,9 @@ class Caching(Middleware):
     Each authenticated caller with the same scopes and claims, session over HTTP, or other client has its own results;
     requests over HTTP without a session and a principal are not cached. With ``shared``, all callers with the
     same view of a gate share the results: only for servers whose functions and ``when`` do not depend on the caller.
+
+    Requests with different ``_meta`` have separate results, apart from its progress token, log level and trace context,
+    and with ``shared`` the information about the client. Results must not depend on the headers of a request.
 
     A change of a resource or list that the server notifies of drops the results. At most ``max_entries`` results and
     ``max_bytes`` bytes are kept: the least recently used result goes first. Errors, results of failed tools and
@@ -131,8 +137,10 @@ class Caching(Middleware):
             given = [_decode(each) for each in (call.raw, encode(call.params))]  # transforms may change ``params``
         except msgspec.DecodeError:
             return None  # a number is out of range
-        for params in given:
-            params.pop("_meta", None)
+        meta = given[0].pop("_meta", None) or {}
+        given[1].pop("_meta", None)
+        ignored = IGNORED_META | {"io.modelcontextprotocol/clientInfo"} if self._shared else IGNORED_META
+        given.append({name: value for name, value in meta.items() if name not in ignored})
         view = None if call.view is None else call.view.key
         capabilities = msgspec.json.encode(call.peer.capabilities)
         caller = "all" if self._shared else self._caller_of(call)
