@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from carrel.errors import InvalidParams, ProviderUnavailable, ResourceError, ResourceNotFound, ResourceTooLarge
-from carrel.sources.databases import describe, diagram
+from carrel.sources.databases import describe
 from carrel.sources.databases.address import DatabaseAddress
 from carrel.sources.databases.database import Database
 from carrel.sources.databases.engines import open_database
@@ -171,8 +171,8 @@ class DatabaseReader:
             ("schema", "markdown"): describe.schema_text,
             ("dictionary", "markdown"): describe.dictionary_markdown,
             ("dictionary", "csv"): describe.dictionary_csv,
-            ("diagram", "mermaid"): diagram.mermaid_of,
-            ("diagram", "svg"): diagram.svg_of,
+            ("diagram", "mermaid"): describe.mermaid_of,
+            ("diagram", "svg"): describe.svg_of,
         }
         text = write.get((location.part, format), describe.json_of)(catalog)
         return self._text(

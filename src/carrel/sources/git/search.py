@@ -1,4 +1,5 @@
-"""Search at a revision: the names of files, their contents, and the subjects of the latest commits.
+"""Search at a revision: the names of files, their contents, and the subjects of the latest commits; and all files of a
+commit in one list, with the ids of their contents, for a search index.
 
 The search is for fixed strings only, so the time is linear in the amount of text.
 """

@@ -1,4 +1,4 @@
-"""Query of a URI: the requested entries of a log, and their format."""
+"""Query of a URI: the requested entries of a log, their pattern (RE2), and their format; and redaction of secrets."""
 
 from __future__ import annotations
 
