@@ -1,6 +1,7 @@
 """Process for work that may take too much memory or time: it answers messages, and is killed if it does not.
 
-A source has a class for its process, and a module whose function ``main`` the process runs with the functions at the end of this module.
+A source has a class for its process, and a module whose function ``main`` the process runs, with the functions at the
+end of this module.
 """
 
 from __future__ import annotations
