@@ -10,7 +10,8 @@ import msgspec
 from carrel.errors import InvalidParams, ResourceNotFound, ResourceTooLarge
 from carrel.sources.content.text import decode
 from carrel.sources.content.window import parse_window
-from carrel.sources.git.entries import JSON, display
+from carrel.sources.folder.describe import display
+from carrel.sources.git.entries import JSON
 from carrel.sources.git.location import GitLocation
 from carrel.sources.git.objects import Commit, Person
 from carrel.sources.git.process import GitFailed, GitTimeout, pieces, read_output

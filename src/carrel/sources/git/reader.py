@@ -20,13 +20,13 @@ from carrel.sources.cursor import decode, encode
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.documents.kinds import kind_of
 from carrel.sources.files.read import Contents, read_window, too_large_of
+from carrel.sources.folder.describe import display
 from carrel.sources.git.complete import complete, templates
 from carrel.sources.git.entries import (
     LINK,
     SUBMODULE,
     describe_entries,
     describe_refs,
-    display,
     json_lines,
     overview,
     shown_refs,
