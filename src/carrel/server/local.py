@@ -89,7 +89,7 @@ class LocalProvider(Provider):
         """Return the call and channel of a request, made up where it does not come from a client."""
         if request.call is not None and request.channel is not None:
             return request.call, request.channel
-        connection = Connection(self._runtime.description, self._runtime.budget)
+        connection = Connection(self._runtime.description)
         return Call(connection, Peer(LATEST), 0, row, params, Raw(b"{}")), _Silence()
 
     # Resources
