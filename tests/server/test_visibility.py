@@ -183,9 +183,9 @@ async def test_tags_are_in_meta_and_keep_what_else_is_there() -> None:
         assert (await client.list_tools())[0].meta == {"x/y": 1, "carrel/tags": ["admin", "beta"]}
         assert (await client.list_resources())[0].meta == {"carrel/tags": ["beta"]}
     app.resources.replace("x:1", "other", tags=["new"])
-    entry = app.resources.static.get("x:1")
+    entry = app.resources.static.entries.get("x:1")
     assert entry is not None
-    assert entry.resource.meta == {"carrel/tags": ["new"]}
+    assert entry.item.meta == {"carrel/tags": ["new"]}
     with pytest.raises(ConfigError, match="tags are a set"):
         app.tools.add(lambda: "", name="u", tags="beta")
 

@@ -218,7 +218,7 @@ async def test_a_login_that_is_revoked_cannot_be_renewed(auth: Provider, site: s
         assert identity is not None
         form = {"grant_type": "refresh_token", "refresh_token": token.refresh_token}
         with pytest.raises(TokenRejected, match="invalid_grant"):
-            await request_token((await who._target_of(token)).server, identity, form, who.fetcher, who.clock)
+            await request_token(who.client_at((await who._target_of(token)).server, identity), form)
 
 
 async def test_a_provider_that_does_not_answer_does_not_keep_a_login(auth: Provider, site: str):
@@ -258,13 +258,13 @@ async def test_a_robot_signs_who_it_is(auth: Provider, site: str):
 async def test_the_provider_binds_tokens_to_our_keys(auth: Provider, site: str):
     who = ClientCredentials("robot", "robot's s%&+ecret", issuer=auth.issuer, dpop=True)
     assert await who.headers(site) == {}
-    server = await find_server(auth.issuer, who.fetcher, who.hosts, {})
+    server = await find_server(auth.issuer, who.fetcher)
     token = await who.grant(AuthorizationTarget(server, site, None, False, True), frozenset(["mcp"]))
     assert token.token_type == "DPoP"
     payload = token.access_token.split(".")[1]
     claims = json.loads(__import__("base64").urlsafe_b64decode(payload + "=="))
-    assert who._prover is not None
-    assert claims["cnf"] == {"jkt": who._prover.key.thumbprint()}
+    assert who.binding.prover is not None
+    assert claims["cnf"] == {"jkt": who.binding.prover.key.thumbprint()}
     await who.close()
 
 
