@@ -170,7 +170,9 @@ async def way_of(app: Server, revision: str, method: str, params: dict[str, Any]
         data = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
 
         def once() -> Any:
-            return app.endpoint.answer(connection.receive(data), peer)  # type: ignore[arg-type]
+            call: Any = connection.receive(data)
+            call.client = peer.dispatcher.client
+            return app.endpoint.answer(call, peer)
 
         for _ in range(2):  # what is made when it is first used has been made
             once()
@@ -314,7 +316,9 @@ async def test_middleware_costs_seven_calls_of_which_one_is_its_own_and_no_task(
     connection = peer.dispatcher.connection
 
     def once() -> Any:
-        coroutine: Any = app.endpoint.answer(connection.receive(data), peer)  # type: ignore[arg-type]
+        call: Any = connection.receive(data)
+        call.client = peer.dispatcher.client
+        coroutine: Any = app.endpoint.answer(call, peer)
         try:
             coroutine.send(None)
         except StopIteration as end:

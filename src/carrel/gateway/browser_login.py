@@ -176,7 +176,7 @@ class IssuerLogin:
         try:
             host = urlsplit(self._issuer).hostname or ""
             auth.hosts.add(host)
-            server = await find_server(self._issuer, auth.fetcher, auth.hosts, {})
+            server = await find_server(self._issuer, auth.fetcher)
             target = AuthorizationTarget(server, None, None, bound=False, pkce_advertised=False)
             token = await auth.grant(target, frozenset({"openid"}))
             if not token.subject:

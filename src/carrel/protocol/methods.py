@@ -109,6 +109,8 @@ class RequestType(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
     """The kind of the items that the request lists, or of the item that its target names."""
     item_verb: Verb | None = None
     """For a list: the verb that a caller must be allowed to use on an item to see it in the list."""
+    cached_whole: bool = False
+    """A gateway caches the whole list while the server notifies of its changes."""
     target: str | None = None
     arguments: tuple[str, ...] = ()
     """Names of the parameters that are arguments of the provider's method."""
@@ -221,6 +223,7 @@ LIST_RESOURCE_TEMPLATES = RequestType(
     result_field="resource_templates",
     item="template",
     item_verb="list",
+    cached_whole=True,
 )
 READ_RESOURCE = RequestType(
     "resources/read",
@@ -284,6 +287,7 @@ LIST_TOOLS = RequestType(
     result_field="tools",
     item="tool",
     item_verb="call",
+    cached_whole=True,
 )
 CALL_TOOL = RequestType(
     "tools/call",
@@ -313,6 +317,7 @@ LIST_PROMPTS = RequestType(
     result_field="prompts",
     item="prompt",
     item_verb="get",
+    cached_whole=True,
 )
 GET_PROMPT = RequestType(
     "prompts/get",
@@ -381,6 +386,8 @@ LIST_NOTIFICATIONS: dict[ListName, NotificationType] = {
     "prompts_list_changed": PROMPTS_LIST_CHANGED,
     "resources_list_changed": RESOURCES_LIST_CHANGED,
 }
+#: Lists, by the kind of their items.
+LIST_NAMES: dict[ItemKind, ListName] = {kind: name for name, row in LIST_NOTIFICATIONS.items() for kind in row.items}
 #: Capabilities of changed lists, by the operation of the notification.
 LIST_CAPABILITIES: dict[ListName, ListCapability] = {
     name: row.capability for name, row in LIST_NOTIFICATIONS.items() if row.capability is not None

@@ -143,7 +143,7 @@ class Context(Generic[State]):
         """The session of the client, with a small store of the handlers' own; None for a stateless request."""
         if self._call.peer.revision.stateless:
             return None
-        return self._runtime.session_of(self._call.connection)
+        return self._runtime.session_of(self._call)
 
     @property
     def headers(self) -> RequestHeaders:
@@ -168,7 +168,7 @@ class Context(Generic[State]):
         from carrel.server.audience import SameCaller
 
         principal = self.principal
-        caller = SameCaller(self._call.connection, None if principal is None else principal.id)
+        caller = SameCaller(self._call.client, None if principal is None else principal.id)
         chosen = {f"{kind}_list_changed" for kind in kinds or ("tools", "prompts", "resources")}
         self._runtime.notify(lists=[name for name in LISTS if name in chosen], recipients=caller)
 
@@ -263,7 +263,7 @@ class Context(Generic[State]):
         if id is None or "elicitation_complete" not in call.peer.revision.events:
             return Sent(None)
         message = encode_event(call.peer.revision, "elicitation_complete", ElicitationCompleteParams(elicitation_id=id))
-        return self._send(message, call.connection.channel if self._over and self.task is None else self._channel)
+        return self._send(message, call.client.channel if self._over and self.task is None else self._channel)
 
     async def sample(
         self,
