@@ -80,7 +80,7 @@ class Operations:
             entry.give(entry.size)
             connection.reject_session()
             raise
-        if self._runtime.replica.shared:
+        if call.client.shared:
             entry.save = getattr(entry.channel, "save_subscription", None)  # sessions over HTTP have one
         self._runtime.hub.sessions[connection] = entry
         return result
