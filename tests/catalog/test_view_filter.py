@@ -16,8 +16,8 @@ from carrel.catalog.rules import READING, Rule, Rules
 from carrel.catalog.transforms.filter import Filter
 from carrel.catalog.transforms.namespace import Namespace
 from carrel.catalog.transforms.rename import Rename
-from carrel.catalog.view_filter import resource_filter
-from carrel.protocol.methods import Verb
+from carrel.catalog.view_filter import list_filter
+from carrel.protocol.methods import LIST_RESOURCES, Verb
 from carrel.protocol.principal import Principal, View
 from carrel.transports.memory import connect
 from carrel.wire.resources import Resource
@@ -56,7 +56,7 @@ def test_a_page_has_the_next_entries_that_are_shown(numbers: set[int], tens: set
     view = Rules([*rules, Rule("*3", READING, allow=False)]).view()
     found: list[int] = []
     after: str | None = None
-    cut = resource_filter(view)
+    cut = list_filter(view, LIST_RESOURCES)
     while True:
         page, after = listing.page(after, limit, cut.within, cut.shown)
         found += [entry for _, entry in page]

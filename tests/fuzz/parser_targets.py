@@ -82,8 +82,7 @@ def log_lines() -> Target:
     from carrel.sources.logs.entries import group, shown
     from carrel.sources.logs.formats import FORMATS, detect
     from carrel.sources.logs.levels import LEVELS
-    from carrel.sources.logs.match import matcher, redactor
-    from carrel.sources.logs.query import parameters_of, read_query
+    from carrel.sources.logs.query import matcher, parameters_of, read_query, redactor
     from carrel.sources.logs.times import TimestampParser, duration_of, instant_of, iso, zone_of
 
     now = 1_750_000_000.0

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 import carrel
+from carrel import Server
 from carrel.client.client import Client
 from carrel.gateway import Gateway
 from carrel.host.config import ServerConfig
 from carrel.host.hosted_server import HostedServer
 from carrel.host.relayed import relaying
+from carrel.host.remote import RemoteProvider
 from carrel.protocol.client import OutgoingMessage
 from carrel.transports.client.transport import Receiver
 from carrel.transports.memory import MemoryPeer, connect
@@ -137,7 +139,20 @@ async def test_a_tool_call_takes_few_calls(monkeypatch: pytest.MonkeyPatch, far:
             await answer(peer, "tools/call")
         calls = Calls()
         assert b"score" in await answer(peer, "tools/call", calls)
-    assert len(calls.names) <= (102 if far == near else 120), calls.names
+    assert len(calls.names) <= (94 if far == near else 110), calls.names
+
+
+@pytest.mark.parametrize("near", [SESSION, LATEST])
+@pytest.mark.parametrize("far", [SESSION, LATEST])
+async def test_a_tool_call_of_a_remote_provider_takes_few_calls(far: str, near: str) -> None:
+    app = Server("gateway")
+    app.add_provider(RemoteProvider(Client(lambda: Echo(far), revision=far, **relaying({})), name="far"))
+    async with connect(app, near) as peer:
+        for _ in range(3):
+            await answer(peer, "tools/call")
+        calls = Calls()
+        assert b"score" in await answer(peer, "tools/call", calls)
+    assert len(calls.names) <= (67 if far == near else 83), calls.names
 
 
 @pytest.mark.parametrize("method", REQUESTS)

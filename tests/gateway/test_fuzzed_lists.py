@@ -219,7 +219,7 @@ async def test_clients_that_list_at_the_same_time_cause_one_request() -> None:
     }
     async with gateway_to(partner) as gateway, Client(gateway.app) as client:
         before = len(partner.sent_of("tools/list"))
-        found = await asyncio.gather(*(gateway.host.servers["a-bad"].items("tools") for _ in range(20)))
+        found = await asyncio.gather(*(gateway.host.servers["a-bad"].items("tool") for _ in range(20)))
         assert await client.list_tools()
     assert [[tool.name for tool in tools] for tools in found] == [["odd"]] * 20
     assert len(partner.sent_of("tools/list")) == before + 1

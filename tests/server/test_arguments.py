@@ -102,7 +102,7 @@ async def test_variables_of_templates_that_are_empty_have_their_defaults() -> No
 
 def test_unknown_arguments_are_refused_or_ignored_and_nothing_else() -> None:
     wrong: Any = "drop"
-    message = "unknown_arguments must be 'refuse' or 'ignore', not 'drop'"
+    message = "unknown_arguments must be 'reject' or 'ignore', not 'drop'"
     with pytest.raises(ConfigError, match=message):
         Server("s", unknown_arguments=wrong)
     with pytest.raises(ConfigError, match=message):

@@ -7,7 +7,7 @@ tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import msgspec
 
@@ -31,8 +31,8 @@ class _Route(msgspec.Struct, frozen=True, eq=False):
     provider: Provider
 
 
-class Routes:
-    """Exact URIs, prefixes and templates of providers, and the providers that take any URI."""
+class Routes(Container[str]):
+    """Exact URIs, prefixes and templates of providers, and the providers that take any URI; a container of all URIs."""
 
     def __init__(self) -> None:
         self.exact: tuple[Provider, ...] = ()
@@ -105,15 +105,24 @@ class Routes:
                 return route.provider
         return None
 
-    def exists(self, uri: str) -> bool:
+    def __contains__(self, uri: object) -> bool:
         """Return whether the resource of a client's URI exists or may come to exist."""
-        if len(uri) > MAX_URI:
+        if not isinstance(uri, str) or len(uri) > MAX_URI:
             return False
         try:
             normal = normalize(uri)
         except UriError:
             return False
-        return self.find(normal) is not None or (normal != uri and self.find_by_template(uri, None) is not None)
+        for provider in self.exact:  # as in ``find``, without function calls for what is not there
+            if normal in provider.exact:
+                return True
+        if self.catch_all or (self._lengths and self.find_by_prefix(normal) is not None):
+            return True
+        if not self._routes:
+            return False
+        return self.find_by_template(normal, None) is not None or (
+            normal != uri and self.find_by_template(uri, None) is not None
+        )
 
     def owns(self, provider: Provider, uri: str) -> bool:
         """Return whether a URI in normal form belongs to a provider, rather than to any that takes all URIs."""

@@ -345,7 +345,7 @@ class Client:
                 capabilities=capabilities,
             )
             send = self._tools.send if progress is None else self._tools.send_with_progress
-            answer = await send(call, arguments)
+            answer = await send(call)
             result = answer if type(answer) is CallToolResult else await self.tasks.follow(answer, call)
         self._tools.known.check(name, result)
         return result

@@ -222,11 +222,11 @@ class RemoteProvider(ForwardingProvider):
         """Read the names and URIs of some lists, and report the changes. Log lists that cannot be read."""
         self._connected = True
         self._pages.forget()
-        if "tools" in kinds:
-            self._tools.forget()
         for kind in kinds:
             try:
                 await self.names.learn(self, kind)
+                if kind == "tools":
+                    self._tools.keep(self.names.tools)
             except ProviderUnavailable as error:
                 raise TransportError(str(error)) from error
             except MCPError as error:

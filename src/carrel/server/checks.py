@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from carrel.errors import ConfigError
 
@@ -34,16 +34,16 @@ def name_of(kind: str, function: object, name: str | None) -> str:
     return found
 
 
-def check_options(where: str, given: Iterable[str], known: Iterable[str]) -> None:
+def check_options(where: str, given: Iterable[str], known: Collection[str]) -> None:
     """Check the names of options by keyword. ``where`` takes them, such as "@app.tool".
 
     Raises:
         ConfigError: one is not known; the message has the nearest name.
     """
-    names = sorted(known)
     for name in given:
-        if name not in names:
+        if name not in known:
             from carrel.near_names import did_you_mean
 
+            names = sorted(known)
             hint = did_you_mean(name, names)
             raise ConfigError(f"{where} has no option {name!r}{hint or '; the options are ' + ', '.join(names)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from carrel.errors import ConfigError
 from carrel.wire.base import TAGS, Annotations, Icon, Meta
 
-__all__ = ["TAGS", "Meta", "annotations_of", "icons_of", "read_struct", "tagged", "tags_of"]
+__all__ = ["TAGS", "Meta", "annotations_of", "details_of", "icons_of", "read_struct", "tags_of", "visibility_of"]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -29,9 +29,30 @@ def tags_of(value: Iterable[str]) -> frozenset[str]:
     return tags
 
 
-def tagged(meta: Meta | None, tags: frozenset[str]) -> Meta | None:
-    """Return ``_meta`` with tags."""
-    return {**(meta or {}), TAGS: sorted(tags)} if tags else meta
+def details_of(options: Mapping[str, Any], documentation: str | None = None) -> dict[str, Any]:
+    """Return the fields of an item that tools, prompts, resources and templates have in common, from options.
+
+    ``documentation`` is the description unless the options have one. Tags are put in ``_meta``.
+
+    Raises:
+        ConfigError: an icon or a tag is not valid.
+    """
+    meta, tags = options.get("meta"), tags_of(options.get("tags", ()))
+    return {
+        "title": options.get("title"),
+        "description": options.get("description") or documentation,
+        "icons": icons_of(options.get("icons")),
+        "meta": {**(meta or {}), TAGS: sorted(tags)} if tags else meta,
+    }
+
+
+def visibility_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tags and ``when`` of an item, from options.
+
+    Raises:
+        ConfigError: a tag is not valid.
+    """
+    return {"tags": tags_of(options.get("tags", ())), "when": options.get("when")}
 
 
 def read_struct(value: S | dict[str, Any], kind: type[S], what: str) -> S:

@@ -22,7 +22,22 @@ When: TypeAlias = Callable[[Any], bool | Awaitable[bool]]
 """Function of the ``Context`` of a request: whether something exists for its caller."""
 
 
-class ResourceOptions(TypedDict, total=False):
+class ItemOptions(TypedDict, total=False):
+    """Options of tools, prompts, resources and templates.
+
+    ``tags`` are listed in ``_meta``, and name items to ``disable``. Callers for whom ``when``, a function of their
+    ``Context``, returns False have no such item.
+    """
+
+    title: str | None
+    description: str | None
+    icons: Icons | None
+    meta: Meta | None
+    tags: Iterable[str]
+    when: When | None
+
+
+class ResourceOptions(ItemOptions, total=False):
     """Options of ``Server.resource`` and ``Server.resources.add``.
 
     ``size`` is in bytes, ``ttl`` in seconds; ``scope`` is "public" or "private"; ``annotations`` are audience, priority
@@ -30,37 +45,21 @@ class ResourceOptions(TypedDict, total=False):
     """
 
     name: str | None
-    title: str | None
-    description: str | None
     mime_type: str | None
     size: int | None
     annotations: Annotations | dict[str, Any] | None
-    icons: Icons | None
     ttl: float | None
     scope: str | None
-    meta: Meta | None
-    tags: Iterable[str]
-    when: When | None
 
 
-class PromptOptions(TypedDict, total=False):
-    """Options of ``Server.prompt``."""
-
-    title: str | None
-    description: str | None
-    icons: Icons | None
-    meta: Meta | None
-    tags: Iterable[str]
-    when: When | None
+class PromptOptions(ItemOptions, total=False):
+    """Options of ``Server.prompt`` and ``Server.prompts.add``."""
 
 
-class ToolOptions(TypedDict, total=False):
-    """Options of ``Server.tool``; ``Tools.add`` explains them."""
+class ToolOptions(ItemOptions, total=False):
+    """Options of ``Server.tool`` and ``Server.tools.add``, which explains them."""
 
-    title: str | None
-    description: str | None
     annotations: ToolAnnotations | dict[str, Any] | None
-    icons: Icons | None
     input_schema: dict[str, Any] | None
     output_schema: dict[str, Any] | None
     structured: bool | None
@@ -71,9 +70,6 @@ class ToolOptions(TypedDict, total=False):
     detaches: bool
     ui: str | None
     visibility: Iterable[str] | None
-    meta: Meta | None
-    tags: Iterable[str]
-    when: When | None
 
 
 class SkillsFolderOptions(TypedDict, total=False):
@@ -92,5 +88,5 @@ def ignores_unknown(value: UnknownArguments) -> bool:
         ConfigError: it is neither "reject" nor "ignore".
     """
     if value not in get_args(UnknownArguments):
-        raise ConfigError(f"unknown_arguments must be 'refuse' or 'ignore', not {value!r}")
+        raise ConfigError(f"unknown_arguments must be 'reject' or 'ignore', not {value!r}")
     return value == "ignore"

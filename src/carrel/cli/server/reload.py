@@ -53,7 +53,7 @@ class Reloading:
     """
 
     def __init__(self, location: ServerLocation, log: MessageLog) -> None:
-        self._place = location
+        self._location = location
         self._before = frozenset(sys.modules)
         self._gate = CurrentGate()
         self._number = 0
@@ -91,7 +91,7 @@ class Reloading:
             del sys.modules[name]
         importlib.invalidate_caches()  # for new files
         try:
-            app = await ready(load(self._place))
+            app = await ready(load(self._location))
             mounted = self._mount(app)
             await self.front.add_provider(mounted)
         except BaseException as error:
@@ -111,7 +111,7 @@ class Reloading:
         """Return the folders to watch: the folders of the server's code."""
         files = [module.__file__ for name, module in list(sys.modules.items()) if self._is_authors(name, module)]
         found = {str(Path(file).parent) for file in files if file}
-        return found | ({str(Path(self._place.file).parent)} if self._place.file else set())
+        return found | ({str(Path(self._location.file).parent)} if self._location.file else set())
 
     def _mount(self, app: Server[Any]) -> Mounted:
         if app.gate is not None and self.front.gate is None:
@@ -144,7 +144,7 @@ class Reloading:
         file = getattr(module, "__file__", None)
         if name in self._before or not isinstance(file, str) or "site-packages" in file:
             return False
-        root = str(Path(self._place.file).parent) if self._place.file else os.getcwd()  # noqa: PTH109
+        root = str(Path(self._location.file).parent) if self._location.file else os.getcwd()  # noqa: PTH109
         return file.startswith(root + os.sep)
 
 

@@ -14,8 +14,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy.engine.reflection import ObjectKind
 
-from carrel.sources.databases.key import with_key
-from carrel.sources.databases.model import PARTITIONED, Column, Reference, Schema, Table, TableIndex, table_id
+from carrel.sources.databases.model import PARTITIONED, Column, Reference, Schema, Table, TableIndex, table_id, with_key
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.reflect_duckdb import read_duckdb
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from carrel.sources.databases.key import with_key
-from carrel.sources.databases.model import Column, Reference, Table, TableIndex, table_id
+from carrel.sources.databases.model import Column, Reference, Table, TableIndex, table_id, with_key
 
 __all__ = ["read_duckdb"]
 

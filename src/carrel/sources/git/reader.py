@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
 from functools import partial
 from typing import TypeVar
@@ -12,26 +12,28 @@ import msgspec
 from carrel.catalog.provider import Hit, Page
 from carrel.errors import InvalidCursor, MCPError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY, type_of_bytes, type_of_name
-from carrel.sources.content.window import invalid_window, parse_window
+from carrel.sources.base import Variable
+from carrel.sources.content.window import invalid_window, parse_window, windows_of
 from carrel.sources.cursor import decode, encode
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.documents.kinds import kind_of
-from carrel.sources.files.read import Contents, windows_of
+from carrel.sources.files.read import Contents
 from carrel.sources.git.blobs import read_entry
 from carrel.sources.git.complete import complete, templates
 from carrel.sources.git.differences import ends, read_blame, read_diff
 from carrel.sources.git.entries import describe_entries, describe_refs, display, json_lines, overview, shown_refs
-from carrel.sources.git.files import KEY, Files
 from carrel.sources.git.history import named_ref, read_branch, read_commit, read_log, read_tag
-from carrel.sources.git.location import GitLocation
+from carrel.sources.git.isolation import Isolation
+from carrel.sources.git.location import GitLocation, RepositoryUris
 from carrel.sources.git.objects import DamagedObject, TreeObjectEntry
+from carrel.sources.git.options import GitOptions
 from carrel.sources.git.process import GitFailed, GitTimeout
 from carrel.sources.git.refs import Refs
+from carrel.sources.git.repository import find_repository
 from carrel.sources.git.revisions import OpenRepository, translate
-from carrel.sources.git.search import Search
-from carrel.sources.git.store import BlobTooLarge, MissingObject
+from carrel.sources.git.search import KEY, Files, Search
+from carrel.sources.git.store import BlobTooLarge, MissingObject, ObjectStore
 from carrel.threads import stop_if_cancelled
-from carrel.wire.completion import Completion
 from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
 
 __all__ = ["GitReader"]
@@ -71,14 +73,36 @@ class DirectoryPages:
 
 
 class GitReader:
-    """Reader of an open repository. ``title`` is its name in lists."""
+    """Reader of the repository at a path. ``title`` is its name in lists."""
 
-    def __init__(self, opened: OpenRepository, title: str, documents: Documents) -> None:
+    opened: OpenRepository
+
+    def __init__(self, path: str, options: GitOptions, names: RepositoryUris, title: str, documents: Documents) -> None:
+        self._path = path
+        self._options = options
+        self._names = names
         self._documents = documents
-        self.opened = opened
         self.title = title
-        self._search = Search(opened)
-        self._files = Files(opened)
+
+    def inspect(self) -> None:
+        """Open the repository.
+
+        Raises:
+            ConfigError: there is no repository, it takes objects from elsewhere, or git is not installed.
+        """
+        options = self._options
+        repository = find_repository(self._path, alternates=options.alternates)
+        isolation = Isolation(repository, options.max_memory, alternates=options.alternates)
+        store = ObjectStore(repository, isolation, options.max_seconds)
+        self.opened = OpenRepository(repository, store, self._names, options)
+        self._search = Search(self.opened)
+        self._files = Files(self.opened)
+
+    def forget(self) -> None:
+        """End all processes."""
+        if hasattr(self, "opened"):
+            self.opened.store.close()
+            self.opened.store.isolation.close()
 
     def guard(self, uri: str, function: Callable[[], T]) -> T:
         """Call a function, and translate its errors.
@@ -277,10 +301,9 @@ class GitReader:
         file = f"{self.opened.names.root}/file/{{ref}}/{{+path}}"
         return [*templates(self.opened.names, self.title), *self._documents.templates(file, self.title)]
 
-    def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
+    def complete(self, variable: Variable) -> list[str]:
         """Suggest values for a variable of a template."""
-        uri = self.opened.names.root
-        return self.guard(uri, lambda: complete(self.opened, self._search, template, variable, value, context))
+        return self.guard(self.opened.names.root, lambda: complete(self.opened, self._search, variable))
 
     def search(self, query: str, limit: int) -> list[Hit]:
         """Find files at HEAD by name and contents, and commits by their subjects."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import tzinfo
 from math import inf
+from typing import Any
 
 import msgspec
 
-from carrel.errors import InvalidParams
-from carrel.sources.logs.entries import LogEntry
+from carrel.errors import ConfigError, InvalidParams
+from carrel.sources.logs.entries import LogEntry, Redact
 from carrel.sources.logs.levels import LEVELS, level_of, rank_of
-from carrel.sources.logs.match import matcher
 from carrel.sources.logs.times import duration_of, instant_of
 from carrel.uri.parse import percent_decode
 
-__all__ = ["NAMES", "LogQuery", "parameters_of", "read_query"]
+__all__ = ["NAMES", "LogQuery", "matcher", "parameters_of", "read_query", "redactor"]
 
 NAMES = ("timeframe", "since", "until", "level", "match", "tail", "skip", "fields", "log")
 MAX_FIELDS = 50
@@ -117,3 +117,80 @@ def count(given: Mapping[str, str], name: str, most: int) -> int:
 
 def invalid_query(name: str, reason: str) -> InvalidParams:
     return InvalidParams(f"Invalid params: {name}: {reason}", parameter=name)
+
+
+MAX_PATTERN = 1000  # characters
+MEMORY = 8 * 1024 * 1024  # bytes that a pattern may take
+PLAIN = frozenset(" -_/:,;@#%&=<>!~'\"")  # with letters and digits: text that means itself
+
+SECRETS = (
+    r"(?i)((?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|client[_-]?secret)[\"']?\s*[:=]\s*)"
+    r"(\"[^\"]*\"|'[^']*'|[^\s,;&\"']+)",
+    r"(?i)(authorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)?\s*)([A-Za-z0-9+/=._~-]{6,})",
+    r"([a-z][a-z0-9+.-]*://[^\s:/@]*:)([^\s/@]+)@",
+    r"()(\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{30,})",
+)
+ENDS = ("", "", "@", "")
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Return a function that searches a text for a pattern, in time linear in the text.
+
+    Raises:
+        InvalidParams: the pattern is not a valid RE2 pattern.
+    """
+    if len(pattern) > MAX_PATTERN:
+        raise InvalidParams(f"Invalid params: match: a pattern has at most {MAX_PATTERN} characters", parameter="match")
+    if all(character.isalnum() or character in PLAIN for character in pattern):
+        return lambda text: pattern in text
+    try:
+        compiled = compiled_pattern(pattern)
+    except ValueError as error:
+        message = f"Invalid params: match: {pattern[:100]!r} is not a pattern of RE2 ({error}); text means itself"
+        raise InvalidParams(message, parameter="match") from None
+    return lambda text: compiled.search(text) is not None
+
+
+def redactor(patterns: Iterable[str], *, secrets: bool) -> Redact | None:
+    """Return a function that replaces matches with ``***``, or None if there are no patterns to redact.
+
+    Raises:
+        ConfigError: a pattern is not a valid RE2 pattern, or the package is missing.
+    """
+    try:
+        rules = [(compiled_pattern(pattern), "***") for pattern in patterns]
+        if secrets:
+            ended = zip(SECRETS, ENDS, strict=True)
+            rules += [(compiled_pattern(pattern), rf"\1***{end}") for pattern, end in ended]
+    except ValueError as error:
+        raise ConfigError(f"redact: a pattern is not one of RE2: {error}") from None
+    if not rules:
+        return None
+
+    def redact(text: str) -> str:
+        for rule, replacement in rules:
+            text = rule.sub(replacement, text)
+        return text
+
+    return redact
+
+
+def compiled_pattern(pattern: str) -> Any:
+    """Compile a pattern.
+
+    Raises:
+        ValueError: the pattern is not a valid RE2 pattern.
+        ConfigError: the package is missing.
+    """
+    try:
+        import re2  # type: ignore[import-untyped]
+    except ImportError:
+        raise ConfigError("patterns in logs need the package google-re2: pip install 'carrel[logs]'") from None
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = MEMORY
+    try:
+        return re2.compile(pattern, options)
+    except (re2.error, UnicodeEncodeError) as error:
+        reason = error.args[0] if error.args else "not valid"
+        raise ValueError(reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)) from None

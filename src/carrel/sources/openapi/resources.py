@@ -9,6 +9,7 @@ import msgspec
 
 from carrel.errors import InvalidParams, ResourceError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY
+from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.text import decode as detect
 from carrel.sources.content.text import describe_encoding
 from carrel.sources.documents.query import QUERIES
@@ -85,8 +86,8 @@ class ApiResources:
         ]
         self.listed: Sequence[Resource] = in_order([root, *top, *fixed, *operations, *schemas])
         self._guides = {
-            f"{uri}/operations/{{operation}}": ("operation", list(api.operations)),
-            f"{uri}/schemas/{{schema}}": ("schema", list(api.schemas)),
+            f"{uri}/operations/{{operation}}": list(api.operations),
+            f"{uri}/schemas/{{schema}}": list(api.schemas),
         }
         guides = [
             ResourceTemplate(
@@ -114,28 +115,14 @@ class ApiResources:
         return uri.startswith(f"{self._live}/")
 
     def suggest(self, template: str, variable: str) -> list[str]:
-        """Return the values that are known for a variable of a template.
-
-        Raises:
-            InvalidParams: there is no such template or variable.
-        """
+        """Return the values that are known for a variable of a template."""
         if template in self._guides:
-            name, values = self._guides[template]
-            if name == variable:
-                return values
-        elif template in self._by_template:
-            for parameter in self._by_template[template].parameters:
-                if parameter.location in ("path", "query") and variable in (
-                    parameter.name,
-                    variable_of(parameter.name),
-                ):
-                    kind = parameter.items if parameter.kind == "array" else parameter.kind
-                    return [text_of(one) for one in parameter.choices] or (
-                        ["true", "false"] if kind == "boolean" else []
-                    )
-        else:
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        raise InvalidParams(f"Invalid params: the template has no variable {variable[:200]!r}", parameter="argument")
+            return self._guides[template]
+        for parameter in self._by_template[template].parameters:
+            if parameter.location in ("path", "query") and variable in (parameter.name, variable_of(parameter.name)):
+                kind = parameter.items if parameter.kind == "array" else parameter.kind
+                return [text_of(one) for one in parameter.choices] or (["true", "false"] if kind == "boolean" else [])
+        return []
 
     def may_be_document(self, uri: str) -> bool:
         """Return whether ``page`` and ``view`` in the query of a URI request the text of a response.
@@ -185,8 +172,7 @@ class ApiResources:
             text = overview(api.documents.root, list(api.operations.values()))
             return TextResourceContents(uri, text, mime_type=MARKDOWN)
         if uri in self._directories:
-            lines = b",\n".join(map(msgspec.json.encode, self._directories[uri])).decode()
-            return TextResourceContents(uri, f"[\n{lines}\n]\n", mime_type=DIRECTORY)
+            return directory_contents(uri, self._directories[uri])
         raise ResourceNotFound(uri)
 
     async def _read_live(self, uri: str) -> ResourceContents:

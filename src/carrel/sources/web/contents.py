@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from carrel.errors import ResourceNotFound, ResourceTooLarge
+import msgspec
+
+from carrel.errors import ResourceNotFound
 from carrel.sources.content.text import UTF8, describe_encoding
 from carrel.sources.content.text import decode as detect
-from carrel.sources.content.window import (
-    TooFar,
-    TooWide,
-    Window,
-    invalid_window,
-    parse_window,
-    slice_bytes,
-    slice_lines,
-    slice_tail,
-)
+from carrel.sources.content.window import invalid_window, parse_window, slice_data
 from carrel.sources.web.cache import Cached
 from carrel.sources.web.feeds import kind_of, read_feed
 from carrel.sources.web.readable import HTML, html_text, to_markdown
@@ -52,7 +45,7 @@ async def contents_of(
                 text, encoding = found
     meta = ({"carrel/url": page.url} if convert else {}) | describe_encoding(encoding)
     if text is None:
-        return bytes_of(BlobResourceContents(uri, page.data, mime_type=kind or None, meta=meta or None), window)
+        return window_of(BlobResourceContents(uri, page.data, mime_type=kind or None, meta=meta or None), window)
     return window_of(TextResourceContents(uri, text, mime_type=kind or None, meta=meta or None), window)
 
 
@@ -76,56 +69,20 @@ async def read_entry(workers: Workers, client: str, page: Cached, uri: str, extr
     raise ResourceNotFound(uri)
 
 
-def bytes_of(contents: BlobResourceContents, query: str) -> BlobResourceContents:
-    """Return a window of bytes; all of them if the query is empty.
+def window_of(contents: ResourceContents, query: str) -> ResourceContents:
+    """Return a window of a page; all of it if the query is empty.
 
     Raises:
-        InvalidParams: the window is not valid, or is a window of lines.
+        InvalidParams: the window is not valid, or is a window of lines of bytes.
         ResourceTooLarge: it is larger than a window may be.
     """
     window = parse_window(query)
     if window is None:
         return contents
-    if window.unit != "bytes":
+    is_text = isinstance(contents, TextResourceContents)
+    if not is_text and window.unit != "bytes":
         raise invalid_window("bytes", f"the page is not text and has no {window.unit}, only bytes")
-    data, uri = contents.blob, contents.uri
-    try:
-        excerpt = slice_bytes(lambda offset, count: data[offset : offset + count], len(data), window, MAX_TEXT, None)
-    except TooWide as error:
-        raise too_wide(uri, error) from None
-    meta = {**(contents.meta or {}), "carrel/window": excerpt.describe("bytes"), "carrel/size": len(data)}
-    return BlobResourceContents(uri, excerpt.data, mime_type=contents.mime_type, meta=meta)
-
-
-def too_wide(uri: str, error: TooWide | TooFar) -> ResourceTooLarge:
-    shown = " or ".join(getattr(error, "queries", ())) or "lines=1-100"
-    return ResourceTooLarge(uri, f"The window has more than {MAX_TEXT:,} bytes; read {shown}")
-
-
-def window_of(contents: TextResourceContents, query: str) -> TextResourceContents:
-    """Return a window of a text; all of it if the query is empty.
-
-    Raises:
-        InvalidParams: the window is not valid.
-        ResourceTooLarge: it is larger than a window may be.
-    """
-    window = parse_window(query)
-    if window is None:
-        return contents
-    data = contents.text.encode()
-    unit, uri = window.unit, contents.uri
-
-    def read_at(offset: int, count: int) -> bytes:
-        return data[offset : offset + count]
-
-    try:
-        if unit == "bytes":
-            excerpt = slice_bytes(read_at, len(data), window, MAX_TEXT, UTF8)
-        elif unit == "lines":
-            excerpt = slice_lines(read_at, len(data), window, MAX_TEXT, UTF8)
-        else:
-            excerpt = slice_tail(read_at, len(data), Window("tail", 0, window.last), MAX_TEXT, UTF8)
-    except (TooWide, TooFar) as error:
-        raise too_wide(uri, error) from None
-    meta = {**(contents.meta or {}), "carrel/window": excerpt.describe(unit), "carrel/size": len(data)}
-    return TextResourceContents(uri, excerpt.data.decode(), mime_type=contents.mime_type, meta=meta)
+    data = contents.text.encode() if isinstance(contents, TextResourceContents) else contents.blob
+    excerpt, more = slice_data(data, window, MAX_TEXT, UTF8 if is_text else None, contents.uri)
+    found = {"text": excerpt.decode()} if is_text else {"blob": excerpt}
+    return msgspec.structs.replace(contents, meta={**(contents.meta or {}), **more}, **found)
