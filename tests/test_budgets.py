@@ -33,6 +33,7 @@ UNWANTED = {
     *("uvicorn", "httptools", "uvloop", "http", "h11", "httpx", "httpx2", "starlette", "fastapi", "anyio"),
     *("jsonschema_rs", "pydantic", "pydantic_core", "watchfiles", "pathspec", "puremagic", "cryptography"),
     *("email", "html", "xml", "sqlite3", "ctypes", "multiprocessing", "unittest", "json", "hashlib", "secrets"),
+    *("pathlib", "urllib", "ipaddress"),
     *("argparse", "importlib.metadata", "carrel.cli", "carrel.sources", "carrel.client", "carrel.host"),
     *(
         "carrel.security",
@@ -60,8 +61,30 @@ def loaded_by(what: str) -> set[str]:
 def test_importing_the_library_loads_what_a_stdio_server_needs_and_little_else() -> None:
     loaded = loaded_by("carrel.server.app")
     assert {name for name in loaded if name in UNWANTED or name.partition(".")[0] in UNWANTED} == set()
-    assert len(loaded) <= 226, f"{len(loaded)} modules (219 when this was written)"
+    assert len(loaded) <= 219, f"{len(loaded)} modules (212 when this was written)"
     assert len([name for name in loaded if name.startswith("carrel")]) <= 91
+
+
+ANSWER = """
+import sys
+from carrel import Server
+app = Server("s")
+app.tool("add")(lambda a, b: a + b)
+app.on_shutdown(lambda: print(*sys.modules, file=sys.stderr))
+app.run()
+"""
+
+
+def test_answering_initialize_on_stdio_loads_no_store_of_sessions() -> None:
+    client = {"name": "c", "version": "1"}
+    params = {"protocolVersion": REVISIONS[-2], "capabilities": {}, "clientInfo": client}
+    request = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+    command = [sys.executable, "-c", ANSWER]
+    done = subprocess.run(command, input=request + "\n", capture_output=True, text=True, check=True, timeout=60)
+    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "s"
+    unwanted = UNWANTED - {"carrel.transports"}
+    loaded = set(done.stderr.split())
+    assert {name for name in loaded if name in unwanted or name.partition(".")[0] in unwanted} == set()
 
 
 def test_the_budgets_name_modules_that_exist() -> None:
@@ -147,7 +170,9 @@ async def way_of(app: Server, revision: str, method: str, params: dict[str, Any]
         data = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
 
         def once() -> Any:
-            return app.endpoint.answer(connection.receive(data), peer)  # type: ignore[arg-type]
+            call: Any = connection.receive(data)
+            call.client = peer.dispatcher.client
+            return app.endpoint.answer(call, peer)
 
         for _ in range(2):  # what is made when it is first used has been made
             once()
@@ -291,7 +316,9 @@ async def test_middleware_costs_seven_calls_of_which_one_is_its_own_and_no_task(
     connection = peer.dispatcher.connection
 
     def once() -> Any:
-        coroutine: Any = app.endpoint.answer(connection.receive(data), peer)  # type: ignore[arg-type]
+        call: Any = connection.receive(data)
+        call.client = peer.dispatcher.client
+        coroutine: Any = app.endpoint.answer(call, peer)
         try:
             coroutine.send(None)
         except StopIteration as end:

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Generator, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
 
 import msgspec
 
@@ -17,9 +17,8 @@ from carrel.catalog.request import InputRequired
 from carrel.catalog.task_channel import TaskChannel, task_of
 from carrel.errors import ResourceForbidden, TransportError, URLElicitationRequired
 from carrel.protocol.encoding import encode_event
-from carrel.protocol.methods import READ_RESOURCE
+from carrel.protocol.methods import LIST_CAPABILITIES, READ_RESOURCE, ListCapability
 from carrel.server.elicitation.input_required import Round, ask, begin
-from carrel.server.subscriptions import LISTS
 from carrel.wire.base import ClientCapabilities, Id, Implementation, LoggingLevel
 from carrel.wire.client_features import (
     CreateMessageResult,
@@ -143,7 +142,7 @@ class Context(Generic[State]):
         """The session of the client, with a small store of the handlers' own; None for a stateless request."""
         if self._call.peer.revision.stateless:
             return None
-        return self._runtime.session_of(self._call.connection)
+        return self._runtime.session_of(self._call)
 
     @property
     def headers(self) -> RequestHeaders:
@@ -160,7 +159,7 @@ class Context(Generic[State]):
         """Whether the request was cancelled: for functions in threads, which cannot be stopped."""
         return self._call.is_cancelled
 
-    def list_changed(self, *kinds: Literal["tools", "prompts", "resources"]) -> None:
+    def list_changed(self, *kinds: ListCapability) -> None:
         """Notify the client of the caller that lists have changed for it, because ``when`` decides otherwise now.
 
         Other clients are notified only if they have the same principal. Without arguments, all lists have changed.
@@ -168,9 +167,9 @@ class Context(Generic[State]):
         from carrel.server.audience import SameCaller
 
         principal = self.principal
-        caller = SameCaller(self._call.connection, None if principal is None else principal.id)
-        chosen = {f"{kind}_list_changed" for kind in kinds or ("tools", "prompts", "resources")}
-        self._runtime.notify(lists=[name for name in LISTS if name in chosen], recipients=caller)
+        caller = SameCaller(self._call.client, None if principal is None else principal.id)
+        lists = [name for name, kind in LIST_CAPABILITIES.items() if not kinds or kind in kinds]
+        self._runtime.notify(lists=lists, recipients=caller)
 
     @property
     def shows_pages(self) -> bool:
@@ -263,7 +262,7 @@ class Context(Generic[State]):
         if id is None or "elicitation_complete" not in call.peer.revision.events:
             return Sent(None)
         message = encode_event(call.peer.revision, "elicitation_complete", ElicitationCompleteParams(elicitation_id=id))
-        return self._send(message, call.connection.channel if self._over and self.task is None else self._channel)
+        return self._send(message, call.client.channel if self._over and self.task is None else self._channel)
 
     async def sample(
         self,

@@ -72,7 +72,7 @@ class Operations:
         connection = call.connection
         result = connection.initialize(call)
         lists = set_of(tuple(self._notified_lists()))
-        entry = Subscription(connection.channel or channel, call.peer.revision, lists, connection=connection)
+        entry = Subscription(call.client.channel or channel, call.peer.revision, lists, client=call.client)
         try:
             entry.take(PEER_FACTOR * len(bytes(call.raw)))
             self._runtime.hub.open(entry)
@@ -80,7 +80,7 @@ class Operations:
             entry.give(entry.size)
             connection.reject_session()
             raise
-        if self._runtime.replica.shared:
+        if call.client.shared:
             entry.save = getattr(entry.channel, "save_subscription", None)  # sessions over HTTP have one
         self._runtime.hub.sessions[connection] = entry
         return result
@@ -219,7 +219,7 @@ class Operations:
         return listened(call)
 
     def _listen(self, call: Call, channel: Channel, named: list[Named], tasks: list[str]) -> asyncio.Future[Reply]:
-        client = call.connection.client
+        client = call.client.key
         self._listeners.limit(sys.maxsize, self._runtime.limits.max_listeners_per_client)
         if not self._listeners.take(client):
             raise ServerUnavailable(
@@ -249,8 +249,8 @@ class Operations:
     def _close(self, entry: Subscription) -> None:
         self._runtime.hub.close(entry)
         self._watches.notify()
-        if entry.connection is not None:
-            self._listeners.give(entry.connection.client)
+        if entry.client is not None:
+            self._listeners.give(entry.client.key)
 
     async def _acknowledge_later(
         self, call: Call, entry: Subscription, honored: SubscriptionFilter, forming: Collection[Watch]
@@ -281,9 +281,7 @@ class Operations:
         if runtime.has_tasks and wanted.task_ids is not None:
             honored.task_ids = tasks
         listed, followed = frozenset(lists), frozenset(tasks)
-        entry = Subscription(
-            channel, call.peer.revision, listed, dict(named), call.id, followed, connection=call.connection
-        )
+        entry = Subscription(channel, call.peer.revision, listed, dict(named), call.id, followed, client=call.client)
         self._guard(entry, entry.uris or (), call)
         return entry, honored
 

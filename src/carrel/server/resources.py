@@ -6,7 +6,6 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/resources
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 
 import msgspec
@@ -17,7 +16,7 @@ from carrel.protocol.json_values import InvalidArguments
 from carrel.protocol.methods import LIST_RESOURCE_TEMPLATES, LIST_RESOURCES
 from carrel.server.checks import check_options
 from carrel.server.completion import CompletableFunction, Completers
-from carrel.server.contents import contents_of, returns_paths
+from carrel.server.contents import contents_of, is_path, returns_paths
 from carrel.server.invocation import Function
 from carrel.server.metadata import TAGS, annotations_of, details_of, visibility_of
 from carrel.server.options import ResourceOptions
@@ -199,7 +198,7 @@ class Resources:
         entry = StaticResource(
             _cache_hint(options), resource.mime_type, value, function, item=resource, **visibility_of(options)
         )
-        if isinstance(value, Path) and not value.exists():
+        if is_path(value) and not value.exists():
             raise ConfigError(f"{uri}: there is no file {value}")
         if function is None and not returns_paths(value):
             try:

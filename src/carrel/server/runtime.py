@@ -207,7 +207,7 @@ class Runtime:
         Raises:
             ServerUnavailable: too many calls of the client wait for a thread.
         """
-        return await self.threads.run(call.connection.client, function, *arguments, **named)
+        return await self.threads.run(call.client.key, function, *arguments, **named)
 
     @property
     def tasks(self) -> Tasks:
@@ -231,16 +231,17 @@ class Runtime:
         self._outer = outer
         self._on_extend = on_extend
 
-    def session_of(self, connection: Connection) -> SessionState:
-        """Return the session on a connection, for handlers of this server and of those mounted in it."""
+    def session_of(self, call: Call) -> SessionState:
+        """Return the session of a call, for handlers of this server and of those mounted in it."""
         if self._outer is not None:
-            return self._outer.session_of(connection)
+            return self._outer.session_of(call)
+        connection = call.connection
         found = self.sessions.get(connection)
         if found is None:
             from carrel.server.session_state import SessionState  # loaded on first use
 
-            replica = self.replica if connection.shared else None
-            found = SessionState(connection, replica, lambda: self.limits.max_session_state_bytes)
+            replica = self.replica if call.client.shared else None
+            found = SessionState(call.client, replica, lambda: self.limits.max_session_state_bytes)
             if connection in self.hub.sessions:  # not closed meanwhile
                 self.sessions[connection] = found
             else:

@@ -150,7 +150,7 @@ async def use_state(context: Asker) -> None:
     current, params = context._this_round, context._call.params
     if current.exchange and not context._repeatable:
         answers = b"" if params.input_responses is UNSET else sha256(bytes(params.input_responses))
-        await context._runtime.exchanges.use(current.exchange, current.step, answers, context._call.connection.client)
+        await context._runtime.exchanges.use(current.exchange, current.step, answers, context._call.client.key)
 
 
 async def ask(context: Asker, requests: Mapping[str | None, ClientRequest]) -> list[Any]:
