@@ -325,6 +325,22 @@ def test_a_uri_over_the_limits_does_not_match() -> None:
     assert UriTemplate("{a*}{b*}").match(",".join(["k=1"] * 128)) is not None
 
 
+@pytest.mark.parametrize(
+    ("template", "uri", "values"),
+    [
+        ("{;a}{+b}", ";a=a", {"a": "a", "b": ""}),
+        ("{;a}{+b}", ";aa", {"a": "", "b": "a"}),
+        ("{;a,b}{+c}", ";a=a;b=b", {"a": "a", "b": "b", "c": ""}),
+        ("{+b}{;a}", ";a=a", {"b": "", "a": "a"}),
+        ("{+a}{;a}", "a;a=a", {"a": "a"}),
+    ],
+)
+def test_the_value_of_a_parameter_goes_to_it_rather_than_to_its_neighbour(
+    template: str, uri: str, values: dict[str, str]
+) -> None:
+    assert UriTemplate(template).match(uri) == values
+
+
 ADVERSARIES = [
     ("{a}{b}{c}{d}", ["a", "%41", "%E7%B3%96", "a-"]),
     ("{+a}-{+b}-{+c}", ["-", "-a", "%2D-"]),
