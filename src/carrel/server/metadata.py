@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from carrel.errors import ConfigError
-from carrel.wire.base import TAGS, Annotations, Icon, Meta
+from carrel.wire.base import TAGS, Annotations, Icon
 
-__all__ = ["TAGS", "Meta", "annotations_of", "details_of", "icons_of", "read_struct", "tags_of", "visibility_of"]
+__all__ = ["annotations_of", "cache_hint_of", "details_of", "icons_of", "read_struct", "tags_of", "visibility_of"]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -53,6 +53,19 @@ def visibility_of(options: Mapping[str, Any]) -> dict[str, Any]:
         ConfigError: a tag is not valid.
     """
     return {"tags": tags_of(options.get("tags", ())), "when": options.get("when")}
+
+
+def cache_hint_of(ttl: float | None, scope: str | None) -> tuple[int | None, Any]:
+    """Return the cache hints ``ttlMs`` and ``cacheScope`` for a lifetime in seconds and a scope.
+
+    Raises:
+        ConfigError: the lifetime is negative, or there is no such scope.
+    """
+    if ttl is not None and ttl < 0:
+        raise ConfigError(f"ttl must be 0 or more seconds, not {ttl}")
+    if scope not in (None, "public", "private"):
+        raise ConfigError(f"scope must be 'public' or 'private', not {scope!r}")
+    return None if ttl is None else round(ttl * 1000), scope
 
 
 def read_struct(value: S | dict[str, Any], kind: type[S], what: str) -> S:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
+
+import msgspec
 
 from carrel.catalog.request import TaskSupport
 from carrel.errors import ConfigError
-from carrel.server.metadata import Meta
-from carrel.wire.base import Annotations, Icon
+from carrel.wire.base import Annotations, Icon, Meta
 from carrel.wire.tools import ToolAnnotations
 
+if TYPE_CHECKING:
+    from carrel.state.interfaces import State
+
 __all__ = [
-    *("PromptOptions", "ResourceOptions", "SkillsFolderOptions", "ToolOptions"),
+    *("PromptOptions", "ResourceOptions", "ServerSettings", "SkillsFolderOptions", "ToolOptions"),
     *("UnknownArguments", "When", "ignores_unknown"),
 ]
 
@@ -20,6 +24,33 @@ Icons: TypeAlias = Iterable[Icon | dict[str, Any] | str]
 UnknownArguments: TypeAlias = Literal["reject", "ignore"]
 When: TypeAlias = Callable[[Any], bool | Awaitable[bool]]
 """Function of the ``Context`` of a request: whether something exists for its caller."""
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a server, with the meaning that the options of ``Server`` have.
+
+    Raises:
+        ConfigError: a setting makes no sense.
+    """
+
+    page_size: int
+    subscribe: bool
+    list_changed: bool
+    state_keys: tuple[bytes, ...]
+    state_ttl: float
+    mask_errors: bool
+    strict: bool
+    unknown_arguments: UnknownArguments
+    state: State | None
+
+    def __post_init__(self) -> None:
+        if self.page_size < 1:
+            raise ConfigError(f"page_size must be at least 1, not {self.page_size}")
+        if any(len(key) != 32 for key in self.state_keys):
+            raise ConfigError("A key of request states has 32 bytes")
+        if self.state_ttl <= 0:
+            raise ConfigError(f"state_ttl must be more than 0 seconds, not {self.state_ttl}")
+        ignores_unknown(self.unknown_arguments)
 
 
 class ItemOptions(TypedDict, total=False):

@@ -239,7 +239,7 @@ class ItemRegistry(Generic[E]):
             return page
         changes = entries.changes
         part = self._part(view)
-        found, more = entries.page(after, self._runtime.page_size, part.within, part.shown)
+        found, more = entries.page(after, self._runtime.settings.page_size, part.within, part.shown)
         described: list[Any] = []
         for key, entry in found:
             item: Any = describe(entry)

@@ -90,9 +90,10 @@ class Tools(ItemRegistry[RegisteredTool]):
         hints = _hints_of(options.get("annotations"))
         repeatable = hints is not None and (hints.idempotent_hint is True or hints.read_only_hint is True)
         try:
-            called = Function(self._runtime, function, f"tool {name}", repeatable=repeatable, **_calling(options))
+            called = Function(self._runtime, function, f"tool {name}", repeatable=repeatable, options=options)
         except ConfigError as error:
             raise ConfigError(f"The tool {name}: {error}") from None
+        masks = options.get("mask_errors")
         entry = RegisteredTool(
             name,
             {**details_of(options), "annotations": hints},
@@ -100,7 +101,7 @@ class Tools(ItemRegistry[RegisteredTool]):
             options.get("structured"),
             options.get("task", "forbidden"),
             options.get("detaches", False),
-            self._runtime.mask_errors if options.get("mask_errors") is None else bool(options.get("mask_errors")),
+            self._runtime.settings.mask_errors if masks is None else masks,
             **visibility_of(options),
         )
         self._show_page(entry, options.get("ui"), options.get("visibility"))
@@ -197,11 +198,6 @@ class Tools(ItemRegistry[RegisteredTool]):
 def unknown_tool(name: str) -> InvalidParams:
     """Return the error for a tool that does not exist."""
     return InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
-
-
-def _calling(options: ToolOptions) -> dict[str, Any]:
-    """Return the options of ``Function`` among the options of a tool."""
-    return {name: options.get(name) for name in ("structured", "strict", "unknown_arguments")}
 
 
 def _hints_of(annotations: ToolAnnotations | dict[str, Any] | None) -> ToolAnnotations | None:

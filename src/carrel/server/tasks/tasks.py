@@ -112,7 +112,7 @@ class Tasks(TaskRuns):
         return self._replica.run(self._page(call))
 
     async def _page(self, call: Call) -> Result:
-        cursor, size = call.params.cursor, self._app.page_size
+        cursor, size = call.params.cursor, self._app.settings.page_size
         _, position = ("", "0") if cursor is None else read_cursor(call.request.operation, cursor)
         if position is None or not (position.isascii() and position.isdecimal()) or len(position) > 18:
             raise InvalidCursor
