@@ -24,14 +24,20 @@ from carrel.limits import Limits
 from carrel.protocol.description import Description
 from carrel.server.capabilities import Capabilities
 from carrel.server.catalog_operations import CatalogOperations
-from carrel.server.checks import check_options
-from carrel.server.contexts import ServerContexts
+from carrel.server.context import ServerContexts
 from carrel.server.dispatch import Dispatch
 from carrel.server.endpoint import ServerEndpoint
 from carrel.server.lifecycle import Hook, Lifecycle
-from carrel.server.metadata import cache_hint_of, icons_of
 from carrel.server.operations import Operations
-from carrel.server.options import Icons, ServerSettings, SkillsFolderOptions, UnknownArguments
+from carrel.server.options import (
+    Icons,
+    ServerSettings,
+    SkillsFolderOptions,
+    UnknownArguments,
+    cache_hint_of,
+    check_options,
+    icons_of,
+)
 from carrel.server.registration import Registration
 from carrel.server.runtime import Runtime
 from carrel.server.subscriptions import LISTS

@@ -17,8 +17,7 @@ from carrel.errors import ConfigError, InvalidCursor, MCPError
 from carrel.log import Log
 from carrel.protocol.encoding import encode
 from carrel.server.context import Context
-from carrel.server.metadata import tags_of
-from carrel.server.options import When
+from carrel.server.options import When, tags_of
 
 if TYPE_CHECKING:
     from carrel.protocol.connection import Peer

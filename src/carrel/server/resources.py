@@ -14,12 +14,17 @@ from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
 from carrel.media_types import type_of_name
 from carrel.protocol.json_values import InvalidArguments
 from carrel.protocol.methods import LIST_RESOURCE_TEMPLATES, LIST_RESOURCES
-from carrel.server.checks import check_options
 from carrel.server.completion import CompletableFunction, Completers
 from carrel.server.contents import contents_of, is_path, returns_paths
 from carrel.server.invocation import Function
-from carrel.server.metadata import annotations_of, cache_hint_of, details_of, visibility_of
-from carrel.server.options import ResourceOptions
+from carrel.server.options import (
+    ResourceOptions,
+    annotations_of,
+    cache_hint_of,
+    check_options,
+    details_of,
+    visibility_of,
+)
 from carrel.server.registry import ItemRegistry, RegisteredItem
 from carrel.uri.parse import UriError, canonical, normalize
 from carrel.uri.template import UriTemplate, UriTemplateError
