@@ -390,7 +390,9 @@ class Connection(connection.Connection[Requester]):
         """Encode the response to a call. A ``result`` in bytes is finished and encoded already."""
         if type(result) is bytes:
             return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(call.id), result)
-        data = encode(ResponseMessage("2.0", call.id, self.finish(call, result)))  # type: ignore[arg-type]
+        told, complete = self.description, call.peer.revision.complete
+        whole = complete(result, call.request, told.identity, told.ttl_ms, told.scope)  # type: ignore[arg-type]
+        data = encode(ResponseMessage("2.0", call.id, whole))
         return restored(data) if MARK in data else data
 
     def reject(self, call: Call, error: BaseException) -> ErrorResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
 
 import msgspec
 
@@ -15,10 +15,9 @@ from carrel.catalog.provider import Request
 from carrel.catalog.request import InputRequired
 from carrel.catalog.task_channel import TaskChannel
 from carrel.errors import InvalidParams, ResourceForbidden, TransportError, URLElicitationRequired
-from carrel.protocol.methods import READ_RESOURCE
+from carrel.protocol.methods import LIST_CAPABILITIES, READ_RESOURCE, ListCapability
 from carrel.server.elicitation.input_required import Round, ask, begin, use_state
 from carrel.server.messages import ClientMessages
-from carrel.server.subscriptions import LISTS
 from carrel.wire.base import ClientCapabilities, Id, Implementation
 from carrel.wire.client_features import (
     CreateMessageResult,
@@ -131,7 +130,7 @@ class Context(ClientMessages, Generic[State]):
         """Whether the request was cancelled: for functions in threads, which cannot be stopped."""
         return self._call.is_cancelled
 
-    def list_changed(self, *kinds: Literal["tools", "prompts", "resources"]) -> None:
+    def list_changed(self, *kinds: ListCapability) -> None:
         """Notify the client of the caller that lists have changed for it, because ``when`` decides otherwise now.
 
         Other clients are notified only if they have the same principal. Without arguments, all lists have changed.
@@ -140,8 +139,8 @@ class Context(ClientMessages, Generic[State]):
 
         principal = self.principal
         caller = SameCaller(self._call.client, None if principal is None else principal.id)
-        chosen = {f"{kind}_list_changed" for kind in kinds or ("tools", "prompts", "resources")}
-        self._runtime.notify(lists=[name for name in LISTS if name in chosen], recipients=caller)
+        lists = [name for name, kind in LIST_CAPABILITIES.items() if not kinds or kind in kinds]
+        self._runtime.notify(lists=lists, recipients=caller)
 
     @property
     def shows_pages(self) -> bool:

@@ -33,9 +33,12 @@ class RunningWatches:
         queue: asyncio.Queue[Collection[Change]] = asyncio.Queue(1)
 
         async def follow(producer: Batches) -> None:
+            is_first = True
             async with aclosing(producer):
                 async for batch in producer:
-                    await queue.put(batch)
+                    if batch or is_first:
+                        await queue.put(batch)
+                    is_first = False
 
         tasks = [asyncio.create_task(follow(producer)) for producer in producers]
         self._tasks.update(tasks)

@@ -1,4 +1,6 @@
-"""Thread pool of a source: separate, so that a hanging file system blocks no other threads."""
+"""Thread pool of a source: separate, so that a hanging file system blocks no other threads. And limits of concurrent
+requests.
+"""
 
 from __future__ import annotations
 

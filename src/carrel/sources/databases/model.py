@@ -1,4 +1,4 @@
-"""Model of a database: its tables and views, their columns, keys, references and indexes."""
+"""Model of a database: its tables and views, their columns, keys, references and indexes; and keys of rows as text."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from carrel.errors import InvalidParams, ProviderUnavailable, ResourceError, ResourceNotFound, ResourceTooLarge
-from carrel.sources.databases import describe, diagram
+from carrel.sources.content.query import read_number
+from carrel.sources.databases import describe
 from carrel.sources.databases.address import DatabaseAddress
 from carrel.sources.databases.database import Database
 from carrel.sources.databases.engines import open_database
@@ -22,7 +23,6 @@ from carrel.sources.databases.location import (
     TOPS,
     DatabaseLocation,
     choice,
-    number,
     read_location,
     uri_of,
 )
@@ -171,8 +171,8 @@ class DatabaseReader:
             ("schema", "markdown"): describe.schema_text,
             ("dictionary", "markdown"): describe.dictionary_markdown,
             ("dictionary", "csv"): describe.dictionary_csv,
-            ("diagram", "mermaid"): diagram.mermaid_of,
-            ("diagram", "svg"): diagram.svg_of,
+            ("diagram", "mermaid"): describe.mermaid_of,
+            ("diagram", "svg"): describe.svg_of,
         }
         text = write.get((location.part, format), describe.json_of)(catalog)
         return self._text(
@@ -208,7 +208,7 @@ class DatabaseReader:
         shown = self._columns(location, table)
         about: dict[str, Any] = {"table": table.id}
         if location.part == "sample":
-            limit = number(location, "limit", options.sample_rows, options.max_rows)
+            limit = read_number(location.parameters, "limit", options.max_rows, options.sample_rows)
             sample = partial(rows.read_sample, table=shown, limit=limit, max_bytes=options.max_bytes)
             found = await self._run(uri, table, client, partial(render_rows, read=sample, format=format, about=about))
             return self._answer(uri, format, found)
@@ -221,7 +221,7 @@ class DatabaseReader:
             )
         if location.part == "row":
             return await self._row(uri, location, shown, client, format)
-        limit = number(location, "limit", options.page_rows, options.max_rows)
+        limit = read_number(location.parameters, "limit", options.max_rows, options.page_rows)
         after = None
         if "after" in location.parameters:
             after = self._key(uri, table, location.parameters["after"])
@@ -344,7 +344,7 @@ class DatabaseReader:
         missing = [name for name in query.statement.parameters if name not in location.parameters]
         if missing:
             raise InvalidParams(f"Invalid params: the query needs {', '.join(missing)}", parameter=missing[0])
-        limit = number(location, "limit", options.max_rows, options.max_rows)
+        limit = read_number(location.parameters, "limit", options.max_rows, options.max_rows)
         values = {name: location.parameters[name] for name in query.statement.parameters}
         read = partial(run_query, statement=query.statement, values=values, limit=limit, max_bytes=options.max_bytes)
         job = partial(render_rows, read=read, format=format, about={"query": query.name}, more=True)

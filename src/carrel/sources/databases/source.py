@@ -12,15 +12,16 @@ from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provide
 from carrel.errors import ConfigError, InvalidParams, ProviderUnavailable, ResourceNotFound
 from carrel.log import Log
 from carrel.near_names import did_you_mean
-from carrel.sources.base import BaseSource, Variable
+from carrel.sources.base import MAX_SUGGESTIONS, BaseSource, Variable
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.cursor import page_after, page_of
 from carrel.sources.databases.address import read_address
 from carrel.sources.databases.failure import DatabaseFailed, StatementRejected, not_opened
-from carrel.sources.databases.location import DatabaseLocation
+from carrel.sources.databases.location import SCHEMAS, TOPS, DatabaseLocation
 from carrel.sources.databases.offers import Offers
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.reader import DatabaseReader
+from carrel.sources.databases.render import FORMATS
 from carrel.sources.folder.patterns import read_globs
 from carrel.sources.watches import RunningWatches
 from carrel.wire.completion import Completion
@@ -201,7 +202,6 @@ class DatabaseSource(BaseSource):
         return self._offers.templates(self._reader.queries)
 
     async def _suggest(self, variable: Variable, request: Request) -> Completion | list[str]:
-        from carrel.sources.databases.completion import complete
 
         return await complete(self._reader, variable, request.client)
 
@@ -242,3 +242,38 @@ class DatabaseSource(BaseSource):
 def path_of(id: str) -> str:
     """Return the id of a table as the path that patterns match. A slash in a name is not a path separator."""
     return id.replace("/", "\u2215")
+
+
+async def complete(reader: DatabaseReader, variable: Variable, client: str) -> Completion | list[str]:
+    """Return suggestions for a variable of one of the templates."""
+    name, value = variable.name, variable.value
+    if not value.isprintable() or len(value) > 500:
+        return []
+    location = variable.template.uri_template.removeprefix(reader.base)
+    try:
+        if name == "format":
+            known = SCHEMAS if "/schema{" in location else TOPS.get(location.partition("{")[0][1:], FORMATS)
+            return [one for one in known if one.startswith(value)]
+        if name == "table" and location.startswith("/tables/"):
+            catalog = await reader.cache.get(client)
+            typed = value.casefold()
+            found = [table for table in catalog.tables.values() if table.id.casefold().startswith(typed)]
+            return [table.id for table in found if table.key or "/rows" not in location]
+        if name in ("key", "after", "columns") and location.startswith("/tables/"):
+            return await complete_in_table(reader, variable, client)
+    except (DatabaseFailed, ResourceNotFound):
+        pass
+    return []
+
+
+async def complete_in_table(reader: DatabaseReader, variable: Variable, client: str) -> Completion | list[str]:
+    """Return the keys, or the columns, of a table that begin with the typed text."""
+    from carrel.sources.databases.rows import prefix_of_key
+
+    table = await reader.table(reader.base, variable.context.get("table", ""), client)
+    if variable.name == "columns":
+        before, comma, typed = variable.value.rpartition(",")
+        return [f"{before}{comma}{column.name}" for column in table.columns if column.name.startswith(typed)]
+    job = partial(prefix_of_key, table=table, typed=variable.value, limit=MAX_SUGGESTIONS + 1)
+    found = await reader.processes.run(client, job, list[str])
+    return Completion(found[:MAX_SUGGESTIONS], has_more=len(found) > MAX_SUGGESTIONS)

@@ -9,7 +9,8 @@ from carrel.media_types import DIRECTORY
 from carrel.sources.base import Variable
 from carrel.sources.content.window import SUGGESTIONS
 from carrel.sources.files.search import escape
-from carrel.sources.git.entries import JSON, display, shown_refs
+from carrel.sources.folder.describe import display
+from carrel.sources.git.entries import JSON, shown_refs
 from carrel.sources.git.location import RepositoryUris
 from carrel.sources.git.revisions import OpenRepository
 from carrel.sources.git.search import Search

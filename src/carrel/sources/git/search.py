@@ -1,4 +1,5 @@
-"""Search at a revision: the names of files, their contents, and the subjects of the latest commits.
+"""Search at a revision: the names of files, their contents, and the subjects of the latest commits; and all files of a
+commit in one list, with the ids of their contents, for a search index.
 
 The search is for fixed strings only, so the time is linear in the amount of text.
 """
@@ -18,7 +19,8 @@ from carrel.media_types import type_of_name
 from carrel.sources.content.text import UTF8, decode_as, recognise
 from carrel.sources.content.words import words_of
 from carrel.sources.files.search import rate
-from carrel.sources.git.entries import describe_entries, display
+from carrel.sources.folder.describe import display
+from carrel.sources.git.entries import describe_entries
 from carrel.sources.git.history import path_of, walk
 from carrel.sources.git.location import GitLocation
 from carrel.sources.git.objects import UNSAFE, TreeObjectEntry

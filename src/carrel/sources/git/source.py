@@ -20,7 +20,7 @@ from carrel.errors import ConfigError, MCPError, ResourceError
 from carrel.log import Log
 from carrel.sources.base import ReaderSource
 from carrel.sources.documents.documents import Documents, Original
-from carrel.sources.git.entries import display
+from carrel.sources.folder.describe import display
 from carrel.sources.git.location import RepositoryUris
 from carrel.sources.git.options import GitOptions
 from carrel.sources.git.reader import GitReader

@@ -1,4 +1,4 @@
-"""Query of a URI: the requested entries of a log, and their format."""
+"""Query of a URI: the requested entries of a log, their pattern (RE2), and their format; and redaction of secrets."""
 
 from __future__ import annotations
 
@@ -10,16 +10,29 @@ from typing import Any
 import msgspec
 
 from carrel.errors import ConfigError, InvalidParams
+from carrel.sources.content.query import invalid_parameter, read_number, read_parameters
 from carrel.sources.logs.entries import LogEntry, Redact
 from carrel.sources.logs.levels import LEVELS, level_of, rank_of
 from carrel.sources.logs.times import duration_of, instant_of
-from carrel.uri.parse import percent_decode
 
 __all__ = ["NAMES", "LogQuery", "matcher", "parameters_of", "read_query", "redactor"]
 
 NAMES = ("timeframe", "since", "until", "level", "match", "tail", "skip", "fields", "log")
 MAX_FIELDS = 50
 ROUNDING = 4e-7  # seconds: a time that was shown to the microsecond is found again
+
+MAX_PATTERN = 1000  # characters
+MEMORY = 8 * 1024 * 1024  # bytes that a pattern may take
+PLAIN = frozenset(" -_/:,;@#%&=<>!~'\"")  # with letters and digits: text that means itself
+
+SECRETS = (
+    r"(?i)((?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|client[_-]?secret)[\"']?\s*[:=]\s*)"
+    r"(\"[^\"]*\"|'[^']*'|[^\s,;&\"']+)",
+    r"(?i)(authorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)?\s*)([A-Za-z0-9+/=._~-]{6,})",
+    r"([a-z][a-z0-9+.-]*://[^\s:/@]*:)([^\s/@]+)@",
+    r"()(\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{30,})",
+)
+ENDS = ("", "", "@", "")
 
 
 class LogQuery(msgspec.Struct, frozen=True):
@@ -47,27 +60,12 @@ class LogQuery(msgspec.Struct, frozen=True):
 
 
 def parameters_of(query: str) -> dict[str, str]:
-    """Return the variables in the query of a URI, decoded.
+    """Return the variables in the query of a URI that have a value, decoded.
 
     Raises:
         InvalidParams: a parameter is unknown, has no value, or is repeated.
     """
-    found: dict[str, str] = {}
-    for pair in query.split("&") if query else ():
-        name, equals, value = pair.partition("=")
-        if name not in NAMES:
-            raise invalid_query("query", f"there is no {name[:50]!r}; there are {', '.join(NAMES)}")
-        if not equals:
-            raise invalid_query(name, "it has no value")
-        if name in found:
-            raise invalid_query(name, "it is given twice")
-        try:
-            value = percent_decode(value)
-        except ValueError:
-            raise invalid_query(name, "it is not percent-encoded") from None
-        if value:
-            found[name] = value
-    return found
+    return {name: value for name, value in read_parameters(query, NAMES).items() if value}
 
 
 def read_query(given: Mapping[str, str], now: float, zone: tzinfo | None, most: int) -> LogQuery:
@@ -79,7 +77,7 @@ def read_query(given: Mapping[str, str], now: float, zone: tzinfo | None, most: 
     since, until = -inf, inf
     if "timeframe" in given:
         if "since" in given:
-            raise invalid_query("timeframe", "it goes with until, and not with since")
+            raise invalid_parameter("timeframe", "it goes with until, and not with since")
         if "until" in given:
             until = instant_of(given["until"], "until", now, zone) + ROUNDING
         since = min(now, until) - duration_of(given["timeframe"])
@@ -87,50 +85,23 @@ def read_query(given: Mapping[str, str], now: float, zone: tzinfo | None, most: 
         since = instant_of(given["since"], "since", now, zone) if "since" in given else since
         until = instant_of(given["until"], "until", now, zone) + ROUNDING if "until" in given else until
     if since > until:
-        raise invalid_query("since", "it is later than until")
+        raise invalid_parameter("since", "it is later than until")
     level = given.get("level")
     if level is not None and (level := level_of(level)) is None:
-        raise invalid_query("level", f"there is no level {given['level'][:50]!r}; there are {', '.join(LEVELS)}")
+        raise invalid_parameter("level", f"there is no level {given['level'][:50]!r}; there are {', '.join(LEVELS)}")
     fields = tuple(filter(None, given.get("fields", "").split(",")))
     if len(fields) > MAX_FIELDS:
-        raise invalid_query("fields", f"there may be {MAX_FIELDS} at most")
+        raise invalid_parameter("fields", f"there may be {MAX_FIELDS} at most")
     return LogQuery(
         since,
         until,
         level,
         matcher(given["match"]) if "match" in given else None,
-        count(given, "tail", most),
-        count(given, "skip", 100_000),
+        read_number(given, "tail", most, 0),
+        read_number(given, "skip", 100_000, 0),
         fields,
         given.get("log"),
     )
-
-
-def count(given: Mapping[str, str], name: str, most: int) -> int:
-    text = given.get(name)
-    if text is None:
-        return 0
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
-        raise invalid_query(name, f"{text[:50]!r} is not a number from 1 to {most:,}")
-    return int(text)
-
-
-def invalid_query(name: str, reason: str) -> InvalidParams:
-    return InvalidParams(f"Invalid params: {name}: {reason}", parameter=name)
-
-
-MAX_PATTERN = 1000  # characters
-MEMORY = 8 * 1024 * 1024  # bytes that a pattern may take
-PLAIN = frozenset(" -_/:,;@#%&=<>!~'\"")  # with letters and digits: text that means itself
-
-SECRETS = (
-    r"(?i)((?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|client[_-]?secret)[\"']?\s*[:=]\s*)"
-    r"(\"[^\"]*\"|'[^']*'|[^\s,;&\"']+)",
-    r"(?i)(authorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)?\s*)([A-Za-z0-9+/=._~-]{6,})",
-    r"([a-z][a-z0-9+.-]*://[^\s:/@]*:)([^\s/@]+)@",
-    r"()(\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{30,})",
-)
-ENDS = ("", "", "@", "")
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:

@@ -24,9 +24,8 @@ from carrel.sources.folder.position import Parts
 from carrel.sources.logs.budget import ReadBudget
 from carrel.sources.logs.levels import LEVELS
 from carrel.sources.logs.location import LogInfo, LogLocation
-from carrel.sources.logs.newest import Newest
 from carrel.sources.logs.options import LogsOptions
-from carrel.sources.logs.page import LogPage
+from carrel.sources.logs.page import LogPage, Newest
 from carrel.sources.logs.part import ReadOptions
 from carrel.sources.logs.query import LogQuery, parameters_of, read_query, redactor
 from carrel.sources.logs.rotation import rotated

@@ -1,8 +1,7 @@
 """Logs as resources: files with their rotations, and the journal, under ``logs:`` URIs.
 
-``rotation`` says which files are one log; ``part`` reads the entries of a file, the newest first, from where ``seek``
-found their time; ``formats`` parse lines, ``entries`` group lines into entries; ``newest`` merges logs; ``follow``
-reports new entries.
+``rotation`` says which files are one log; ``part`` reads the entries of a file, the newest first; ``formats`` parse
+lines, ``entries`` group lines into entries; ``page`` merges and renders them; ``follow`` reports new entries.
 """
 
 from __future__ import annotations

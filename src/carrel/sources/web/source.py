@@ -15,28 +15,39 @@ from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.errors import ConfigError, MCPError, ResourceError, ResourceNotFound
 from carrel.sources.base import BaseSource, Variable
 from carrel.sources.content.directory import directory_contents
-from carrel.sources.content.window import SUGGESTIONS, window_templates
+from carrel.sources.content.text import UTF8, describe_encoding
+from carrel.sources.content.text import decode as detect
+from carrel.sources.content.window import SUGGESTIONS, invalid_window, parse_window, slice_data, window_templates
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import page_after
 from carrel.sources.documents.documents import Documents, Original
-from carrel.sources.documents.kinds import kind_of
+from carrel.sources.documents.kinds import kind_of as document_kind
 from carrel.sources.polling import poll
 from carrel.sources.watches import RunningWatches
 from carrel.sources.web.cache import Cached
-from carrel.sources.web.contents import contents_of, read_entry
+from carrel.sources.web.feeds import kind_of, read_feed
 from carrel.sources.web.fetching import Pages
 from carrel.sources.web.options import WebOptions
 from carrel.sources.web.pages import Lister, SharedPages, type_of_page
+from carrel.sources.web.readable import HTML, html_text, to_markdown
 from carrel.sources.web.scope import PageAddress, WebScope
 from carrel.sources.workers import Workers
 from carrel.transports.addresses import is_loopback, is_public, plain, read_address
+from carrel.transports.client.response_text import decode, is_textual
 from carrel.uri.parse import percent_decode
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceContents, ResourceTemplate
+from carrel.wire.resources import (
+    BlobResourceContents,
+    ReadResourceResult,
+    Resource,
+    ResourceContents,
+    ResourceTemplate,
+    TextResourceContents,
+)
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-__all__ = ["WebSource"]
+__all__ = ["WebSource", "contents_of", "read_entry", "window_of"]
 
 
 class WebSource(BaseSource):
@@ -184,7 +195,7 @@ class WebSource(BaseSource):
 
     async def _original(self, uri: str, request: Request, limit: int, known: Callable[[Hashable], bool]) -> Original:
         page = await self._get(self._scope.address(uri), uri)
-        kind = page.kind if kind_of(page.kind) is not None else type_of_page(uri)
+        kind = page.kind if document_kind(page.kind) is not None else type_of_page(uri)
         return Original(kind, page.digest, page.data)
 
     # Templates, completion, search
@@ -289,3 +300,74 @@ def require_libraries() -> None:
     for name in ("aiohttp", "trafilatura", "feedparser", "protego", "lxml"):
         if find_spec(name) is None:
             raise ConfigError(f"web pages need the package {name}: pip install 'carrel[web]'")
+
+
+#: Maximum size of a text that is returned whole, and of a window, in bytes.
+MAX_TEXT = 4 * 1024 * 1024
+
+
+async def contents_of(
+    workers: Workers, client: str, page: Cached, uri: str, window: str, *, convert: bool
+) -> ResourceContents:
+    """Return a page; HTML as Markdown with ``convert``. ``window`` is the requested window, or empty.
+
+    Raises:
+        InvalidParams: the window is not valid.
+    """
+    kind, encoding = page.kind, UTF8
+    if convert and kind in HTML:
+        if page.markdown is None:
+            page.markdown = await workers.run(client, convert_page, page)
+        text: str | None = page.markdown
+        kind = "text/markdown"
+    else:
+        text = decode(page.data, page.charset) if is_textual(kind) else None
+        if text is not None and kind == "" and "\0" in text:
+            text = None
+        if text is None and is_textual(kind):
+            found = await workers.run(client, detect, page.data)
+            if found is not None:
+                text, encoding = found
+    meta = ({"carrel/url": page.url} if convert else {}) | describe_encoding(encoding)
+    if text is None:
+        return window_of(BlobResourceContents(uri, page.data, mime_type=kind or None, meta=meta or None), window)
+    return window_of(TextResourceContents(uri, text, mime_type=kind or None, meta=meta or None), window)
+
+
+def convert_page(page: Cached) -> str:
+    return to_markdown(html_text(page.data, page.charset), page.url)
+
+
+async def read_entry(workers: Workers, client: str, page: Cached, uri: str, extra: str) -> ResourceContents:
+    """Return an entry of a feed as Markdown.
+
+    Raises:
+        ResourceNotFound: the feed does not contain the entry, or the page is not a feed.
+    """
+    wanted = extra.removeprefix("entry=")
+    if kind_of(page) == "feed":
+        _, entries = await workers.run(client, read_feed, page)
+        for entry in entries:
+            if entry.id == wanted:
+                text = await workers.run(client, entry.markdown)
+                return TextResourceContents(uri, text, mime_type="text/markdown")
+    raise ResourceNotFound(uri)
+
+
+def window_of(contents: ResourceContents, query: str) -> ResourceContents:
+    """Return a window of a page; all of it if the query is empty.
+
+    Raises:
+        InvalidParams: the window is not valid, or is a window of lines of bytes.
+        ResourceTooLarge: it is larger than a window may be.
+    """
+    window = parse_window(query)
+    if window is None:
+        return contents
+    is_text = isinstance(contents, TextResourceContents)
+    if not is_text and window.unit != "bytes":
+        raise invalid_window("bytes", f"the page is not text and has no {window.unit}, only bytes")
+    data = contents.text.encode() if isinstance(contents, TextResourceContents) else contents.blob
+    excerpt, more = slice_data(data, window, MAX_TEXT, UTF8 if is_text else None, contents.uri)
+    found = {"text": excerpt.decode()} if is_text else {"blob": excerpt}
+    return msgspec.structs.replace(contents, meta={**(contents.meta or {}), **more}, **found)
