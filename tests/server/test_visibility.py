@@ -323,7 +323,7 @@ async def test_so_does_one_of_a_session_that_another_replica_has_begun() -> None
     async with memory.connect(app, revision=NOVEMBER) as peer:
         connection, hub = peer.dispatcher.connection, app.endpoint.runtime.hub
         hub.close(hub.sessions.pop(connection))
-        app.endpoint.restore(connection, {"secret:a": "secret:a"})
+        app.endpoint.restore(connection, peer.dispatcher.client, {"secret:a": "secret:a"})
         app.endpoint.take_subscription(connection, "secret:c", "secret:c")
         for uri in ("secret:a", "secret:c"):
             app.resources.changed(uri)

@@ -36,9 +36,9 @@ from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
+    from carrel.protocol.channel import ConnectedClient
     from carrel.protocol.extension import Extension
     from carrel.protocol.methods import RequestType
-    from carrel.protocol.server import Connection
     from carrel.wire.base import Result
     from carrel.wire.skills import Skill
 
@@ -101,8 +101,8 @@ class Change(msgspec.Struct, frozen=True):
 class Recipients(Protocol):
     """Clients that a change is for, where it is not for all. Hashable: equal ones are notified together."""
 
-    def include(self, connection: Connection) -> bool:
-        """Return whether the client of a connection is one of them."""
+    def include(self, client: ConnectedClient) -> bool:
+        """Return whether a client is one of them."""
 
 
 class Interest:

@@ -22,7 +22,7 @@ from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.client.client import Client
 from carrel.client.endpoints import Target
 from carrel.client.handlers import ClientCall
-from carrel.client.options import CallOptions, ClientOptions
+from carrel.client.options import ClientOptions
 from carrel.errors import (
     INVALID_PARAMS,
     ConfigError,
@@ -298,18 +298,9 @@ class RemoteProvider(ForwardingProvider):
             ResourceNotFound: the server has no such resource.
             ProtocolError: the server returns another error, or is not available.
         """
-        own = self.names.spell(uri)
-        result: ReadResourceResult | bytes
-
-        def send(_: object, options: CallOptions) -> Awaitable[ReadResourceResult]:
-            return self.client.read_resource(own, **options)
-
+        params = ReadResourceParams(uri=self.names.spell(uri))
         try:
-            if self.client.direct:
-                params = ReadResourceParams(uri=own)
-                result = await self._calls.ask(f"read {uri}", request, READ_RESOURCE, params)
-            else:
-                result = await self._calls.send(f"read {uri}", request, send)
+            result = await self._calls.ask(f"read {uri}", request, READ_RESOURCE, params)
         except ResourceNotFound as error:
             raise ResourceNotFound(uri, error.message) from error
         if isinstance(result, bytes):

@@ -260,7 +260,7 @@ class RemoteCalls:
 
         def call(options: CallOptions) -> Coroutine[Any, Any, R]:
             whole = request.call is not None
-            return self._client.session.request(ClientCall(row, params, whole=whole, **options))
+            return self._client.results.request(ClientCall(row, params, whole=whole, **options))
 
         async def send(_: object, options: CallOptions) -> R:
             try:

@@ -1,8 +1,8 @@
 """Sans-I/O core of a connection, the same for both directions: states, request ids, requests in flight, batches.
 
 Either side sends requests, notifications and responses. ``carrel.protocol.server`` and ``carrel.protocol.client`` are
-the two roles on top of it. The connection owns the state of the protocol and nothing else: transports, server and
-client key their state by connection or by id.
+the two roles on top of it. The connection owns the state of the protocol and nothing else: what transports and the
+server keep for a client is in a ``carrel.protocol.channel.ConnectedClient``, which each ``Call`` has.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic
 https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle

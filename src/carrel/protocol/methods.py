@@ -8,7 +8,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/schema
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 from msgspec import field
@@ -51,12 +51,20 @@ ItemKind: TypeAlias = Literal["resource", "template", "tool", "prompt", "skill"]
 #: Name of a list whose clients are notified when it changes: the operation of its notification.
 ListName: TypeAlias = Literal["tools_list_changed", "prompts_list_changed", "resources_list_changed"]
 #: Server capability that declares notifications for changes of a list.
-ListCapability: TypeAlias = Literal["tools", "prompts", "resources"]
+ListCapability: TypeAlias = Literal["resources", "tools", "prompts"]
 #: Parameters that hold a resource URI, and that the rule for resources applies to unless the row names another one.
 URI_FIELDS = ("uri", "ref")
 #: Parameters that are no arguments of the methods of providers: those of every request, of lists, of tasks, and of
 #: requests that a client repeats with the responses to server requests.
 COMMON_FIELDS = frozenset(("meta", "cursor", "task", "input_responses", "request_state"))
+#: Field of an item that has its name or URI.
+ITEM_KEYS: dict[ItemKind, str] = {
+    "resource": "uri",
+    "template": "uri_template",
+    "tool": "name",
+    "prompt": "name",
+    "skill": "uri",
+}
 #: Verb of a request about an item, unless its row names another one.
 ITEM_VERBS: dict[ItemKind | None, Verb] = {"tool": "call", "prompt": "get"}
 #: Targets that are resources.
@@ -388,6 +396,8 @@ LIST_NOTIFICATIONS: dict[ListName, NotificationType] = {
 }
 #: Lists, by the kind of their items.
 LIST_NAMES: dict[ItemKind, ListName] = {kind: name for name, row in LIST_NOTIFICATIONS.items() for kind in row.items}
+#: Capabilities that declare notifications of changed lists.
+LIST_KINDS: tuple[ListCapability, ...] = get_args(ListCapability)
 #: Capabilities of changed lists, by the operation of the notification.
 LIST_CAPABILITIES: dict[ListName, ListCapability] = {
     name: row.capability for name, row in LIST_NOTIFICATIONS.items() if row.capability is not None

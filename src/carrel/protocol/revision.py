@@ -8,7 +8,6 @@ old revision therefore cannot emit newer vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from copy import copy
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -84,10 +83,12 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         ``_meta``, and freshness hints if the operation is cacheable.
         https://modelcontextprotocol.io/specification/2026-07-28/basic#result-responses
         """
-        result = self.project(result)
+        projection = self.projections.get(type(result))  # as in ``project``, without its function call
+        if projection is not None:
+            result = projection(result)
         if not self.stateless:
             return result
-        result = copy(result)
+        result = result.__copy__()  # type: ignore[attr-defined]  # a third of the time of copy.copy
         if result.result_type is UNSET:
             result.result_type = "complete"
         result.meta = server_meta if result.meta is None else {**server_meta, **result.meta}

@@ -143,7 +143,7 @@ class Dispatch:
             if handler is None:
                 raise MethodNotFound(f"Method not found: {call.request.method}")
             if self._gate is not None or call.principal is not None:
-                call.connection.principal = call.principal
+                call.client.principal = call.principal
                 call.view = find_view(self._gate, call.principal)
                 if call.view is not None and call.request.method not in REQUESTS:
                     _check_target(call, call.view)

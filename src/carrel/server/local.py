@@ -12,6 +12,7 @@ from msgspec import Raw
 from carrel.awaitables import MaybeAwaitable, is_awaitable
 from carrel.catalog.provider import Hit, Page, Provider, Request
 from carrel.errors import InvalidParams, ResourceNotFound
+from carrel.protocol.channel import ConnectedClient
 from carrel.protocol.connection import Peer
 from carrel.protocol.methods import CALL_TOOL, COMPLETE, GET_PROMPT, READ_RESOURCE
 from carrel.protocol.methods import RequestType as Row
@@ -64,8 +65,8 @@ class LocalProvider(Provider):
         """Return the call and channel of a request, made up where it does not come from a client."""
         if request.call is not None and request.channel is not None:
             return request.call, request.channel
-        connection = Connection(self._runtime.description, self._runtime.budget)
-        return Call(connection, Peer(LATEST), 0, row, params, Raw(b"{}")), SilentChannel()
+        connection, client = Connection(self._runtime.description), ConnectedClient(self._runtime.budget)
+        return Call(connection, Peer(LATEST), 0, row, params, Raw(b"{}"), client=client), SilentChannel()
 
     # Resources
 

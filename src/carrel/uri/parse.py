@@ -29,6 +29,7 @@ __all__ = [
     "percent_decode",
     "percent_encode",
     "resolve",
+    "split_port",
 ]
 
 ALPHA = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -160,6 +161,20 @@ def percent_decode(text: str) -> str:
         return _octets(text).decode()
     except ValueError:
         raise UriError("malformed percent escape, or escaped bytes that are not UTF-8") from None
+
+
+def split_port(text: str) -> tuple[str, int | None]:
+    """Split ``host:port`` of an authority; None without a port.
+
+    Raises:
+        UriError: the port is not a number from 1 to 65535.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or port.endswith("]"):
+        return text, None
+    if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
+        raise UriError(f"{port[:20]!r} is no port")
+    return host, int(port)
 
 
 def encode_path(segments: Iterable[str]) -> str:

@@ -67,9 +67,9 @@ class Reloading:
         app = await ready(loaded)
         self.front = Server[Any](
             app.name,
-            page_size=app.endpoint.runtime.page_size,
+            page_size=app.endpoint.runtime.settings.page_size,
             limits=app.limits,
-            mask_errors=app.endpoint.runtime.mask_errors,
+            mask_errors=app.endpoint.runtime.settings.mask_errors,
             gate=self._gate if app.gate is not None else None,
         )
         endpoint = self.front.endpoint
