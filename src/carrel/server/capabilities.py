@@ -76,10 +76,10 @@ class Capabilities:
     def declared(self) -> ServerCapabilities:
         """Return the capabilities of the server, in its present state."""
         runtime = self._runtime
-        changes = ListChanged(list_changed=True) if runtime.list_changed else ListChanged()
+        changes = ListChanged(list_changed=True) if runtime.settings.list_changed else ListChanged()
         resources = ResourcesCapability(
-            subscribe=True if runtime.offers_subscriptions else None,
-            list_changed=True if runtime.list_changed else None,
+            subscribe=True if runtime.settings.subscribe else None,
+            list_changed=True if runtime.settings.list_changed else None,
         )
         return ServerCapabilities(
             logging={},
@@ -93,7 +93,7 @@ class Capabilities:
 
     def notified_lists(self) -> list[ListName]:
         """Return the lists with change notifications: those declared in the capabilities."""
-        if not self._runtime.list_changed:
+        if not self._runtime.settings.list_changed:
             return []
         kinds = (self.has_tools, self.has_prompts, self.has_resources)
         return [name for name, used in zip(LISTS, kinds, strict=True) if used]

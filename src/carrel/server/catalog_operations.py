@@ -69,7 +69,7 @@ class CatalogOperations:
         """Answer a request with the result of the provider's method."""
         params = call.params
         if isinstance(params, PageParams):
-            request = request_of(call, channel, params.cursor, self._runtime.page_size)
+            request = request_of(call, channel, params.cursor, self._runtime.settings.page_size)
         else:
             request = request_of(call, channel, contexts=self._contexts)
         pending: MaybeAwaitable[Any] = getattr(self._catalog, row.provider_method)(*arguments_of(row, params), request)

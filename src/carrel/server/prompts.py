@@ -12,11 +12,9 @@ from carrel.awaitables import MaybeAwaitable
 from carrel.errors import ConfigError, InvalidParams
 from carrel.protocol.json_values import InvalidArguments
 from carrel.protocol.methods import LIST_PROMPTS
-from carrel.server.checks import check_options, name_of
 from carrel.server.completion import CompletableFunction, Completers
 from carrel.server.invocation import Function
-from carrel.server.metadata import details_of, visibility_of
-from carrel.server.options import PromptOptions
+from carrel.server.options import PromptOptions, check_options, details_of, name_of, visibility_of
 from carrel.server.registry import ItemRegistry, RegisteredItem
 from carrel.server.results import block_of
 from carrel.wire.base import Result, Role

@@ -17,8 +17,7 @@ from carrel.errors import ConfigError, InvalidCursor, MCPError
 from carrel.log import Log
 from carrel.protocol.encoding import encode
 from carrel.server.context import Context
-from carrel.server.metadata import tags_of
-from carrel.server.options import When
+from carrel.server.options import When, tags_of
 
 if TYPE_CHECKING:
     from carrel.protocol.connection import Peer
@@ -238,7 +237,7 @@ class ItemRegistry(Generic[E]):
             return page
         changes = entries.changes
         part = self._part(view)
-        found, more = entries.page(after, self._runtime.page_size, part.within, part.shown)
+        found, more = entries.page(after, self._runtime.settings.page_size, part.within, part.shown)
         described: list[Any] = []
         for key, entry in found:
             item: Any = describe(entry)

@@ -15,15 +15,21 @@ from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
 from carrel.media_types import type_of_name
 from carrel.protocol.json_values import InvalidArguments
 from carrel.protocol.methods import LIST_RESOURCE_TEMPLATES, LIST_RESOURCES
-from carrel.server.checks import check_options
 from carrel.server.completion import CompletableFunction, Completers
 from carrel.server.contents import contents_of, is_path, returns_paths
 from carrel.server.invocation import Function
-from carrel.server.metadata import TAGS, annotations_of, details_of, visibility_of
-from carrel.server.options import ResourceOptions
+from carrel.server.options import (
+    ResourceOptions,
+    annotations_of,
+    cache_hint_of,
+    check_options,
+    details_of,
+    visibility_of,
+)
 from carrel.server.registry import ItemRegistry, RegisteredItem
 from carrel.uri.parse import UriError, canonical, normalize
 from carrel.uri.template import UriTemplate, UriTemplateError
+from carrel.wire.base import TAGS
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 
 if TYPE_CHECKING:
@@ -196,9 +202,8 @@ class Resources:
             annotations=annotations_of(options.get("annotations")),
             **details_of(options, None if function is None else function.signature.description),
         )
-        entry = StaticResource(
-            _cache_hint(options), resource.mime_type, value, function, item=resource, **visibility_of(options)
-        )
+        hint = CacheHint(*cache_hint_of(options.get("ttl"), options.get("scope")))
+        entry = StaticResource(hint, resource.mime_type, value, function, item=resource, **visibility_of(options))
         if is_path(value) and not value.exists():
             raise ConfigError(f"{uri}: there is no file {value}")
         if function is None and not returns_paths(value):
@@ -236,7 +241,7 @@ class Resources:
             parameters[variable.name].annotation in (str, Any) and not variable.explode
             for variable in pattern.variables
         )
-        hint = _cache_hint(options)
+        hint = CacheHint(*cache_hint_of(options.get("ttl"), options.get("scope")))
         return Template(pattern, hint, completers, called, is_text, item=template, **visibility_of(options))
 
     # Requests
@@ -349,15 +354,6 @@ def _check_variables(
             raise ConfigError(
                 f"{uri_template}: {variable.name} is exploded, so there may be several; annotate it list[str]"
             )
-
-
-def _cache_hint(options: ResourceOptions) -> CacheHint:
-    ttl, scope = options.get("ttl"), options.get("scope")
-    if ttl is not None and ttl < 0:
-        raise ConfigError(f"ttl must be 0 or more seconds, not {ttl}")
-    if scope not in (None, "public", "private"):
-        raise ConfigError(f"scope must be 'public' or 'private', not {scope!r}")
-    return CacheHint(None if ttl is None else round(ttl * 1000), scope)
 
 
 def _result(entry: StaticResource | Template, value: Any, uri: str) -> ReadResourceResult:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
 from msgspec import Raw
@@ -28,12 +28,10 @@ from carrel.errors import (
 from carrel.log import Log
 from carrel.protocol.json_values import InvalidArguments
 from carrel.protocol.methods import LIST_TOOLS
-from carrel.server.checks import check_options, name_of
 from carrel.server.context import Context
 from carrel.server.failures import MaskedError, is_interrupt, log_failure, message_of
 from carrel.server.invocation import Function
-from carrel.server.metadata import details_of, read_struct, visibility_of
-from carrel.server.options import ToolOptions
+from carrel.server.options import ToolOptions, check_options, details_of, name_of, read_struct, visibility_of
 from carrel.server.registered_tool import RegisteredTool
 from carrel.server.registry import ItemRegistry, run_if_permitted
 from carrel.server.results import result_of
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
     from carrel.protocol.connection import Peer
     from carrel.protocol.server import Call
     from carrel.server.runtime import Runtime
-    from carrel.server.tasks.tasks import Tasks
 
 __all__ = ["Tools", "run"]
 
@@ -92,9 +89,10 @@ class Tools(ItemRegistry[RegisteredTool]):
         hints = _hints_of(options.get("annotations"))
         repeatable = hints is not None and (hints.idempotent_hint is True or hints.read_only_hint is True)
         try:
-            called = Function(self._runtime, function, f"tool {name}", repeatable=repeatable, **_calling(options))
+            called = Function(self._runtime, function, f"tool {name}", repeatable=repeatable, options=options)
         except ConfigError as error:
             raise ConfigError(f"The tool {name}: {error}") from None
+        masks = options.get("mask_errors")
         entry = RegisteredTool(
             name,
             {**details_of(options), "annotations": hints},
@@ -102,7 +100,7 @@ class Tools(ItemRegistry[RegisteredTool]):
             options.get("structured"),
             options.get("task", "forbidden"),
             options.get("detaches", False),
-            self._runtime.mask_errors if options.get("mask_errors") is None else bool(options.get("mask_errors")),
+            self._runtime.settings.mask_errors if masks is None else masks,
             **visibility_of(options),
         )
         self._show_page(entry, options.get("ui"), options.get("visibility"))
@@ -175,11 +173,8 @@ class Tools(ItemRegistry[RegisteredTool]):
                 return CallToolResult(content=[TextContent(f"Invalid arguments: {error}")], is_error=True)
             raise InvalidParams(f"Invalid params: {error}", parameter=error.parameter) from None
         if entry.task != "forbidden" or (call.params.task is not None and self._runtime.has_tasks):
-            from carrel.server.tasks.calls import call_as_task
-
             work = partial(run, entry, arguments, call)
-            tasks = cast("Tasks", self._runtime.tasks)
-            answer = call_as_task(tasks, call, channel, entry.name, entry.task, work, detaches=entry.detaches)
+            answer = self._runtime.tasks.call_tool(call, channel, entry.task, work, detaches=entry.detaches)
             if answer is not None:
                 return answer
         try:
@@ -201,11 +196,6 @@ class Tools(ItemRegistry[RegisteredTool]):
 def unknown_tool(name: str) -> InvalidParams:
     """Return the error for a tool that does not exist."""
     return InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
-
-
-def _calling(options: ToolOptions) -> dict[str, Any]:
-    """Return the options of ``Function`` among the options of a tool."""
-    return {name: options.get(name) for name in ("structured", "strict", "unknown_arguments")}
 
 
 def _hints_of(annotations: ToolAnnotations | dict[str, Any] | None) -> ToolAnnotations | None:
