@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 import msgspec
 from msgspec import Raw
 
+from carrel.awaitables import MaybeAwaitable
 from carrel.catalog.request import InputRequired
 from carrel.errors import (
     ConfigError,
@@ -34,6 +35,7 @@ from carrel.server.options import ToolOptions, check_options, details_of, name_o
 from carrel.server.registered_tool import RegisteredTool
 from carrel.server.registry import ItemRegistry, run_if_permitted
 from carrel.server.results import result_of
+from carrel.wire.base import Result
 from carrel.wire.content import TextContent
 from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
 
@@ -139,7 +141,9 @@ class Tools(ItemRegistry[RegisteredTool]):
             if entry.ui is not None and "resourceUri" in entry.ui:
                 yield entry.name, entry.ui["resourceUri"]
 
-    def call(self, name: str, raw: Raw, call: Call, channel: Channel, *, permitted: bool = False) -> Any:
+    def call(
+        self, name: str, raw: Raw, call: Call, channel: Channel, *, permitted: bool = False
+    ) -> MaybeAwaitable[Result | bytes]:
         """Return the result of a tool, or an awaitable of it; ``raw`` are its arguments as the client sent them.
 
         ``permitted``: the tool's ``when`` has already allowed the call.

@@ -18,8 +18,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from carrel.catalog.access import UNRESTRICTED
-from carrel.cli.server.load import ServerLocation, load, ready
+from carrel.cli.server.load import load, ready
 from carrel.cli.server.message_log import LoggedConnection, MessageLog
+from carrel.cli.target import ServerLocation
 from carrel.errors import ConfigError
 from carrel.server.app import Server
 from carrel.server.middleware.composition import bind, functions_of
