@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PORT   ?= 8000
-SAMPLE ?= 10
+SAMPLE ?= 30
 .DEFAULT_GOAL := help
 
 # Extras that `make install` installs: all that the README uses. Left out are large packages: vendors' SDKs, numpy,
@@ -13,7 +13,7 @@ EXTRAS := chat,compat,completion,databases,documents,gateway,git,logs,openapi,se
 # What `make quick` runs: tests in memory, of the modules that most changes are in.
 QUICK := tests/uri tests/protocol tests/server tests/client tests/test_limits.py tests/test_exports.py tests/test_docs_links.py tests/test_quick.py
 
-.PHONY: help install run test ready collected parties quick check mutants bench dist docs conformance-server clean
+.PHONY: help install run test ready collected parties quick check mutants coverage bench dist docs conformance-server clean
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -62,8 +62,12 @@ check: $(VENV)/.dev ## Lint, types, layering
 	$(BIN)/lint-imports --no-cache
 
 mutants: export PYTHONDONTWRITEBYTECODE =
-mutants: $(VENV)/.dev ## Count small mistakes in the code that the tests find (SAMPLE=10 of each package)
+mutants: $(VENV)/.dev ## Count small mistakes in the code that the tests find (SAMPLE=30 of each package)
 	$(BIN)/python tests/mutants.py --sample $(SAMPLE)
+
+coverage: export PYTHONDONTWRITEBYTECODE =
+coverage: $(VENV)/.dev ## Measure which lines of a module its own tests run
+	$(BIN)/python tests/mutants.py --lines
 
 bench: $(VENV)/.dev ## Compare with the official SDK, FastMCP and a bare server; prints ratios
 	$(BIN)/python -m benchmarks

@@ -95,9 +95,7 @@ async def timed(ask: Callable[[], Awaitable[object]]) -> float:
 async def objects(source: GitSource) -> None:
     entries = [line.split(None, 3) for line in git("ls-tree", "-r", "main")]
     ids, paths = [entry[2] for entry in entries], [f"{source.uri}/file/main/{entry[3]}" for entry in entries]
-    assert source._store is not None
-    assert source._reader is not None
-    pipe, store, reader = Pipe(), source._store, source._reader
+    pipe, store, reader = Pipe(), source._reader.opened.store, source._reader
     rows: dict[str, list[float]] = {"git cat-file --batch": [], "object by id": []}
     rows |= {"git cat-file --batch, main:path": [], "file by its URI": []}
     for _ in range(ROUNDS):

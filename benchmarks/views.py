@@ -68,7 +68,7 @@ async def page_of(name: str, view: View | None, after: str | None) -> None:
     app = Server("views", gate=One(view), page_size=100)
     for number in range(RESOURCES):
         app.resources.add(f"notes://area-{number // (RESOURCES // AREAS):04d}/item-{number % 100:04d}", "text")
-    entries = app.resources.static
+    entries = app.resources.static.entries
     async with connect(app, "2026-07-28") as peer:
         cursor = None
         if after is not None:

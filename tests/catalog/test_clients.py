@@ -73,7 +73,7 @@ async def test_a_provider_learns_for_which_client_it_is_asked(revision):
         peers = []
         for client in ("one", "two"):
             peer = MemoryPeer(app, revision)
-            peer.dispatcher.connection.client = client
+            peer.dispatcher.client.key = client
             if revision == "2025-11-25":
                 who = {"name": "c", "version": "1"}
                 params = {"protocolVersion": revision, "capabilities": {}, "clientInfo": who}

@@ -474,7 +474,7 @@ async def test_100_000_resources_take_less_than_1_kib_each_and_pages_cost_the_sa
 async def test_encoded_pages_are_kept_by_their_bytes_those_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("carrel.catalog.ordered_list.MAX_PAGE_BYTES", 5000)
     app = shelf(1000, page_size=5)
-    pages = app.resources.static.pages
+    pages = app.resources.static.entries.pages
     async with memory.connect(app, LATEST) as peer:
         for cursor in await cursors(peer):
             await result(peer, "resources/list")

@@ -69,7 +69,7 @@ async def test_private_results_are_cached_per_principal(cache: Cache, scope: str
         async def headers(self, url: str, method: str = "POST") -> dict[str, str]:
             return {"Authorization": f"Bearer {self.principal}"}
 
-        async def rejected(self, *_: Any, **__: Any) -> bool:
+        async def rejected(self, _: Any) -> bool:
             return False
 
         async def close(self) -> None:

@@ -82,8 +82,7 @@ def log_lines() -> Target:
     from carrel.sources.logs.entries import group, shown
     from carrel.sources.logs.formats import FORMATS, detect
     from carrel.sources.logs.levels import LEVELS
-    from carrel.sources.logs.match import matcher, redactor
-    from carrel.sources.logs.query import parameters_of, read_query
+    from carrel.sources.logs.query import matcher, parameters_of, read_query, redactor
     from carrel.sources.logs.times import TimestampParser, duration_of, instant_of, iso, zone_of
 
     now = 1_750_000_000.0
@@ -170,10 +169,10 @@ def descriptions() -> Target:
 
     from carrel.errors import ConfigError, InvalidParams
     from carrel.sources.openapi.document import ApiDocuments, decode_document, external_references
-    from carrel.sources.openapi.documentation import describe_operation, overview
     from carrel.sources.openapi.loading import base_url
     from carrel.sources.openapi.operations import check_version, read_operations
     from carrel.sources.openapi.parameters import read_value
+    from carrel.sources.openapi.resources import describe_operation, overview
     from carrel.sources.openapi.routes import PathRoutes, build_url, read_query, template_of
     from carrel.sources.openapi.schemas import arguments_schema
     from carrel.uri.template import UriTemplate

@@ -145,9 +145,15 @@ async def all_of(peer: MemoryPeer, method: str, member: str) -> list[dict[str, A
         cursor = {"cursor": answer["result"]["nextCursor"]}
 
 
-@pytest.mark.parametrize("near", ["2024-11-05", SESSION, LATEST])
-@pytest.mark.parametrize("capabilities", [{}, UI], ids=["no pages", "pages"])
-@pytest.mark.parametrize("far", [SESSION, LATEST])
+@pytest.mark.parametrize(
+    ("far", "near", "capabilities"),
+    [
+        (LATEST, LATEST, UI),  # passed on as they came
+        (LATEST, "2024-11-05", {}),  # converted to the revision with the fewest members
+        (SESSION, LATEST, {}),
+        (SESSION, SESSION, UI),
+    ],
+)
 async def test_an_entry_that_is_wrong_costs_no_other_entry(
     far: str, near: str, capabilities: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -213,7 +219,7 @@ async def test_clients_that_list_at_the_same_time_cause_one_request() -> None:
     }
     async with gateway_to(partner) as gateway, Client(gateway.app) as client:
         before = len(partner.sent_of("tools/list"))
-        found = await asyncio.gather(*(gateway.host.servers["a-bad"].items("tools") for _ in range(20)))
+        found = await asyncio.gather(*(gateway.host.servers["a-bad"].items("tool") for _ in range(20)))
         assert await client.list_tools()
     assert [[tool.name for tool in tools] for tools in found] == [["odd"]] * 20
     assert len(partner.sent_of("tools/list")) == before + 1

@@ -599,11 +599,11 @@ async def test_a_list_that_is_kept_is_offered_for_as_long_and_to_those_that_its_
 async def test_a_list_is_read_again_when_its_time_to_live_has_ended(gateway_of: MakeGateway) -> None:
     async with gateway_of({"alpha": shop("alpha", ttl=60)}) as gateway:
         hosted = gateway.host.server("alpha")
-        first = (await hosted.page("tools")).items
-        assert (await hosted.page("tools")).items is first
-        page, began = hosted._lists["tools"]
-        hosted._lists["tools"] = page, began - 61
-        again = await hosted.page("tools")
+        first = (await hosted.page("tool")).items
+        assert (await hosted.page("tool")).items is first
+        page, began = hosted._lists["tool"]
+        hosted._lists["tool"] = page, began - 61
+        again = await hosted.page("tool")
         assert again.items is not first
         assert again.ttl is not None
         assert 59 < again.ttl <= 60

@@ -13,6 +13,7 @@ from carrel.catalog.provider import Request
 from carrel.errors import ConfigError, InvalidCursor, PeerError
 from carrel.gateway.isolation import IsolatedProvider
 from carrel.gateway.sessions import SessionLimits, key_of
+from carrel.protocol.channel import ConnectedClient
 from carrel.security import StaticTokens
 from carrel.security.client import Bearer
 from carrel.security.server.static_tokens import make_token
@@ -192,7 +193,7 @@ def request_of(session, cursor=None):
 
     class Of:
         principal = None
-        connection = session.key.connection
+        client, connection = session.key.client, session.key.connection
 
     return Request(Of(), None, cursor=cursor, limit=2)
 
@@ -276,15 +277,11 @@ async def test_the_session_that_is_idle_for_longest_makes_room():
 
 
 def test_the_owner_of_a_session_is_the_principal_and_the_client():
-    class Connection:
-        def __init__(self, channel):
-            self.channel = channel
-
     class Principal:
         def __init__(self, id):
             self.id = id
 
-    session, request, other = Connection(object()), Connection(None), Connection(None)
+    session, request, other = ConnectedClient(channel=object()), ConnectedClient(), ConnectedClient()
     ann, ben = Principal("ann"), Principal("ben")
     assert key_of("client", ann, session) != key_of("client", ben, session)
     assert key_of("client", ann, session) != key_of("client", ann, request)

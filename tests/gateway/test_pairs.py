@@ -128,6 +128,29 @@ async def test_a_task_that_is_cancelled_is_cancelled_on_the_server(far: str, nea
             await task.result()
 
 
+@pytest.mark.parametrize(("far", "near"), ERAS)
+async def test_a_call_becomes_a_task_while_a_changed_list_of_tools_is_read(far: str, near: str) -> None:
+    app = Far()
+    reading, may_read = asyncio.Event(), asyncio.Event()
+    may_read.set()
+
+    @app.middleware("tools/list")
+    async def wait(call: Any, next: Any) -> Any:
+        reading.set()
+        await may_read.wait()
+        return await next(call)
+
+    async with between(app, far, near) as peer, asyncio.timeout(60):
+        await peer.request("tools/list")
+        may_read.clear()
+        reading.clear()
+        app.tools.remove("greet")
+        await reading.wait()
+        called = (await call(peer, "long", **({} if near == LATEST else {"task": {}}))).get("result", {})
+        may_read.set()
+    assert called.get("resultType") == "task" if near == LATEST else "task" in called
+
+
 async def test_the_result_of_a_task_does_not_wait_for_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     hour = 3600.0
     monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", int(hour * 1000))

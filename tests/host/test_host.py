@@ -127,12 +127,12 @@ async def test_resources_are_searched_in_all_servers() -> None:
 async def test_lists_are_kept_in_memory_and_read_again_when_a_server_announces_a_change() -> None:
     async with Host([config("plain", "a"), config("plain", "b")]) as host:
         first = await host.list_resources()
-        assert host.servers["a"]._lists["resources"] is not None
-        watching = until(host, lambda: "resources" not in host.servers["a"]._lists)
+        assert host.servers["a"]._lists["resource"] is not None
+        watching = until(host, lambda: "resource" not in host.servers["a"]._lists)
         await host.call_tool("a", "grow", {"title": "more"})
         assert HostChange("resources", "a") in await watching
         assert len(await host.list_resources()) == len(first) + 1
-        assert "resources" in host.servers["b"]._lists
+        assert "resource" in host.servers["b"]._lists
 
 
 async def test_the_catalog_of_a_host_has_everything_as_one_provider() -> None:

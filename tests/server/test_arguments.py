@@ -71,7 +71,7 @@ async def test_prompts_tell_the_names_of_their_arguments_and_ignore_others_if_th
         app.prompt()(repeat)
         async with memory.connect(app) as peer:
             sent = {"text": "x", "times": "2", "separator": "-"}
-            if app.endpoint.runtime.unknown_arguments == "reject":
+            if app.endpoint.runtime.settings.unknown_arguments == "reject":
                 refused = await error(peer, "prompts/get", name="repeat", arguments=sent)
                 names = "the arguments are `separators`, `text`, `times`"
                 assert refused["message"] == f"Invalid params: Unknown argument `separator`; {names}"
@@ -102,7 +102,7 @@ async def test_variables_of_templates_that_are_empty_have_their_defaults() -> No
 
 def test_unknown_arguments_are_refused_or_ignored_and_nothing_else() -> None:
     wrong: Any = "drop"
-    message = "unknown_arguments must be 'refuse' or 'ignore', not 'drop'"
+    message = "unknown_arguments must be 'reject' or 'ignore', not 'drop'"
     with pytest.raises(ConfigError, match=message):
         Server("s", unknown_arguments=wrong)
     with pytest.raises(ConfigError, match=message):

@@ -11,6 +11,7 @@ import pytest
 from carrel import Server
 from carrel.catalog.provider import ListName
 from carrel.catalog.rules import READING, Rule, Rules
+from carrel.protocol.channel import ConnectedClient
 from carrel.protocol.methods import Verb
 from carrel.protocol.principal import Principal, View
 from carrel.protocol.revisions import REVISIONS
@@ -146,15 +147,13 @@ class Channel:
 
 def listeners(hub: Hub, count: int) -> list[Channel]:
     """Open subscriptions of four principals, two in each team."""
-    app = Server("listeners")
     principals = [Principal(subject=str(n), claims={"team": ("red", "blue")[n % 2]}) for n in range(4)]
     channels = []
     for number in range(count):
-        connection = app.endpoint.connect()
-        connection.principal = principals[number % 4]
+        client = ConnectedClient(principal=principals[number % 4])
         channels.append(Channel())
         lists = frozenset({"resources_list_changed"})
-        hub.open(Subscription(channels[-1], REVISIONS["2025-11-25"], lists, {"x:red": "x:red"}, connection=connection))
+        hub.open(Subscription(channels[-1], REVISIONS["2025-11-25"], lists, {"x:red": "x:red"}, client=client))
     return channels
 
 

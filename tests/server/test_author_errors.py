@@ -91,9 +91,12 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     ),
     (
         lambda app: app.tool(unknown_arguments="drop")(greet),
-        "The tool greet: unknown_arguments must be 'refuse' or 'ignore', not 'drop'",
+        "The tool greet: unknown_arguments must be 'reject' or 'ignore', not 'drop'",
     ),
     # Values
+    (lambda app: app.tools.add(greet, titel="x"), "tools.add() has no option 'titel'; did you mean 'title'?"),
+    (lambda app: app.prompts.add(greet, tag="x"), "prompts.add() has no option 'tag'; did you mean 'tags'?"),
+    (lambda app: app.resources.add("x://1", "", sise=1), "resources.add() has no option 'sise'; did you mean 'size'?"),
     (lambda app: app.resources.add("x://1", pathlib.Path("/no/such")), "x://1: there is no file /no/such"),
     (
         lambda app: app.resources.add("no uri", ""),

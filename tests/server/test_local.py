@@ -1,5 +1,7 @@
 """What the decorators of a server register keeps the contract of providers, by itself and without a client."""
 
+import threading
+
 import pytest
 
 from carrel import Context, Server
@@ -110,9 +112,14 @@ async def test_handlers_can_use_their_context_without_a_client():
     async def long() -> str:
         return "done"
 
+    @app.tool
+    def blocks() -> str:
+        return threading.current_thread().name
+
     caller = Caller(app.endpoint.catalog.get(""))
     await app.endpoint.start()
     try:
+        assert (await caller.call_tool("blocks", {})).content[0].text != threading.current_thread().name
         assert (await caller.call_tool("reads", {})).content[0].text == "aaa"
         assert (await caller.get_prompt("quotes", {})).messages[0].content.text == "x by a"
         assert (await caller.call_tool("long", {})).content[0].text == "done"

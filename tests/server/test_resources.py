@@ -516,7 +516,7 @@ async def test_details_that_make_no_sense_are_refused_at_once(details: dict[str,
     app = Server("s")
     with pytest.raises(ConfigError):
         app.resources.add("x://1", "text", **details)
-    assert len(app.resources.static) == 0
+    assert len(app.resources.static.entries) == 0
 
 
 # Templates

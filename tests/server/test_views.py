@@ -88,9 +88,9 @@ def test_a_page_is_encoded_once_for_each_view_and_never_given_to_another():
         for _ in range(2):
             found = [listed(server, caller) for caller in callers]
             assert found[0] == found[3] != found[1] == found[2]
-        assert len(app.resources.static.pages) == 3  # two and one
+        assert len(app.resources.static.entries.pages) == 3  # two and one
         app.resources.add("memo://open/7", "7")
-        assert not app.resources.static.pages
+        assert not app.resources.static.entries.pages
 
 
 def test_results_that_depend_on_the_caller_are_private_to_caches():

@@ -183,9 +183,9 @@ async def test_tags_are_in_meta_and_keep_what_else_is_there() -> None:
         assert (await client.list_tools())[0].meta == {"x/y": 1, "carrel/tags": ["admin", "beta"]}
         assert (await client.list_resources())[0].meta == {"carrel/tags": ["beta"]}
     app.resources.replace("x:1", "other", tags=["new"])
-    entry = app.resources.static.get("x:1")
+    entry = app.resources.static.entries.get("x:1")
     assert entry is not None
-    assert entry.resource.meta == {"carrel/tags": ["new"]}
+    assert entry.item.meta == {"carrel/tags": ["new"]}
     with pytest.raises(ConfigError, match="tags are a set"):
         app.tools.add(lambda: "", name="u", tags="beta")
 
@@ -323,7 +323,7 @@ async def test_so_does_one_of_a_session_that_another_replica_has_begun() -> None
     async with memory.connect(app, revision=NOVEMBER) as peer:
         connection, hub = peer.dispatcher.connection, app.endpoint.runtime.hub
         hub.close(hub.sessions.pop(connection))
-        app.endpoint.restore(connection, {"secret:a": "secret:a"})
+        app.endpoint.restore(connection, peer.dispatcher.client, {"secret:a": "secret:a"})
         app.endpoint.take_subscription(connection, "secret:c", "secret:c")
         for uri in ("secret:a", "secret:c"):
             app.resources.changed(uri)

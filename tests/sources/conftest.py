@@ -8,9 +8,17 @@ from typing import Any
 
 import pytest
 
+from carrel.sources import process
 from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.source import FilesSource
 from carrel.testing import running
+from support import forked_command
+
+
+@pytest.fixture(autouse=True)
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the processes of sources. Modules that test the start or the limits of these processes override this."""
+    monkeypatch.setattr(process, "subprocess", forked_command.SUBPROCESS)
 
 
 @pytest.fixture

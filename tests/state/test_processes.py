@@ -20,7 +20,7 @@ from support.stdio_process import initialize, note, request, text_of
 from .test_leases import LEASE, Clock
 from .test_replicas import ask, on, until
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 
 TIMEOUT = 200.0
 CAPABILITIES = {"elicitation": {"form": {}}}

@@ -14,10 +14,12 @@ import runpy
 import sys
 import tempfile
 import traceback
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
 
+import carrel
 from carrel.extras import MODULES
 
 OPTIONAL = {module for modules in MODULES.values() for module in modules}
@@ -43,6 +45,24 @@ class Blocker(MetaPathFinder):
 
     def __getattr__(self, name: str) -> Any:  # such as find_distributions
         return getattr(self._finder, name)
+
+
+def import_modules_that_try_no_optional_one(note: Path) -> None:
+    """Import the modules of Carrel once for all forks, except those whose import tries an optional module."""
+    finders = sys.meta_path[:]
+    sys.meta_path[:] = [Blocker(finder, list(OPTIONAL), note) for finder in finders]
+    root = Path(carrel.__file__).parent
+    for file in sorted({*root.rglob("*.py")} - {*root.rglob("__main__.py")}):
+        before = set(sys.modules)
+        note.write_text("")
+        with contextlib.suppress(ImportError):
+            import_module(".".join(file.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__"))
+        if note.read_text():
+            for name in set(sys.modules) - before:
+                package, _, attribute = name.rpartition(".")
+                vars(sys.modules.get(package, carrel)).pop(attribute, None)
+                del sys.modules[name]
+    sys.meta_path[:] = finders
 
 
 def run(arguments: list[str]) -> int:
@@ -98,5 +118,6 @@ def fork(arguments: list[str], blocked: list[str], folder: Path) -> dict[str, An
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
+        import_modules_that_try_no_optional_one(Path(place) / "note")
         for line in sys.stdin:
             print(json.dumps(fork(*json.loads(line), Path(place))), flush=True)

@@ -3,8 +3,9 @@
 import pkgutil
 from importlib import import_module
 
-#: Packages whose modules are all imported, and modules that those import when they are used.
-PACKAGES = ("carrel.cli", "carrel.sources")
+from support.forked_command import PACKAGES
+
+#: Modules that those of the packages import when they are used.
 MODULES = ("aiohttp", "carrel.client", "carrel.gateway.logins", "carrel.host", "carrel.security.client")
 MODULES += ("carrel.server", "carrel.transports.client.http", "carrel.transports.server.uvicorn", "uvicorn")
 

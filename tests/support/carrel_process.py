@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from support import forked_command
+from support import forked_command, forking
 
 PATIENCE = 120.0
 COMMAND = [sys.executable, "-m", "carrel"]
+PROGRAM = str(Path(__file__).with_name("carrel_command.py"))
 #: File of a server that commands ask.
 BOOKS = str(Path(__file__).parent / "servers/books.py")
 
@@ -51,8 +52,8 @@ def carrel(
 
 def command(*arguments: str, env: Mapping[str, str] | None = None) -> list[str]:
     """Return a command line of ``carrel`` for a process that goes on, in a fork if a fork does the same."""
-    if forked_command.forkable(arguments, os.environ if env is None else env):
-        return forked_command.command(*arguments)
+    if forked_command.forkable(list(arguments), os.environ if env is None else env):
+        return forking.forked(sys.executable, PROGRAM, *arguments)
     return [*COMMAND, *arguments]
 
 

@@ -1,6 +1,15 @@
-"""Clock that a test sets."""
+"""Clocks that a test sets."""
 
-__all__ = ["Clock"]
+import asyncio
+
+__all__ = ["Clock", "pass_time"]
+
+
+def pass_time(seconds: float) -> None:
+    """Set the clock of the running event loop forward. Timers that are due fire in its next iteration."""
+    loop = asyncio.get_running_loop()
+    usual = loop.time
+    loop.time = lambda: usual() + seconds  # type: ignore[method-assign]
 
 
 class Clock:

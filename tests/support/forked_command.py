@@ -1,40 +1,57 @@
-"""Runs of the ``carrel`` command in forks of one process, which has imported what commands use.
+"""The ``carrel`` command, and processes of sources, in forks of one process that has imported what they use.
 
-Importing takes most of the time of a short command. A fork has the arguments, standard streams, working directory and
-environment of the command.
+Importing takes most of the time of a short process. A fork has the arguments, standard streams, working directory and
+environment of the process that it replaces.
+
+python -m support.forked_command SOCKET    the process that imports and forks
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
+import gc
+import json
 import os
+import pkgutil
+import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import weakref
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from support import forking
-
-__all__ = ["command", "run"]
+__all__ = ["SUBPROCESS", "run"]
 
 #: Beginnings of the names of variables that the interpreter reads when it starts, and a fork does not.
 READ_AT_START = ("PYTHON", "LC_", "LANG")
-PROGRAM = str(Path(__file__).with_name("carrel_command.py"))
+#: Packages that the process imports with all of their modules, and modules that those import when they are used.
+PACKAGES = ("carrel.cli", "carrel.sources")
+MODULES = (
+    *("aiohttp", "carrel.client", "carrel.host", "carrel.security.client", "carrel.server", "uvicorn"),
+    *("asyncpg", "duckdb", "duckdb_engine", "greenlet", "pymysql", "sqlalchemy.ext.asyncio", "sqlglot"),
+    *(f"sqlalchemy.dialects.{name}" for name in ("mysql.pymysql", "postgresql.asyncpg", "sqlite")),
+    *("html_to_markdown", "lxml.etree", "mammoth", "PIL.Image", "pptx", "pypdfium2", "python_calamine", "striprtf"),
+)
+#: How long the process may take to start, in seconds.
+PATIENCE = 120.0
 
 
 def forkable(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
     """Tell whether a fork does what a new process does: not with programs of others, nor with another interpreter."""
-    if list(arguments[:1]) in (["run"], ["dev"]):
+    if arguments[:1] in (["run"], ["dev"]):
         return False
     names = {name for name in {*environment, *os.environ} if name.startswith(READ_AT_START)}
     return all(environment.get(name) == os.environ.get(name) for name in names)
-
-
-def command(*arguments: str) -> list[str]:
-    """Return the command line of a process that stands for a fork."""
-    return forking.forked(sys.executable, PROGRAM, *arguments)
 
 
 def run(
@@ -45,23 +62,173 @@ def run(
     Raises:
         subprocess.TimeoutExpired: the command has not ended after ``patience`` seconds; it is killed.
     """
-    words = [PROGRAM, *map(os.fspath, arguments)]
+    words = [os.fspath(each) for each in arguments]
     with (
-        socket.socket(socket.AF_UNIX) as link,
         tempfile.TemporaryFile() as output,
         tempfile.TemporaryFile() as errors,
         open(os.devnull, "rb") as nothing,
     ):
-        link.settimeout(patience)
-        streams = [nothing.fileno(), output.fileno(), errors.fileno()]
-        link.connect(forking.server(sys.executable, forking.MANY))
-        forking.send(link, words, streams, os.fspath(cwd or Path.cwd()), environment)
-        with link.makefile("r") as replies:
-            replies.readline()
-            try:
-                code = int(replies.readline() or -signal.SIGKILL)
-            except TimeoutError:
-                raise subprocess.TimeoutExpired(["carrel", *arguments], patience) from None
+        streams = (nothing.fileno(), output.fileno(), errors.fileno())
+        process = Fork("carrel.cli", [], streams, ["carrel", *words], cwd, environment)
+        try:
+            code = process.wait(patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
         output.seek(0)
         errors.seek(0)
         return subprocess.CompletedProcess(["carrel", *arguments], code, output.read(), errors.read())
+
+
+class Fork:
+    """A process in a fork, which calls ``main`` of a module. Its methods are those of ``subprocess.Popen``."""
+
+    def __init__(
+        self,
+        module: str,
+        arguments: Sequence[object],
+        streams: Sequence[int],
+        argv: Sequence[str],
+        cwd: str | os.PathLike[str] | None,
+        environment: Mapping[str, str],
+    ) -> None:
+        self.returncode: int | None = None
+        self._lock = threading.Lock()
+        self._link = socket.socket(socket.AF_UNIX)
+        weakref.finalize(self, self._link.close)  # not earlier, as several threads may wait
+        self._link.connect(server())
+        socket.send_fds(self._link, [b"streams"], streams)
+        task = {
+            "module": module,
+            "arguments": arguments,
+            "argv": argv,
+            "cwd": os.fspath(cwd or Path.cwd()),
+            "environment": dict(environment),
+        }
+        self._link.sendall(json.dumps(task).encode() + b"\n")
+        self.pid = int.from_bytes(self._link.recv(4, socket.MSG_WAITALL), "big")
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None if the process runs."""
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end of the process and return its exit code.
+
+        Raises:
+            subprocess.TimeoutExpired: the process has not ended in time.
+        """
+        if self.returncode is None and not select.select([self._link], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired("fork", timeout or 0)
+        with self._lock:
+            if self.returncode is None:
+                code = self._link.recv(4, socket.MSG_WAITALL)
+                self.returncode = int.from_bytes(code, "big", signed=True)
+        return self.returncode
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+class ForkedWorker(Fork):
+    """Process of a source, with pipes. Arguments are those that ``carrel.sources.process`` gives to Popen."""
+
+    def __init__(self, command: Sequence[str], *, cwd: str | None, env: Mapping[str, str], **_: Any) -> None:
+        _, module, arguments = json.loads(command[-1])
+        child_in, to_child = os.pipe()
+        from_child, child_out = os.pipe()
+        with open(os.devnull, "wb") as nothing, open(child_in, "rb"), open(child_out, "wb"):
+            super().__init__(module, arguments, (child_in, child_out, nothing.fileno()), command[:1], cwd, env)
+        self.stdin = os.fdopen(to_child, "wb")
+        self.stdout = os.fdopen(from_child, "rb")
+
+
+#: Stands in for the module ``subprocess`` in ``carrel.sources.process``.
+SUBPROCESS = SimpleNamespace(Popen=ForkedWorker, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
+
+
+@functools.cache
+def server() -> str:
+    """Start the process, which lives as long as this one, and return the path of its socket."""
+    folder = tempfile.mkdtemp()
+    path = str(Path(folder) / "socket")
+    program = [sys.executable, "-m", "support.forked_command", path]
+    process = subprocess.Popen(program, stdout=subprocess.PIPE, stdin=subprocess.PIPE, cwd=Path(__file__).parent.parent)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(process.wait)
+    atexit.register(process.kill)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"listening\n"
+    return path
+
+
+def serve(path: str) -> Any:
+    """Fork for every connection. Return in the forks: their tasks."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(128)
+        print("listening", flush=True)
+        while True:
+            link, _ = listener.accept()
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:  # their processor time counts as the time of this process
+                    pass
+            with link:
+                if os.fork() == 0:
+                    listener.close()
+                    return become(link)
+
+
+def become(link: socket.socket) -> Any:
+    """Return the task of a fork, in a process that is as the task says; this one waits, and tells how it has ended."""
+    _, streams, _, _ = socket.recv_fds(link, len(b"streams"), 3)
+    with link.makefile("r") as lines:
+        task = json.loads(lines.readline())
+    process = os.fork()
+    if process:
+        for stream in streams:
+            os.close(stream)
+        link.sendall(process.to_bytes(4, "big"))
+        _, status = os.waitpid(process, 0)
+        link.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
+        os._exit(0)
+    os.setsid()
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(task["environment"])
+    os.chdir(task["cwd"])
+    sys.path[0] = task["cwd"]
+    sys.argv = task["argv"]
+    return task
+
+
+def end(code: int) -> None:
+    """End this process at once: freeing a thousand modules takes longer than most commands."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(code)
+
+
+def import_everything() -> None:
+    for package in PACKAGES:
+        for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
+            import_module(module.name)
+    for name in MODULES:
+        import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    import_everything()
+    task = serve(sys.argv[1])
+    # From here on, this is the process of the task.
+    end(import_module(task["module"]).main(*task["arguments"]))

@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
 
 #: How many forks run at the same time, if nothing else is said.
 MANY = 10_000
@@ -57,20 +56,20 @@ def hand_over(path: str, arguments: list[str]) -> int:
     """Have a fork work with the standard streams of this process, and return its exit code."""
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(path)
-        send(link, arguments, [0, 1, 2], os.getcwd(), os.environ)
+        task = json.dumps([arguments, os.getcwd(), dict(os.environ)]).encode() + b"\n"
+        link.sendall(task[socket.send_fds(link, [task[:PIECE]], [0, 1, 2]) :])
         with link.makefile("r") as replies:
             fork = int(replies.readline())
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, lambda number, _: os.kill(fork, number))
+
+            def pass_on(number: int, _: object) -> None:
+                try:
+                    os.kill(fork, number)
+                except ProcessLookupError:  # it has just ended
+                    pass
+
+            signal.signal(signal.SIGINT, pass_on)
+            signal.signal(signal.SIGTERM, pass_on)
             return int(replies.readline() or 1)
-
-
-def send(
-    link: socket.socket, arguments: list[str], streams: list[int], folder: str, environment: Mapping[str, str]
-) -> None:
-    """Send what a fork is to do, and its standard streams. It answers with its process id and its exit code."""
-    task = json.dumps([arguments, folder, dict(environment)]).encode() + b"\n"
-    link.sendall(task[socket.send_fds(link, [task[:PIECE]], streams) :])
 
 
 def serve(path: str, at_once: int) -> None:

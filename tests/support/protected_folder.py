@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from carrel import Context, Server
+from carrel.protocol.channel import ConnectedClient
 from carrel.protocol.principal import Caller, Challenge, Principal
 from carrel.protocol.server import Call, ErrorResponse
 from carrel.security.server.bearer import BearerAuthorization
@@ -114,16 +115,16 @@ class Guarded:
         call = self.app.endpoint.connect().receive(msgspec.json.encode(body))
         assert isinstance(call, Call)
         assert self.guard.permit(Caller(who), call) is None
-        call.principal = who
+        call.principal, call.client = who, ConnectedClient()
         return self.app.endpoint.answer(call, channel), channel
 
     async def _ask(self, who: Principal, method: str, params: dict[str, Any]) -> Any:
-        connection, channel = self.app.endpoint.connect(), Recorder()
+        connection, client, channel = self.app.endpoint.connect(), ConnectedClient(), Recorder()
         body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         if method in ("resources/subscribe", "resources/unsubscribe"):
             opening = connection.receive(msgspec.json.encode({**body, "method": "initialize", "params": HELLO}))
             assert isinstance(opening, Call)
-            connection.channel = channel
+            opening.client, client.channel = client, channel
             self.app.endpoint.answer(opening, channel)
         else:
             body["params"] = {**params, "_meta": META}
@@ -134,13 +135,13 @@ class Guarded:
         lack = self.guard.permit(Caller(who), call)
         if lack is not None:
             return lack
-        call.principal = who
+        call.principal, call.client = who, client
         answer = self.app.endpoint.answer(call, channel)
         if method == "subscriptions/listen" and not isinstance(answer, ErrorResponse):
             return await first_message(answer, channel)
         if hasattr(answer, "__await__"):
             answer = await answer
-        self.app.endpoint.disconnect(connection)
+        self.app.endpoint.disconnect(connection, client)
         return json.loads(answer.reply if isinstance(answer, ErrorResponse) else answer)
 
     def listens_as_if_absent(self, who: Principal, verb: str, uri: str) -> bool:

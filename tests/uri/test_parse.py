@@ -198,6 +198,25 @@ def test_an_escaped_host_is_compared_without_case_like_any_other() -> None:
     assert normalize("x://%45X/") == normalize("x://ex/")
 
 
+@pytest.mark.parametrize("host", ["a" * 256, "A" * 256])
+def test_a_host_is_too_long_in_every_way_of_comparing_uris(host: str) -> None:
+    for read in (parse, normalize):
+        with pytest.raises(UriError, match="at most 255 characters"):
+            read(f"x://{host}/")
+
+
+@given(st.from_regex(r"\A[a-z]([a-z]|file)?://[a-z.]*[A-Z:@]?(/[a-zA-Z0-9._~-]{0,3}|%41|\?a|#a){0,3}\n?\Z"))
+def test_a_plain_uri_is_in_normal_form_as_its_components_say(text: str) -> None:
+    try:
+        uri = parse(text)
+    except UriError:
+        with pytest.raises(UriError):
+            normalize(text)
+        return
+    if "%" not in text:
+        assert normalize(text) == str(uri._replace(authority=uri.authority and uri.authority.lower()))
+
+
 @given(NEARLY_URIS)
 @example("x:%C3%A9")
 def test_any_text_is_a_uri_or_refused_with_the_documented_error(text: str) -> None:

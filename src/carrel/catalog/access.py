@@ -104,14 +104,14 @@ class GateView(View):
         """Return intervals of keys in which all targets of an allowed verb are, or None."""
         return _common(self._gate.intervals(verb), None if self._own is None else self._own.intervals(verb))
 
-    def reaches(self, verb: Verb, place: str, head: str) -> bool:
+    def reaches(self, verb: Verb, location: str, head: str) -> bool:
         """Return whether a resource template can name something on which a verb is allowed."""
-        if self._own is not None and not self._own.reaches(verb, place, head):
+        if self._own is not None and not self._own.reaches(verb, location, head):
             return False
         gate = self._gate
         return all(
             gate.reaches("read", uri, head) and (verb == "read" or gate.reaches(verb, uri, head))
-            for uri in {place, canonical(place)}
+            for uri in {location, canonical(location)}
         )
 
     def permits(self, method: str) -> bool:
@@ -175,9 +175,9 @@ class RenamedView(View):
         found = self._view.intervals(verb)
         return None if found is None else self._names.intervals_in(verb, found)
 
-    def reaches(self, verb: Verb, place: str, head: str) -> bool:
+    def reaches(self, verb: Verb, location: str, head: str) -> bool:
         """Return whether a resource template can name something on which a verb is allowed."""
-        return self._view.reaches(verb, self._names.uri_out(place), self._names.uri_out(head))
+        return self._view.reaches(verb, self._names.uri_out(location), self._names.uri_out(head))
 
     def permits(self, method: str) -> bool:
         """Return whether requests of a method are permitted."""
@@ -206,8 +206,8 @@ def find_view(gate: Gate | None, principal: Principal | None) -> View | None:
 def may_reach(view: View, verb: Verb, template: UriTemplate, values: Mapping[str, str] | None = None) -> bool:
     """Return whether a template, with values for some variables, can name something on which a verb is allowed."""
     given = values or {}
-    place, head = template.place(given), template.head(given)
-    return view.allows(verb, place) if head == place else view.reaches(verb, place, head)
+    location, head = template.location(given), template.head(given)
+    return view.allows(verb, location) if head == location else view.reaches(verb, location, head)
 
 
 def _common(one: Intervals | None, other: Intervals | None) -> Intervals | None:

@@ -15,7 +15,7 @@ from carrel.catalog.paging import ListMethod, read_cursor, write_cursor
 from carrel.catalog.provider import Hit, Page, Provider, Request, forwarding
 from carrel.catalog.registry import Registry
 from carrel.catalog.routes import check_length, valid_uri
-from carrel.catalog.view_filter import filter_page, filter_skill, template_filter
+from carrel.catalog.view_filter import filter_page, filter_skill, list_filter
 from carrel.errors import (
     InvalidParams,
     MCPError,
@@ -23,7 +23,7 @@ from carrel.errors import (
     ResourceError,
     ResourceNotFound,
 )
-from carrel.protocol.methods import LIST_PROMPTS, LIST_TOOLS, PROVIDER_REQUESTS, RequestType
+from carrel.protocol.methods import LIST_PROMPTS, LIST_RESOURCE_TEMPLATES, LIST_TOOLS, PROVIDER_REQUESTS, RequestType
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import MAX_URI
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -132,7 +132,7 @@ class Catalog(Registry):
             InvalidCursor: the cursor did not come from this catalog.
         """
         page = await self.merge("list_resource_templates", request, lambda provider: provider.list_templates)
-        shown = None if request.view is None else template_filter(request.view).shown
+        shown = None if request.view is None else list_filter(request.view, LIST_RESOURCE_TEMPLATES).shown
         if shown is None:
             return page
         return msgspec.structs.replace(page, items=[item for item in page.items if shown(item.uri_template)])
@@ -256,7 +256,7 @@ class Catalog(Registry):
         """
         return await self._named(LIST_PROMPTS, request)
 
-    async def _named(self, row: RequestType[Any, Any], request: Request) -> Page[Any]:
+    async def _named(self, row: RequestType, request: Request) -> Page[Any]:
         if self.stale:
             await self.freshen()
         kind, verb = cast("Kind", row.item), row.item_verb
@@ -341,7 +341,7 @@ class Catalog(Registry):
 
     # Requests without code of their own
 
-    async def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> Any:
+    async def forward(self, row: RequestType, request: Request, *arguments: Any) -> Any:
         """Pass a request on to the provider of the resource, tool or prompt that its row names as the target.
 
         Raises:

@@ -52,7 +52,7 @@ class _Events:
 
 
 class _Known(Container[str]):
-    """URIs, or names, that a registry has a provider for."""
+    """Names that a registry has a provider for."""
 
     def __init__(self, knows: Callable[[str], bool]) -> None:
         self._knows = knows
@@ -73,7 +73,7 @@ class Registry(Provider):
         """Finds the provider of a URI."""
         self.only: Provider | None = None
         """The only provider, where there is one."""
-        self.exact = _Known(self.routes.exists)
+        self.exact = self.routes
         self.tool_names = _Known(lambda name: self._has("tool", name))
         self.prompt_names = _Known(lambda name: self._has("prompt", name))
         self._providers: dict[str, Provider] = {}

@@ -149,7 +149,7 @@ class Request(msgspec.Struct):
     @property
     def client(self) -> str:
         """Key of the client whose limits hold; empty where there is only one."""
-        return "" if self.call is None else self.call.connection.client
+        return "" if self.call is None else self.call.client.key
 
     def page(self, cursor: str | None, limit: int) -> Request:
         """Return the request for another part of a list."""

@@ -7,7 +7,7 @@ tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import msgspec
 
@@ -31,8 +31,8 @@ class _Route(msgspec.Struct, frozen=True, eq=False):
     provider: Provider
 
 
-class Routes:
-    """Exact URIs, prefixes and templates of providers, and the providers that take any URI."""
+class Routes(Container[str]):
+    """Exact URIs, prefixes and templates of providers, and the providers that take any URI; a container of all URIs."""
 
     def __init__(self) -> None:
         self.exact: tuple[Provider, ...] = ()
@@ -63,13 +63,12 @@ class Routes:
     def route(self, provider: Provider, templates: Iterable[str]) -> None:
         """Replace the templates by which URIs of a provider are found."""
         routes = [route for route in self._routes if route.provider is not provider]
-        before = {route.template: route for route in self._routes if route.provider is provider}
         owners = {template: owner for template, owner in self._templates.items() if owner is not provider}
         for template in templates:
             if owners.setdefault(template, provider) is not provider or template.startswith(tuple(provider.prefixes)):
                 continue
             try:
-                routes.append(before.get(template) or _Route(template, shared_template(template), provider))
+                routes.append(_Route(template, shared_template(template), provider))
             except UriTemplateError as error:
                 log.warning("%s: %s is not a URI template: %s", provider.name, template, error)
         self._templates = owners
@@ -105,15 +104,24 @@ class Routes:
                 return route.provider
         return None
 
-    def exists(self, uri: str) -> bool:
+    def __contains__(self, uri: object) -> bool:
         """Return whether the resource of a client's URI exists or may come to exist."""
-        if len(uri) > MAX_URI:
+        if not isinstance(uri, str) or len(uri) > MAX_URI:
             return False
         try:
             normal = normalize(uri)
         except UriError:
             return False
-        return self.find(normal) is not None or (normal != uri and self.find_by_template(uri, None) is not None)
+        for provider in self.exact:  # as in ``find``, without function calls for what is not there
+            if normal in provider.exact:
+                return True
+        if self.catch_all or (self._lengths and self.find_by_prefix(normal) is not None):
+            return True
+        if not self._routes:
+            return False
+        return self.find_by_template(normal, None) is not None or (
+            normal != uri and self.find_by_template(uri, None) is not None
+        )
 
     def owns(self, provider: Provider, uri: str) -> bool:
         """Return whether a URI in normal form belongs to a provider, rather than to any that takes all URIs."""

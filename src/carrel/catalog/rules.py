@@ -148,14 +148,14 @@ def _in_lower_case(tokens: list[Token]) -> Tokens:
     """Return a pattern with its scheme and host in lower case, as they are in the normal form of URIs."""
     found = list(tokens)
     ahead = ""
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if isinstance(token, str):
             scheme, mark, rest = ("", "", token) if ahead else token.partition("://")
             if not mark and not ahead:
                 break
             ahead = "host"
             host, slash, path = rest.partition("/")
-            found[place] = (
+            found[index] = (
                 scheme.lower()
                 + mark
                 + (host if "@" in host else _ESCAPE.sub(_normal_escape, host.lower()))
@@ -262,7 +262,7 @@ class RuleView(View):
         """Return intervals in which all keys are that the caller may use and, of resources, read."""
         return self._compiled(verb)[1]
 
-    def reaches(self, verb: Verb, place: str, head: str) -> bool:
+    def reaches(self, verb: Verb, location: str, head: str) -> bool:
         """Return whether a template can name a resource on which a verb is allowed."""
         return self.intervals(verb).overlaps(head)
 

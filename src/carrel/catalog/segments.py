@@ -117,10 +117,10 @@ class Segments:
     def match(self, key: str) -> bool:
         """Return whether a key matches one of the patterns."""
         if self._paths is not None:
-            place = key
+            path = key
             if "?" in key or "#" in key:
-                place = _AFTER_PATH.split(key, 1)[0]
-            if _walk(self._paths, place.split("/")):
+                path = _AFTER_PATH.split(key, 1)[0]
+            if _walk(self._paths, path.split("/")):
                 return True
         return self._wholes is not None and _walk(self._wholes, key.split("/") if self._uris else [key])
 
@@ -159,13 +159,13 @@ def _pieces(parts: list[Token]) -> tuple[str, ...]:
 def _walk(root: _Node, segments: list[str]) -> bool:
     """Return whether a path through the trie by these segments ends where a pattern does."""
     node = root
-    for place, segment in enumerate(segments):  # while only one continuation exists
+    for index, segment in enumerate(segments):  # while only one continuation exists
         if node.deep is not None:
-            return _walk_all([node, node.deep], segments[place:])
+            return _walk_all([node, node.deep], segments[index:])
         following = node.children.get(segment)
         if node.wild:
             if following is not None or len(node.globs) > (node.any is None):
-                return _walk_all([node], segments[place:])
+                return _walk_all([node], segments[index:])
             following = node.any
             if following is None:
                 ((pieces, following),) = node.globs.items()

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from carrel.catalog.access import may_reach
 from carrel.catalog.provider import ListName, Page, Request
-from carrel.protocol.methods import (
-    LIST_NOTIFICATIONS,
-    LIST_PROMPTS,
-    LIST_REQUESTS,
-    LIST_RESOURCES,
-    LIST_TOOLS,
-    RequestType,
-)
+from carrel.protocol.methods import LIST_NOTIFICATIONS, LIST_REQUESTS, RequestType
 from carrel.uri.template import UriTemplate
 
 if TYPE_CHECKING:
@@ -25,18 +18,7 @@ if TYPE_CHECKING:
     from carrel.uri.intervals import Intervals
     from carrel.wire.skills import Skill
 
-__all__ = [
-    "UNFILTERED",
-    "FilterOf",
-    "ListFilter",
-    "filter_page",
-    "filter_skill",
-    "prompt_filter",
-    "resource_filter",
-    "shows_any",
-    "template_filter",
-    "tool_filter",
-]
+__all__ = ["UNFILTERED", "ListFilter", "filter_page", "filter_skill", "list_filter", "shows_any"]
 
 T = TypeVar("T")
 
@@ -49,45 +31,23 @@ class ListFilter(msgspec.Struct, frozen=True):
 
 
 UNFILTERED = ListFilter()
-FilterOf: TypeAlias = "Callable[[View], ListFilter]"
-"""Function that returns the part of a list that is in a view."""
 
 
-def _filter(view: View, row: RequestType[Any, Any]) -> ListFilter:
-    """Return the part of the list of a request that is in a view."""
+def list_filter(view: View, row: RequestType) -> ListFilter:
+    """Return the part of the list of a request that is in a view: for templates, the ones that can name something."""
     verb = row.item_verb
     assert verb is not None
     if verb == "list" and not view.hides:
         return UNFILTERED
+    if row.item == "template":
+        return ListFilter(shown=lambda template: may_reach(view, "list", UriTemplate(template)))
     return ListFilter(view.intervals(verb), partial(view.allows, verb))
-
-
-def resource_filter(view: View) -> ListFilter:
-    """Return the part of a list of resources that is in a view."""
-    return _filter(view, LIST_RESOURCES)
-
-
-def tool_filter(view: View) -> ListFilter:
-    """Return the part of a list of tools that is in a view."""
-    return _filter(view, LIST_TOOLS)
-
-
-def prompt_filter(view: View) -> ListFilter:
-    """Return the part of a list of prompts that is in a view."""
-    return _filter(view, LIST_PROMPTS)
-
-
-def template_filter(view: View) -> ListFilter:
-    """Return the part of a list of resource templates that can name something in a view."""
-    if not view.hides:
-        return UNFILTERED
-    return ListFilter(shown=lambda template: may_reach(view, "list", UriTemplate(template)))
 
 
 def shows_any(view: View, name: ListName, keys: Collection[str]) -> bool:
     """Return whether a view shows any of these entries of a list. Keys of resources may be templates."""
     row = LIST_REQUESTS[LIST_NOTIFICATIONS[name].items[0]]
-    shown = _filter(view, row).shown
+    shown = list_filter(view, row).shown
     if shown is None:
         return True
     if row.item != "resource":

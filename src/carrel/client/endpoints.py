@@ -124,8 +124,8 @@ def _as_process(command: list[str], options: ProcessOptions | None) -> ClientEnd
 
         return StdioTransport(command, env=given.env, cwd=cwd, stderr=given.stderr, name=given.name)
 
-    place = "" if cwd is None else f" in {os.fspath(cwd)}"
-    identity = " ".join(command) + place
+    directory = "" if cwd is None else f" in {os.fspath(cwd)}"
+    identity = " ".join(command) + directory
     return ClientEndpoint(identity, start, secrets=digest(given.env or {}), remembered=True, label=given.name)
 
 

@@ -134,16 +134,16 @@ class Tasks:
         params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))
         if await self._tools.may_be_task(name, required=required):
             params.task = TaskRequest(ttl=None if ttl is None else int(ttl * 1000))
-        return await self.start(ClientCall[Any](CALL_TOOL, params, **options), arguments)
+        return await self.start(ClientCall[Any](CALL_TOOL, params, **options))
 
-    async def start(self, call: ClientCall[Any], arguments: Mapping[str, Any] | None) -> ToolTask:
+    async def start(self, call: ClientCall[Any]) -> ToolTask:
         """Call a tool, as a task of 2025-11-25 if the parameters say so; see ``start_tool``."""
         wanted = call.params.task is not None  # type: ignore[attr-defined]
         if wanted:
             call.result = CreateTaskResult
         if not wanted:
-            return ToolTask(self, await self._tools.send(call, arguments), call)
-        starting = asyncio.ensure_future(self._tools.send(call, arguments))
+            return ToolTask(self, await self._tools.send(call), call)
+        starting = asyncio.ensure_future(self._tools.send(call))
         try:
             await asyncio.wait((starting,))
         except asyncio.CancelledError:
@@ -285,7 +285,7 @@ class ToolTask:
             if (status, self.message) != before:
                 yield status
 
-    def _about(self, request: RequestType[Any, Any], id: str, timeout: float | None = None) -> ClientCall[Any]:
+    def _about(self, request: RequestType, id: str, timeout: float | None = None) -> ClientCall[Any]:
         """Return a request about the task, with the handlers and the user data of its call."""
         call = self._call
         params = TaskParams(task_id=id)

@@ -85,15 +85,16 @@ class KnownTools:
         tool = self._tools.get(name)
         return None if tool is None else tool.tasks
 
-    def headers(self, name: str, arguments: Mapping[str, Any]) -> dict[str, str]:
+    def headers(self, params: CallToolParams) -> dict[str, str]:
         """Return the headers that mirror the arguments of a call.
 
         Raises:
             ConfigError: an integer argument is outside the safe range, and so cannot be in a header.
         """
-        tool = self._tools.get(name)
-        if tool is None or not tool.headers:
+        tool = self._tools.get(params.name)
+        if tool is None or not tool.headers or params.arguments is UNSET:
             return {}
+        arguments = msgspec.json.decode(params.arguments)
         found: dict[str, str] = {}
         for header, path in tool.headers.items():
             value: Any = arguments
@@ -155,25 +156,30 @@ class ToolCalls:
         async for _ in self.pages():
             pass
 
-    def send(self, call: ClientCall[R], arguments: Mapping[str, Any] | None) -> Coroutine[Any, Any, R]:
+    def send(self, call: ClientCall[R]) -> Coroutine[Any, Any, R]:
         """Send ``tools/call``; over stateless HTTP, with the custom headers that the tool's input schema requires."""
         session = self._session
-        connection = session.connection
-        if connection is not None and connection.error is None and not connection.transport.mirrors:
-            return session.request(call)
-        return self._send_mirrored(call, arguments)
+        connection, params = session.connection, call.params
+        assert isinstance(params, CallToolParams)
+        if connection is None or connection.error is not None:
+            return self._send_mirrored(call, params)
+        revision = connection.connection.revision
+        if connection.transport.mirrors and (revision is None or revision.stateless):
+            if not self.known.complete and params.name not in self.known:
+                return self._send_mirrored(call, params)
+            call.headers = ParameterHeaders(self, params)
+        return session.request(call)
 
-    async def _send_mirrored(self, call: ClientCall[R], arguments: Mapping[str, Any] | None) -> R:
+    async def _send_mirrored(self, call: ClientCall[R], params: CallToolParams) -> R:
         session = self._session
         connection = await session.connect()
         if connection.transport.mirrors and session.stateless:
-            assert isinstance(call.params, CallToolParams)
-            if not self.known.complete and call.params.name not in self.known:
+            if not self.known.complete and params.name not in self.known:
                 await self.list_all()
-            call.headers = ParameterHeaders(self, call.params.name, arguments or {})
+            call.headers = ParameterHeaders(self, params)
         return await session.request(call)
 
-    async def send_with_progress(self, call: ClientCall[R], arguments: Mapping[str, Any] | None) -> R:
+    async def send_with_progress(self, call: ClientCall[R]) -> R:
         """Send ``tools/call`` so that progress is reported: as a task only if the tool requires a task.
 
         Tasks of 2026-07-28 have a status message instead of progress notifications. If a call declares the extension,
@@ -183,16 +189,16 @@ class ToolCalls:
         declared = connection.connection.capabilities
         extensions = declared.extensions or {}
         if not self._session.stateless or call.capabilities is not None or TASKS.name not in extensions:
-            return await self.send(call, arguments)
+            return await self.send(call)
         others = {name: each for name, each in extensions.items() if name != TASKS.name}
         call.capabilities = msgspec.structs.replace(declared, extensions=others or None)
         try:
-            return await self.send(call, arguments)
+            return await self.send(call)
         except PeerError as error:
             if not requires_task(error):
                 raise
         call.capabilities = None
-        return await self.send(call, arguments)
+        return await self.send(call)
 
     async def may_be_task(self, name: str, *, required: bool = False) -> bool:
         """Return whether calls of a tool may be tasks of 2025-11-25; with ``required``, whether they must be.
@@ -233,14 +239,13 @@ class ParameterHeaders(HeaderSource):
     https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters
     """
 
-    def __init__(self, tools: ToolCalls, name: str, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, tools: ToolCalls, params: CallToolParams) -> None:
         self._tools = tools
-        self._name = name
-        self._arguments = arguments
+        self._params = params
 
     def headers(self) -> Mapping[str, str]:
         """Return the headers of the call."""
-        return self._tools.known.headers(self._name, self._arguments)
+        return self._tools.known.headers(self._params)
 
     async def refresh(self) -> None:
         """List the tools again."""

@@ -57,10 +57,10 @@ class UriIndex:
         return [spelling for one in (*found, *self._around(normal)) for spelling in self._spellings[one]]
 
     def _around(self, normal: str) -> list[str]:
-        places = [place for place, character in enumerate(normal) if character in SEPARATORS]
-        if len(places) > MAX_DEPTH:
+        separators = [at for at, character in enumerate(normal) if character in SEPARATORS]
+        if len(separators) > MAX_DEPTH:
             return [other for other in self._order if other != normal and is_within(normal, other)]
-        beginnings = {normal[:end] for place in places for end in (place, place + 1)} - {normal}
+        beginnings = {normal[:end] for at in separators for end in (at, at + 1)} - {normal}
         return [beginning for beginning in beginnings if beginning in self._spellings]
 
 

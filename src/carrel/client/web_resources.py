@@ -57,12 +57,12 @@ async def fetch(
         import aiohttp  # noqa: F401
     except ImportError:
         raise ConfigError("Fetching from the web needs the package aiohttp: pip install 'carrel[client]'") from None
-    place = https_url(url, url)
+    parsed = https_url(url, url)
     async with (
         Fetch(
             timeout=timeout, max_bytes=max_bytes, hosts=tuple(allowed), max_redirects=max_redirects, ssl=ssl
         ) as pages,
-        pages.request("GET", str(place)) as response,
+        pages.request("GET", str(parsed)) as response,
     ):
         status = response.status
         if status in (404, 410):

@@ -174,10 +174,10 @@ class Application(Server[Any]):
         """Return the session of a request, the same object for all requests of a session."""
         call = exchange.call
         if call.peer.revision.stateless:
-            session = ServerSession(call.connection, call.peer)
+            session = ServerSession(call)
         else:
-            key = self.endpoint.runtime.session_of(call.connection)
-            session = self._sessions.get(key) or ServerSession(call.connection, call.peer)
+            key = self.endpoint.runtime.session_of(call)
+            session = self._sessions.get(key) or ServerSession(call)
             self._sessions[key] = session
         session.last = exchange
         return session

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from carrel.client.watch import Watch
+from carrel.doctor.lists import wire_names
 from carrel.doctor.subject import Subject
 from carrel.errors import MCPError
+from carrel.protocol.methods import LIST_CAPABILITIES, LIST_NOTIFICATIONS, LIST_REQUESTS, ListCapability, RequestType
 
 __all__ = ["changes_observed"]
 
@@ -19,11 +21,9 @@ __all__ = ["changes_observed"]
 MAX_WATCHED = 5
 #: Seconds that a notification may take after the change that it is about.
 PATIENCE = 2.0
-#: Lists that can change: the method, the key of the items, and the field that identifies one.
-LISTS: Mapping[Literal["resources", "tools", "prompts"], tuple[str, str, str]] = {
-    "resources": ("resources/list", "resources", "uri"),
-    "tools": ("tools/list", "tools", "name"),
-    "prompts": ("prompts/list", "prompts", "name"),
+#: Requests of the lists that can change.
+LISTS: Mapping[ListCapability, RequestType] = {
+    kind: LIST_REQUESTS[LIST_NOTIFICATIONS[name].items[0]] for name, kind in LIST_CAPABILITIES.items()
 }
 
 
@@ -102,10 +102,11 @@ def report(subject: Subject, changed: set[str], late: set[str], arrived: set[str
         )
 
 
-async def keys_of(subject: Subject, kind: Literal["resources", "tools", "prompts"]) -> list[str] | None:
+async def keys_of(subject: Subject, kind: ListCapability) -> list[str] | None:
     """Return what identifies the items on the first page of a list; None without a response."""
-    method, key, identity = LISTS[kind]
-    response = await subject.ask(method)
+    row = LISTS[kind]
+    key, identity = wire_names(row)
+    response = await subject.ask(row.method)
     items = response.result.get(key) if isinstance(response.result, dict) else None
     if not isinstance(items, list):
         return None

@@ -16,12 +16,13 @@ from carrel.doctor.report import Report
 from carrel.doctor.schemas import Judge
 from carrel.doctor.subject import Subject, record_messages
 from carrel.doctor.use import check_errors, check_pings, check_resources, check_subscriptions, check_tools
+from carrel.protocol.methods import LIST_CAPABILITIES, LIST_NOTIFICATIONS
 
 __all__ = ["examine"]
 
 MAX_STDERR_LINES = 200
 #: Notifications of lists, and the capability that has to declare them.
-LIST_CHANGES = {f"notifications/{kind}/list_changed": kind for kind in ("resources", "tools", "prompts")}
+LIST_CHANGES = {LIST_NOTIFICATIONS[name].method: kind for name, kind in LIST_CAPABILITIES.items()}
 
 
 async def examine(
@@ -64,7 +65,7 @@ async def examine(
         if hostile:
             progress("hostile input")
             await check_hostile(subject)
-        announced = {kind for kind in LIST_CHANGES.values() if client.session.server.reports_changes(kind)}
+        announced: set[str] = {kind for kind in LIST_CHANGES.values() if client.session.server.reports_changes(kind)}
     judge_messages(report, recording.messages[:ordinary], announced, stateless=subject.stateless)
     if lines > MAX_STDERR_LINES:
         report.find("stderr", f"{lines} lines, the first of which is: {recording.errors[0]}")

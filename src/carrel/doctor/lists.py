@@ -8,18 +8,12 @@ from typing import Any
 import jsonschema_rs
 
 from carrel.doctor.subject import Subject
+from carrel.protocol.methods import ITEM_KEYS, LIST_REQUESTS, ItemKind, RequestType
 from carrel.uri.parse import UriError, parse
 from carrel.uri.template import UriTemplate, UriTemplateError
 
-__all__ = ["check_lists"]
+__all__ = ["check_lists", "wire_names"]
 
-#: Method, capability, key of the items in the result, and field that identifies an item.
-LISTS = (
-    ("resources/list", "resources", "resources", "uri"),
-    ("resources/templates/list", "resources", "resourceTemplates", "uriTemplate"),
-    ("tools/list", "tools", "tools", "name"),
-    ("prompts/list", "prompts", "prompts", "name"),
-)
 MAX_PAGES = 100
 LONG_PAGE = 1000
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -28,8 +22,9 @@ BAD_CURSOR = "no-such-cursor"
 
 async def check_lists(subject: Subject) -> None:
     """Check every list that the server offers, and the items in it."""
-    for method, capability, key, identity in LISTS:
-        if not subject.offers(capability):
+    for kind, row in LIST_REQUESTS.items():
+        method, (key, identity) = row.method, wire_names(row)
+        if row.capability is None or not subject.offers(row.capability):
             continue
         items = await read_all(subject, method, key)
         if items is None:
@@ -44,7 +39,15 @@ async def check_lists(subject: Subject) -> None:
             subject.find("unstable-list", method)
         await check_bad_cursor(subject, method)
         for item, name in zip(items, names, strict=True):
-            check_item(subject, key, item, name)
+            check_item(subject, kind, item, name)
+
+
+def wire_names(row: RequestType) -> tuple[str, str]:
+    """Return the key of the items in the result of a list request, and the key that identifies an item."""
+    assert row.item is not None
+    names = (row.result_field, ITEM_KEYS[row.item])
+    items, identity = (re.sub("_(.)", lambda match: match[1].upper(), name) for name in names)
+    return items, identity
 
 
 def duplicates(names: list[str]) -> set[str]:
@@ -93,10 +96,9 @@ async def check_bad_cursor(subject: Subject, method: str) -> None:
         subject.find("bad-cursor", f"{method}: {response.failure or said}")
 
 
-def check_item(subject: Subject, key: str, item: dict[str, Any], name: str) -> None:
+def check_item(subject: Subject, kind: ItemKind, item: dict[str, Any], name: str) -> None:
     """Check an item of a list."""
     subject.report.check("items")
-    kind = {"resourceTemplates": "template"}.get(key, key.removesuffix("s"))
     if kind != "resource" and not item.get("description") and not (kind == "template" and item.get("title")):
         subject.find("undescribed", f"{kind} {name}")
     if kind == "tool":

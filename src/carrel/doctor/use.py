@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any, Literal
+from typing import Any
 
 import jsonschema_rs
 
 from carrel.doctor.recorder import ProbeResponse
 from carrel.doctor.subject import Subject
 from carrel.errors import MCPError
+from carrel.protocol.methods import LIST_KINDS
 
 __all__ = ["check_errors", "check_pings", "check_resources", "check_subscriptions", "check_tools"]
 
@@ -19,7 +20,6 @@ PINGS = 9
 #: Median time of a ping that counts as slow, in seconds.
 SLOW_PING = 0.25
 UNKNOWN = "carrel-doctor-no-such-thing"
-KINDS: tuple[Literal["resources", "tools", "prompts"], ...] = ("resources", "tools", "prompts")
 
 
 async def check_pings(subject: Subject) -> None:
@@ -162,7 +162,7 @@ async def check_subscriptions(subject: Subject) -> None:
     uris = [str(item.get("uri")) for item in subject.lists.get("resources", [])[:1]]
     if declared is None or declared.subscribe is not True:
         uris = []
-    lists = [kind for kind in KINDS if client.session.server.reports_changes(kind)]
+    lists = [kind for kind in LIST_KINDS if client.session.server.reports_changes(kind)]
     if not uris and not lists:
         return
     subject.report.check("subscriptions", len(uris) + len(lists))

@@ -176,9 +176,9 @@ class IssuerLogin:
         try:
             host = urlsplit(self._issuer).hostname or ""
             auth.hosts.add(host)
-            server = await find_server(self._issuer, auth.fetcher, auth.hosts, {})
-            place = AuthorizationTarget(server, None, None, bound=False, pkce_advertised=False)
-            token = await auth.grant(place, frozenset({"openid"}))
+            server = await find_server(self._issuer, auth.fetcher)
+            target = AuthorizationTarget(server, None, None, bound=False, pkce_advertised=False)
+            token = await auth.grant(target, frozenset({"openid"}))
             if not token.subject:
                 raise AuthorizationError(f"{self._issuer} has sent no ID token, so it is not known who you are")
             return token

@@ -22,7 +22,7 @@ from carrel.gateway.upstream import MAX_URIS, Upstream, key_of
 from carrel.host.catalog import HostCatalog
 from carrel.host.remote import REQUIRED, RemoteProvider
 from carrel.log import Log
-from carrel.protocol.methods import SUBSCRIBE
+from carrel.protocol.methods import LIST_NAMES, SUBSCRIBE
 from carrel.uri.template import UriTemplate, UriTemplateError, shared_template
 from carrel.wire.base import Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -50,13 +50,6 @@ MAX_TEMPLATES = 200
 MAX_LOGGED = 100
 #: Methods that are offered to clients while a server is not connected yet.
 USUAL = REQUIRED.keys() - {"complete", "search", "watch"}
-#: List change that clients are notified of when names of a kind have changed.
-LIST_OF: Mapping[NameKind, ListName] = {
-    "tool": "tools_list_changed",
-    "prompt": "prompts_list_changed",
-    "uri": "resources_list_changed",
-    "template": "resources_list_changed",
-}
 
 
 class _Known(Container[str]):
@@ -119,7 +112,7 @@ class GatewayCatalog(HostCatalog):
 
     def announce(self, kind: NameKind) -> None:
         """Notify clients that names have changed."""
-        self._report((), {LIST_OF[kind]: None})
+        self._report((), {LIST_NAMES["resource" if kind == "uri" else kind]: None})
 
     def take(self, name: str) -> Provider:
         """Remove a server.

@@ -22,6 +22,7 @@ from carrel.log import Log
 from carrel.security.client import OAuth
 from carrel.security.client.revocation import NotRevoked
 from carrel.security.client.storage import TokenStore, UserStore
+from carrel.transports.client.transport import Rejection
 
 if TYPE_CHECKING:
     from carrel.catalog.provider import RequestContext
@@ -139,7 +140,7 @@ class Grant:
         self._page: str | None = None
         self._pending: PendingAuthorization | None = None
         self._waiting = asyncio.Event()
-        self._refusal: tuple[str, int, Sequence[str], str | None] | None = None
+        self._rejection: Rejection | None = None
         self._told: list[tuple[RequestContext, str]] = []
         self.given: list[Callable[[], object]] = []
         """Callbacks for when the user has logged in."""
@@ -165,24 +166,15 @@ class Grant:
         """Return the authorization headers for one request, or no headers before the user has logged in."""
         return await self._auth.headers(url, method)
 
-    async def rejected(
-        self,
-        url: str,
-        status: int,
-        challenges: Sequence[str],
-        revision: str | None,
-        *,
-        sent: Mapping[str, str] | None = None,
-        nonce: str | None = None,
-    ) -> bool:
+    async def rejected(self, rejection: Rejection) -> bool:
         """Get or refresh the grant after a request was rejected, and return whether to retry the request.
 
         Raises:
             LoginRequired: the user has to log in, but the client does not support URL mode elicitation.
             URLElicitationRequired: the user has to log in, after which the client has to retry its request.
         """
-        self._refusal = (url, status, challenges, revision)
-        return await self._with_user(self._auth.rejected(url, status, challenges, revision, sent=sent, nonce=nonce))
+        self._rejection = rejection
+        return await self._with_user(self._auth.rejected(rejection))
 
     async def close(self) -> None:
         """No-op: all sessions of the principal share this grant. ``shut`` closes it."""
@@ -199,9 +191,9 @@ class Grant:
         Raises:
             LoginRequired, URLElicitationRequired: see ``refused``.
         """
-        url, status, challenges, revision = self._refusal or (self._url, 401, (), None)
-        if not await self._auth.headers(url):
-            await self._with_user(self._auth.rejected(url, status, challenges, revision))
+        rejection = self._rejection or Rejection(self._url, 401)
+        if not await self._auth.headers(rejection.url):
+            await self._with_user(self._auth.rejected(rejection._replace(sent=None, nonce=None)))
 
     async def forget(self) -> bool:
         """Revoke and delete the grant, and return whether it existed. Log a warning if it cannot be revoked."""

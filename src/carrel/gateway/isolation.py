@@ -31,7 +31,6 @@ from carrel.host.relayed import RELAYED, RELAYED_EXTENSIONS
 from carrel.host.remote import LIST_PATIENCE, PATIENCE, RemoteProvider
 from carrel.host.remote_tools import asks_for_task, call_or_task
 from carrel.log import Log
-from carrel.protocol.connection import State
 from carrel.protocol.methods import READ_RESOURCE, RequestType
 from carrel.protocol.passed_results import with_members
 from carrel.wire.base import PageResult, Result
@@ -219,7 +218,7 @@ class IsolatedProvider(ForwardingProvider):
             provider.begin(SessionEvents(partial(self.publish_session, session)))
             await provider.reconnector.settled()
         session.provider.reserve()
-        log_to(session.provider, session.log if session.key.connection is not None else None)
+        log_to(session.provider, session.log if session.key.client is not None else None)
         session.is_open = True
         if self._interest is not None:
             self._follow(session)
@@ -251,8 +250,8 @@ class IsolatedProvider(ForwardingProvider):
         call = request.call
         if call is None or mode is None or mode == "shared":
             return None
-        key = key_of(mode, call.principal, call.connection)
-        if key.connection is not None and key.connection.state is State.CLOSED:
+        key = key_of(mode, call.principal, call.client, call.connection)
+        if key.client is not None and key.client.closed:
             raise asyncio.CancelledError  # nothing would close the session
         session = self.sessions.enter(key, call.principal)
         if not session.is_open:
@@ -296,9 +295,9 @@ class IsolatedProvider(ForwardingProvider):
         call = request.call
         if call is None or mode is None:
             return None
-        key = key_of(mode, call.principal, call.connection)
+        key = key_of(mode, call.principal, call.client, call.connection)
         session = self.sessions.open_session(key)
-        if session is None or (key.connection is not None and key.connection.state is State.CLOSED):
+        if session is None or (key.client is not None and key.client.closed):
             return None
         session.users += 1
         return session
@@ -335,7 +334,7 @@ class IsolatedProvider(ForwardingProvider):
 
     # Requests
 
-    def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> Awaitable[Any]:
+    def forward(self, row: RequestType, request: Request, *arguments: Any) -> Awaitable[Any]:
         """Pass a request on in the session of its client."""
         if issubclass(row.result, PageResult):
             return self._list(request, row.provider_method, *arguments)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from carrel.errors import LoginRequired
+
+if TYPE_CHECKING:
+    from carrel.transports.client.transport import Rejection
 
 __all__ = ["FOR_CLIENT", "NoGrant"]
 
@@ -28,22 +31,13 @@ class NoGrant:
         """Return no headers."""
         return {}
 
-    async def rejected(
-        self,
-        url: str,
-        status: int,
-        challenges: Sequence[str],
-        revision: str | None,
-        *,
-        sent: Mapping[str, str] | None = None,
-        nonce: str | None = None,
-    ) -> bool:
+    async def rejected(self, rejection: Rejection) -> bool:
         """Raise LoginRequired if the upstream requires authorization; otherwise, return False: do not retry.
 
         Raises:
             LoginRequired: the upstream responded with status 401.
         """
-        if status == 401:
+        if rejection.status == 401:
             raise LoginRequired(f"{self._upstream} needs its users to log in, each for themselves")
         return False
 

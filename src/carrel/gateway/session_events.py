@@ -23,8 +23,8 @@ class BaseOwner(msgspec.Struct, frozen=True):
 
     key: Any
 
-    def include(self, connection: Any) -> bool:
-        return self.key is not None and bool(self.key.include(connection))
+    def include(self, client: Any) -> bool:
+        return self.key is not None and bool(self.key.include(client))
 
 
 class SessionEvents:

@@ -13,7 +13,7 @@ import msgspec
 from carrel.catalog.provider import Interest, Recipients
 from carrel.errors import InvalidCursor, ServerUnavailable
 from carrel.log import Log
-from carrel.protocol.connection import State
+from carrel.protocol.channel import ConnectedClient
 from carrel.protocol.encoding import encode_event
 from carrel.wire.utilities import SEVERITY, LoggingMessageParams
 
@@ -54,34 +54,38 @@ class SessionKey(msgspec.Struct, frozen=True):
 
     mode: Mode
     principal: str | None
+    client: ConnectedClient | None = None
     connection: Connection | None = None
 
     def __hash__(self) -> int:
-        return hash((self.mode, self.principal, id(self.connection)))
+        return hash((self.mode, self.principal, id(self.client)))
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, SessionKey)
-            and self.connection is other.connection
+            and self.client is other.client
             and (self.mode, self.principal) == (other.mode, other.principal)
         )
 
     def __repr__(self) -> str:
-        return f"SessionKey({self.mode!r}, {self.principal!r}, client={self.connection is not None})"
+        return f"SessionKey({self.mode!r}, {self.principal!r}, client={self.client is not None})"
 
-    def include(self, connection: Connection) -> bool:
-        """Return whether a connection belongs to the owner, so that it receives the changes of the session."""
-        return key_of(self.mode, connection.principal, connection) == self
+    def include(self, client: ConnectedClient) -> bool:
+        """Return whether a client is the owner, so that it receives the changes of the session."""
+        return key_of(self.mode, client.principal, client) == self
 
 
-def key_of(mode: Mode, principal: Principal | None, connection: Connection) -> SessionKey:
+def key_of(
+    mode: Mode, principal: Principal | None, client: ConnectedClient, connection: Connection | None = None
+) -> SessionKey:
     """Return the owner of the session for a client's requests.
 
     Each stateless HTTP request has a separate connection and no client session, so only its principal counts.
     """
     subject = None if principal is None else principal.id
-    has_session = mode == "client" and connection.channel is not None
-    return SessionKey(mode, subject, connection if has_session else None)
+    if mode != "client" or client.channel is None:
+        return SessionKey(mode, subject)
+    return SessionKey(mode, subject, client, connection)
 
 
 class OwnInterest(Interest):
@@ -141,7 +145,7 @@ class UpstreamSession:
         self.forget: Callable[[], object] | None = None
         """Callback for when the session is closed."""
         self._logged = 0
-        if key.connection is None:  # the same on each replica, and after the session is reopened
+        if key.client is None:  # the same on each replica, and after the session is reopened
             self._tag = sha256(msgspec.json.encode((name, key.mode, key.principal))).hexdigest()[:TAG]
         else:
             self._tag = os.urandom(TAG // 2).hex()
@@ -158,15 +162,15 @@ class UpstreamSession:
         Return whether it was sent. Stateless clients receive log messages only for their requests.
         https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging#log-message-notifications
         """
-        connection = self.key.connection
+        client, connection = self.key.client, self.key.connection
         peer = None if connection is None else connection.peer
-        if connection is None or connection.channel is None or connection.state is State.CLOSED or peer is None:
+        if client is None or client.channel is None or peer is None or client.closed:
             return False
         if peer.log_level is None or SEVERITY[message.level] < peer.log_level:
             return False
         self._logged = (self._logged + 1) % MAX_UNSENT
         params = LoggingMessageParams(level=message.level, logger=message.logger, data=message.data)
-        connection.channel.send(encode_event(peer.revision, "message", params), ("log", str(self._logged)))
+        client.channel.send(encode_event(peer.revision, "message", params), ("log", str(self._logged)))
         return True
 
     def interest_in(self, outer: Interest) -> OwnInterest:
@@ -247,9 +251,9 @@ class UpstreamSessions:
         self._make_room(user)
         session = self._sessions[key] = UpstreamSession(key, self.name)
         session.user = user
-        if key.connection is not None:
+        if key.client is not None:
             session.on_close = lambda: self.drop(session)
-            key.connection.closing = [*(key.connection.closing or ()), session.on_close]
+            key.client.closing = [*(key.client.closing or ()), session.on_close]
         session.opening = asyncio.ensure_future(self._open(session, principal))
         session.opening.add_done_callback(lambda task: self._opened(session, task))
         return session
@@ -301,7 +305,7 @@ class UpstreamSessions:
         del self._sessions[session.key]
         if session.timer is not None:
             session.timer.cancel()
-        closing = None if session.key.connection is None else session.key.connection.closing
+        closing = None if session.key.client is None else session.key.client.closing
         if closing is not None and session.on_close in closing:
             closing.remove(session.on_close)
         task = asyncio.ensure_future(self._end(session))

@@ -145,8 +145,8 @@ def _keys(request: Request) -> tuple[tuple[object, ...], tuple[object, ...]]:
     view = None if request.view is None else request.view.key
     if call is None:
         return (view, "inside"), (view, "inside", None)
-    caller = call.principal.id if call.principal is not None else call.connection.client
-    return (view, shows_pages(call.peer)), (view, shows_pages(call.peer), caller, call.connection.id)
+    caller = call.principal.id if call.principal is not None else call.client.key
+    return (view, shows_pages(call.peer)), (view, shows_pages(call.peer), caller, call.client.session_id)
 
 
 def _ui(tool: Tool) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -14,7 +14,7 @@ from carrel.catalog.transforms.transform import Kind, Transform
 from carrel.errors import InvalidCursor, ProviderUnavailable, TransportError
 from carrel.gateway.isolation import IsolatedProvider
 from carrel.gateway.names import NameKind, Names
-from carrel.host.hosted_server import HostedServer, ListKind
+from carrel.host.hosted_server import HostedServer
 from carrel.host.processor_limiter import SLICE
 from carrel.host.remote import RemoteProvider
 from carrel.host.remote_tools import for_peer
@@ -31,8 +31,6 @@ T = TypeVar("T")
 
 #: Maximum number of URIs to remember per server.
 MAX_URIS = 100_000
-#: Lists of a server that are cached while it notifies of their changes.
-CACHED: Mapping[Kind, ListKind] = {"tool": "tools", "prompt": "prompts", "template": "templates"}
 #: Schemes of links that clients can open directly.
 WEB = ("http://", "https://")
 
@@ -170,7 +168,7 @@ class Upstream(Transform):
 
     async def templates(self) -> Sequence[ResourceTemplate]:
         """Return the server's resource templates, without prefixes."""
-        return (await self._whole("templates")).items
+        return (await self._whole("template")).items
 
     def shown(self, templates: Iterable[ResourceTemplate]) -> list[ResourceTemplate]:
         """Return templates of the server as clients see them."""
@@ -186,7 +184,7 @@ class Upstream(Transform):
                 self.entries.leave_out("resource_templates" if kind == "template" else f"{kind}s", error)
         return msgspec.structs.replace(page, items=items)
 
-    async def _whole(self, kind: ListKind) -> Page[Any]:
+    async def _whole(self, kind: Kind) -> Page[Any]:
         try:
             return await self.server.page(kind)
         except TransportError as error:
@@ -202,7 +200,7 @@ class Upstream(Transform):
         if not self.answers:
             raise ProviderUnavailable(self.name)
 
-    def _keeps(self, kind: ListKind, capability: str) -> bool:
+    def _keeps(self, kind: Kind, capability: str) -> bool:
         """Return whether a list is cached: the server notifies of changes, and the list is shared and not long."""
         self._check()
         if kind in self.server.long:
@@ -213,25 +211,25 @@ class Upstream(Transform):
         declared = getattr(self.server.client.capabilities, capability)
         return declared is not None and bool(declared.list_changed)
 
-    async def _listed_page(self, kind: ListKind, request: Request, key: Callable[[Any], str]) -> Page[Any]:
+    async def _listed_page(self, kind: Kind, request: Request, key: Callable[[Any], str]) -> Page[Any]:
         whole = await self._whole(kind)
         page = page_of(whole.items, request, key)
         scope = "private" if whole.scope == "public" and request.caller is not None else whole.scope
         return Page(page.items, page.next_cursor, whole.ttl, scope)
 
-    def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
+    def forward(self, row: RequestType, request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
         """Pass a request on; list requests may be answered from the cache."""
         if row.item_verb is None:
             return super().forward(row, request, *arguments)
         return self._list(row, request)
 
-    async def _list(self, row: RequestType[Any, Any], request: Request) -> Page[Any]:
+    async def _list(self, row: RequestType, request: Request) -> Page[Any]:
         """Return a page of a list. Remember the names or URIs of its items."""
         kind = row.item
         assert kind is not None
         page: Page[Any]
-        if kind in CACHED and self._keeps(CACHED[kind], row.capability or ""):
-            page = await self._listed_page(CACHED[kind], request, item_key)
+        if row.cached_whole and self._keeps(kind, row.capability or ""):
+            page = await self._listed_page(kind, request, item_key)
         else:
             self._check()
             page = await resolved(getattr(self.provider, row.provider_method)(self._inner(request)))

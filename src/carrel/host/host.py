@@ -29,13 +29,13 @@ from carrel.host.changes import HostChange, HostChangeKind, HostChanges
 from carrel.host.config.files import ConfigFiles
 from carrel.host.config.inputs import Inputs
 from carrel.host.config.server_config import Problem, ServerConfig
-from carrel.host.hosted_server import HostedServer, ListKind
+from carrel.host.hosted_server import HostedServer
 from carrel.host.remote import PATIENCE
 from carrel.host.selection import Hosted, Selection, check, select, wants_server
 from carrel.host.tools import HostTools, ToolsOptions, make_tools, selection_of
 from carrel.log import Log
 from carrel.near_names import did_you_mean
-from carrel.protocol.methods import LIST_CAPABILITIES, LIST_NOTIFICATIONS
+from carrel.protocol.methods import LIST_CAPABILITIES, LIST_NOTIFICATIONS, ItemKind
 from carrel.transports.client.options import HTTPOptions
 from carrel.transports.client.transport import Credentials
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -251,23 +251,23 @@ class Host:
 
     async def list_resources(self, **selection: Unpack[Selection]) -> list[Hosted[Resource]]:
         """Return the resources of all servers. If two servers have the same URI, both resources are returned."""
-        return await self._list("resources", selection)
+        return await self._list("resource", selection)
 
     async def list_resource_templates(self, **selection: Unpack[Selection]) -> list[Hosted[ResourceTemplate]]:
         """Return the resource templates of all servers."""
-        return await self._list("templates", selection)
+        return await self._list("template", selection)
 
     async def list_tools(self, **selection: Unpack[Selection]) -> list[Hosted[Tool]]:
         """Return the tools of all servers."""
-        return await self._list("tools", selection)
+        return await self._list("tool", selection)
 
     async def list_prompts(self, **selection: Unpack[Selection]) -> list[Hosted[Prompt]]:
         """Return the prompts of all servers."""
-        return await self._list("prompts", selection)
+        return await self._list("prompt", selection)
 
     async def list_skills(self, **selection: Unpack[Selection]) -> list[Hosted[Skill]]:
         """Return the skills of all servers."""
-        return await self._list("skills", selection)
+        return await self._list("skill", selection)
 
     async def search(self, query: str, *, limit: int = 50, **selection: Unpack[Selection]) -> list[Hosted[Hit]]:
         """Search the resources of all servers, and return the matches, best first."""
@@ -285,7 +285,7 @@ class Host:
             found.sort(key=lambda one: -one.item.score)
         return found[:limit]
 
-    async def _list(self, kind: ListKind, selection: Selection) -> list[Hosted[Any]]:
+    async def _list(self, kind: ItemKind, selection: Selection) -> list[Hosted[Any]]:
         return select(await self._gather(selection, lambda server: server.items(kind)), selection)
 
     async def _gather(self, selection: Selection, ask: Callable[[HostedServer], Any]) -> list[Hosted[Any]]:

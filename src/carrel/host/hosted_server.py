@@ -25,31 +25,24 @@ from carrel.host.remote_entries import EntryReader
 from carrel.host.remote_pages import LONG, MAX_LISTED
 from carrel.log import Log
 from carrel.protocol.extensions.skills import LIST_SKILLS
-from carrel.protocol.methods import LIST_NOTIFICATIONS, LIST_REQUESTS, RequestType
+from carrel.protocol.methods import LIST_NAMES, LIST_NOTIFICATIONS, LIST_REQUESTS, ItemKind, RequestType
 from carrel.transports.client.options import HTTPOptions, ProcessOptions
 from carrel.transports.client.transport import STDERR_FOLLOWS
 from carrel.wire.base import Implementation
 
-__all__ = ["HostedServer", "ListKind", "ServerState", "StderrTail"]
+__all__ = ["HostedServer", "ServerState", "StderrTail"]
 
 log = Log("carrel.host")
 
 #: "idle": not connected yet, as there was no request (lazy host). "failed": see ``reason`` and ``retry_in``.
 ServerState: TypeAlias = Literal["disabled", "idle", "connecting", "ready", "failed", "closed"]
-ListKind: TypeAlias = Literal["resources", "templates", "tools", "prompts", "skills"]
 
 #: Number of bytes of standard error to keep.
 KEPT = 64 * 1024
 #: Number of characters of standard error to show with a failure.
 SHOWN = 2000
 #: Requests for the lists of a server.
-LISTS: Mapping[ListKind, RequestType[Any, Any]] = {
-    "resources": LIST_REQUESTS["resource"],
-    "templates": LIST_REQUESTS["template"],
-    "tools": LIST_REQUESTS["tool"],
-    "prompts": LIST_REQUESTS["prompt"],
-    "skills": LIST_SKILLS,
-}
+LISTS: Mapping[ItemKind, RequestType] = {**LIST_REQUESTS, "skill": LIST_SKILLS}
 
 
 class StderrTail:
@@ -101,10 +94,10 @@ class HostedServer:
         self._opening = asyncio.Lock()
         self._closed = False
         self._there = False
-        self._lists: dict[ListKind, tuple[Page[Any], float]] = {}
-        self.long: set[ListKind] = set()
+        self._lists: dict[ItemKind, tuple[Page[Any], float]] = {}
+        self.long: set[ItemKind] = set()
         """Lists that are too long to be cached here; the provider caches their encoded pages."""
-        self._reading: dict[ListKind, asyncio.Task[tuple[Page[Any], float]]] = {}
+        self._reading: dict[ItemKind, asyncio.Task[tuple[Page[Any], float]]] = {}
         self._versions: dict[ListName, int] = {}
 
     def __repr__(self) -> str:
@@ -285,7 +278,7 @@ class HostedServer:
 
     # Lists
 
-    async def items(self, kind: ListKind) -> Sequence[Any]:
+    async def items(self, kind: ItemKind) -> Sequence[Any]:
         """Return all entries of a list, from the cache if possible.
 
         A cached list is valid until the server notifies of a change, or until its time to live has passed. If the time
@@ -296,7 +289,7 @@ class HostedServer:
         """
         return (await self.page(kind)).items
 
-    async def page(self, kind: ListKind) -> Page[Any]:
+    async def page(self, kind: ItemKind) -> Page[Any]:
         """Return all entries of a list as one page, with its cache scope and its remaining time to live.
 
         Raises:
@@ -315,11 +308,10 @@ class HostedServer:
             return page
         return msgspec.structs.replace(page, ttl=max(0.0, page.ttl - (now() - began)))
 
-    async def _read_list(self, kind: ListKind) -> tuple[Page[Any], float]:
+    async def _read_list(self, kind: ItemKind) -> tuple[Page[Any], float]:
         """Read a list, cache it unless it has changed meanwhile, and return it with the time when the read began."""
         provider = await self.ready()
-        row = LISTS[kind]
-        method, changed = row.provider_method, changed_list(row)
+        method, changed = LISTS[kind].provider_method, LIST_NAMES[kind]
         began = asyncio.get_running_loop().time()
         if not provider.offers(method):
             return Page(()), began
@@ -331,7 +323,7 @@ class HostedServer:
             self._lists[kind] = page, began
         return page, began
 
-    def _end_reading(self, kind: ListKind, reading: asyncio.Task[tuple[Page[Any], float]]) -> None:
+    def _end_reading(self, kind: ItemKind, reading: asyncio.Task[tuple[Page[Any], float]]) -> None:
         if self._reading.get(kind) is reading:
             del self._reading[kind]
         if not reading.cancelled():
@@ -341,7 +333,7 @@ class HostedServer:
         for name in lists:
             self._versions[name] = self._versions.get(name, 0) + 1
         for kind in LISTS:
-            if changed_list(LISTS[kind]) in lists:
+            if LIST_NAMES[kind] in lists:
                 self._lists.pop(kind, None)
                 self._reading.pop(kind, None)  # later callers must not share a read that began before
 
@@ -400,8 +392,3 @@ class _Events:
     ) -> None:
         """Report which lists have changed."""
         self._server.changed(tuple(lists))
-
-
-def changed_list(row: RequestType[Any, Any]) -> ListName:
-    """Return the list whose change makes the result of a list request stale."""
-    return next(name for name, notification in LIST_NOTIFICATIONS.items() if row.item in notification.items)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -64,6 +65,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound=Result)
 Send = Callable[[Relay | None, CallOptions], Awaitable[T]]
 
+NO_CAPABILITIES = ClientCapabilities()
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 #: Errors to pass through to the client unchanged.
 PASSED = (
@@ -258,7 +260,7 @@ class RemoteCalls:
 
         def call(options: CallOptions) -> Coroutine[Any, Any, R]:
             whole = request.call is not None
-            return self._client.session.request(ClientCall(row, params, whole=whole, **options))
+            return self._client.results.request(ClientCall(row, params, whole=whole, **options))
 
         async def send(_: object, options: CallOptions) -> R:
             try:
@@ -294,15 +296,20 @@ class RemoteCalls:
         connection = self._client.session.connection
         return connection is not None and connection.transport.streams
 
+    @cached_property
+    def _ours(self) -> ClientCapabilities:
+        """The capabilities of the client itself."""
+        return self._client.session.handlers.capabilities({})
+
     def _capabilities(self, request: Request, *, as_task: bool) -> ClientCapabilities:
         """Return the capabilities of the client that can be forwarded to the server.
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic#meta
         """
         assert request.call is not None
-        ours, theirs = self._client.session.handlers.capabilities({}), request.call.peer.capabilities
+        ours, theirs = self._ours, request.call.peer.capabilities
         if theirs is None:
-            theirs = ClientCapabilities()
+            theirs = NO_CAPABILITIES
         extensions = {name: each for name, each in (theirs.extensions or {}).items() if name != TASKS.name}
         if as_task:
             extensions[TASKS.name] = {}
@@ -322,7 +329,7 @@ def failure(error: PeerError, params: Params) -> MCPError:
     return error
 
 
-def passed_on(row: RequestType[Any, Any], request: Request, answer: Any) -> Any:
+def passed_on(row: RequestType, request: Request, answer: Any) -> Any:
     """Return a result, encoded for the client of a request of the same method."""
     if type(answer) is not PassedResult:
         return answer

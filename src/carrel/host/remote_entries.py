@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import Raw
@@ -15,6 +15,7 @@ from carrel.host.shown_names import with_shown_names
 from carrel.log import Log
 from carrel.printable import printable
 from carrel.protocol import unknown
+from carrel.protocol.methods import ITEM_KEYS, ItemKind
 from carrel.protocol.methods import RequestType as Row
 from carrel.protocol.results import reader
 from carrel.wire.base import PageResult
@@ -50,16 +51,12 @@ class ListFormat(msgspec.Struct, frozen=True):
     """Returns the key of an entry, by decoding only the field with its name or URI."""
 
 
-#: Fields with the key of an entry, in order of preference.
-KEYS = ("uri", "uri_template", "name")
-
-
 @cache
-def list_format_of(row: Row[Any, Any]) -> ListFormat:
+def list_format_of(row: Row) -> ListFormat:
     """Return the types for decoding the list of a request."""
-    field = next(each for each in msgspec.structs.fields(row.result) if each.name not in PageResult.__struct_fields__)
+    field = next(each for each in msgspec.structs.fields(row.result) if each.name == row.result_field)
     entry: Any = get_args(field.type)[0]
-    key = next(name for name in KEYS if name in entry.__struct_fields__)
+    key = ITEM_KEYS[cast("ItemKind", row.item)]
     options: dict[str, Any] = {"kw_only": True, "rename": "camel", "namespace": {"__module__": __name__}}
     page: Any = msgspec.defstruct("Entries", [(field.name, list[Raw])], bases=(PageResult,), **options)
     keyed = msgspec.defstruct("Keyed", [(key, str)], rename="camel")

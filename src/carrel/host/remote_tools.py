@@ -7,7 +7,7 @@ https://modelcontextprotocol.io/extensions/tasks/overview
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Container, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -85,10 +85,10 @@ class RemoteTools:
         self._headers: dict[str, Mapping[bytes, tuple[str, ...]]] = {}
         self._tasks: dict[str, TaskSupport] = {}
 
-    def forget(self) -> None:
-        """Clear the cached headers and task support, as the list of tools has changed."""
-        self._headers.clear()
-        self._tasks.clear()
+    def keep(self, names: Container[str]) -> None:
+        """Delete the headers and task support of tools that are not in ``names``: the changed list has been read."""
+        self._headers = {name: headers for name, headers in self._headers.items() if name in names}
+        self._tasks = {name: support for name, support in self._tasks.items() if name in names}
 
     @property
     def _extension(self) -> bool:
@@ -101,13 +101,18 @@ class RemoteTools:
         execution = tool.execution if not session.stateless and session.capabilities.tasks is not None else None
         if self._extension:
             execution = ToolExecution(task_support="optional")
-        if execution is not None:
+        if execution is None:
+            self._tasks.pop(tool.name, None)
+        else:
             self._tasks[tool.name] = execution.task_support or "forbidden"
         try:
-            if headers := header_parameters(tool.input_schema):
-                self._headers[tool.name] = headers
+            headers = header_parameters(tool.input_schema)
         except ValueError:
-            pass  # HTTP clients ignore such a tool
+            headers = {}  # HTTP clients ignore such a tool
+        if headers:
+            self._headers[tool.name] = headers
+        else:
+            self._headers.pop(tool.name, None)
         meta = tool.meta
         if meta is not None and not PAGE_KEYS.isdisjoint(meta):
             meta = with_page_uris(meta, str)
@@ -127,8 +132,11 @@ class RemoteTools:
             InvalidParams: the arguments are not an object.
             HeaderMismatch: the headers of the request do not match the arguments that the tool repeats in headers.
         """
-        given = self._checked(name, arguments, request)
-        return call_or_task(request, self.tasks_of(name), lambda inner: self._call(name, given, inner))
+        tasks = self.tasks_of(name)
+        if tasks is None and not asks_for_task(request):
+            return self.run(name, arguments, request)
+        self._checked(name, arguments, request)
+        return call_or_task(request, tasks, lambda inner: self.run(name, arguments, inner))
 
     async def run(self, name: str, arguments: Raw, request: Request) -> CallToolResult | bytes:
         """Call a tool, and return its result, encoded for the client if there is one.
@@ -138,12 +146,9 @@ class RemoteTools:
         Raises:
             InvalidParams, HeaderMismatch: see ``call``.
         """
-        tool_calls, given = self._client.tool_calls, None
-        connection, text = self._client.session.connection, bytes(arguments)
-        mirrors = connection is not None and connection.transport.mirrors
-        if mirrors or name in self._headers or text[:1] != b"{" or b"\n" in text or b"\r" in text:
-            given = self._checked(name, arguments, request)
-            arguments = Raw(encode(given))
+        tool_calls, text = self._client.tool_calls, bytes(arguments)
+        if name in self._headers or text[:1] != b"{" or b"\n" in text or b"\r" in text:
+            arguments = self._checked(name, arguments, request)
         options = None
         if type(request.channel) is not TaskChannel and not tool_calls.has_tasks:
             options = self._calls.plain_options(request)
@@ -153,7 +158,7 @@ class RemoteTools:
             missing: MissingCapability | None = None
             with self._calls.errors():
                 try:
-                    answer: Any = await tool_calls.send(call, given)
+                    answer: Any = await tool_calls.send(call)
                     if type(answer) is not PassedResult:
                         answer = await self._client.tasks.follow(answer, call)
                 except PeerError as error:
@@ -166,9 +171,14 @@ class RemoteTools:
                     if answer.value.is_error and isinstance(relay, Relay) and relay.missing:
                         raise relay.missing
                     return passed_on(CALL_TOOL, request, answer)  # type: ignore[no-any-return]
-        return await self._call(name, self._checked(name, arguments, request), request)
+        return await self._call(name, arguments, request)
 
-    def _checked(self, name: str, arguments: Raw, request: Request) -> dict[str, Any]:
+    def _checked(self, name: str, arguments: Raw, request: Request) -> Raw:
+        """Return the arguments, encoded again: without duplicate members and line breaks.
+
+        Raises:
+            InvalidParams, HeaderMismatch: see ``call``.
+        """
         try:
             given = msgspec.json.decode(arguments, type=dict[str, Any])
         except msgspec.ValidationError as error:
@@ -176,9 +186,9 @@ class RemoteTools:
         call = request.call
         if call is not None and call.raw_headers is not None and call.peer.revision.stateless and name in self._headers:
             verify_parameters(self._headers[name], call.raw_headers, given)
-        return given
+        return Raw(encode(given))
 
-    async def _call(self, name: str, given: dict[str, Any], request: Request) -> CallToolResult | bytes:
+    async def _call(self, name: str, arguments: Raw, request: Request) -> CallToolResult | bytes:
         call = request.call
         as_task = type(request.channel) is TaskChannel
         waits = call is not None and not as_task and not call.peer.revision.stateless
@@ -187,11 +197,11 @@ class RemoteTools:
         async def start(relay: Relay | None, options: CallOptions) -> CallToolResult:
             if relay is not None:
                 asked.append(relay)
-            params = CallToolParams(name=name, arguments=Raw(encode(given)))
+            params = CallToolParams(name=name, arguments=arguments)
             if await self._client.tool_calls.may_be_task(name, required=not as_task):
                 params.task = TaskRequest()
             asking = ClientCall[Any](CALL_TOOL, params, whole=call is not None, **options)
-            task = await self._client.tasks.start(asking, given)
+            task = await self._client.tasks.start(asking)
             if as_task and relay is not None and task.id is not None:
                 relay.detach()
             listening = asyncio.ensure_future(task.listen())  # avoid polling the server for each poll of the client

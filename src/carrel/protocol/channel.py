@@ -1,13 +1,19 @@
-"""Interface of a transport for messages other than responses: notifications and server requests."""
+"""Transports as handlers see them: the channel for messages other than responses, and the client of a connection."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Hashable
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Hashable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
 
 from carrel.wire.base import Id
 
-__all__ = ["ChangeKey", "Channel"]
+if TYPE_CHECKING:
+    from carrel.limits import Budget
+    from carrel.protocol.principal import Principal
+
+__all__ = ["ChangeKey", "Channel", "ConnectedClient"]
 
 
 class ChangeKey(NamedTuple):
@@ -32,3 +38,46 @@ class Channel(Protocol):
 
     def pause(self, retry: int | None = None) -> None:
         """Have the client reconnect for the rest after ``retry`` milliseconds; does nothing where it cannot."""
+
+
+class ConnectedClient(msgspec.Struct, eq=False, weakref=True):
+    """What transports and the server keep for the client of a connection, beside the state of the protocol.
+
+    ``key`` is the client for limits and the budget: a principal, an address, or empty for the only client of a process.
+    ``budget`` limits the bytes that are kept for clients, None without a limit.
+    """
+
+    budget: Budget | None = None
+    key: str = ""
+    session_id: str = ""
+    """Id of a session over HTTP."""
+    shared: bool = False
+    """Whether other replicas know the session."""
+    principal: Principal | None = None
+    """Caller of the last request: the rights of notifications are its rights. None without authorization."""
+    channel: Channel | None = None
+    """Channel of messages that belong to no request; None for a stateless request."""
+    closed: bool = False
+    """Whether the client has disconnected."""
+    closing: list[Callable[[], object]] | None = None
+    """Called once when the client has disconnected; None if nothing waits for that."""
+
+    def take(self, size: int) -> bool:
+        """Take bytes from the budget of the client; return False if they exceed it."""
+        return self.budget is None or self.budget.take(self.key, size)
+
+    def give(self, size: int) -> None:
+        """Give bytes back to the budget of the client."""
+        if self.budget is not None:
+            self.budget.give(self.key, size)
+
+    def has_room(self, size: int) -> bool:
+        """Return whether the budget of the client has room for ``size`` bytes."""
+        return self.budget is None or self.budget.make_room(self.key, size)
+
+    def close(self) -> None:
+        """Call everything that waits for the client to disconnect."""
+        self.closed = True
+        closing, self.closing = self.closing, None
+        for call in closing or ():
+            call()

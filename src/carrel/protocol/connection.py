@@ -1,8 +1,8 @@
 """Sans-I/O core of a connection, the same for both directions: states, request ids, requests in flight, batches.
 
 Either side sends requests, notifications and responses. ``carrel.protocol.server`` and ``carrel.protocol.client`` are
-the two roles on top of it. The connection owns the state of the protocol and nothing else: transports, server and
-client key their state by connection or by id.
+the two roles on top of it. The connection owns the state of the protocol and nothing else: what transports and the
+server keep for a client is in a ``carrel.protocol.channel.ConnectedClient``, which each ``Call`` has.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic
 https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
@@ -142,7 +142,7 @@ W = TypeVar("W", bound=Requester)
 class Waiting(msgspec.Struct, Generic[W], gc=False):
     """Pending request, the type of its result, and its sender."""
 
-    request: RequestType[Any, Any]
+    request: RequestType
     result: type[Wire]
     owner: W
     whole: bool = False
@@ -233,7 +233,7 @@ class Connection(Generic[W]):
 
     # Requests to the peer
 
-    def ask(self, request: RequestType[Any, Any], params: Any, owner: W, result: type[Wire] | None = None) -> bytes:
+    def ask(self, request: RequestType, params: Any, owner: W, result: type[Wire] | None = None) -> bytes:
         """Encode a request with the next id, which is then ``last_id``, and register it as pending."""
         self.last_id = id = self.last_id + 1
         data = encode(RequestMessage("2.0", id, request.method, params))

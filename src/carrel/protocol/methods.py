@@ -8,7 +8,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/schema
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 from msgspec import field
@@ -41,8 +41,14 @@ from carrel.wire.tasks import ListTasksParams, ListTasksResult, Task, TaskParams
 from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult
 from carrel.wire.utilities import CancelledParams, LoggingMessageParams, ProgressParams, SetLevelParams
 
-P = TypeVar("P", bound=Wire)
-R = TypeVar("R", bound=Wire, covariant=True)
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    P = DefaultTypeVar("P", bound=Wire, default=Any)
+    R = DefaultTypeVar("R", bound=Wire, default=Any, covariant=True)
+else:
+    P = TypeVar("P", bound=Wire)
+    R = TypeVar("R", bound=Wire, covariant=True)
 
 #: Verb that access control asks about.
 Verb: TypeAlias = Literal["list", "read", "list_directory", "complete", "subscribe", "call", "get"]
@@ -51,12 +57,20 @@ ItemKind: TypeAlias = Literal["resource", "template", "tool", "prompt", "skill"]
 #: Name of a list whose clients are notified when it changes: the operation of its notification.
 ListName: TypeAlias = Literal["tools_list_changed", "prompts_list_changed", "resources_list_changed"]
 #: Server capability that declares notifications for changes of a list.
-ListCapability: TypeAlias = Literal["tools", "prompts", "resources"]
+ListCapability: TypeAlias = Literal["resources", "tools", "prompts"]
 #: Parameters that hold a resource URI, and that the rule for resources applies to unless the row names another one.
 URI_FIELDS = ("uri", "ref")
 #: Parameters that are no arguments of the methods of providers: those of every request, of lists, of tasks, and of
 #: requests that a client repeats with the responses to server requests.
 COMMON_FIELDS = frozenset(("meta", "cursor", "task", "input_responses", "request_state"))
+#: Field of an item that has its name or URI.
+ITEM_KEYS: dict[ItemKind, str] = {
+    "resource": "uri",
+    "template": "uri_template",
+    "tool": "name",
+    "prompt": "name",
+    "skill": "uri",
+}
 #: Verb of a request about an item, unless its row names another one.
 ITEM_VERBS: dict[ItemKind | None, Verb] = {"tool": "call", "prompt": "get"}
 #: Targets that are resources.
@@ -109,6 +123,8 @@ class RequestType(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
     """The kind of the items that the request lists, or of the item that its target names."""
     item_verb: Verb | None = None
     """For a list: the verb that a caller must be allowed to use on an item to see it in the list."""
+    cached_whole: bool = False
+    """A gateway caches the whole list while the server notifies of its changes."""
     target: str | None = None
     arguments: tuple[str, ...] = ()
     """Names of the parameters that are arguments of the provider's method."""
@@ -221,6 +237,7 @@ LIST_RESOURCE_TEMPLATES = RequestType(
     result_field="resource_templates",
     item="template",
     item_verb="list",
+    cached_whole=True,
 )
 READ_RESOURCE = RequestType(
     "resources/read",
@@ -284,6 +301,7 @@ LIST_TOOLS = RequestType(
     result_field="tools",
     item="tool",
     item_verb="call",
+    cached_whole=True,
 )
 CALL_TOOL = RequestType(
     "tools/call",
@@ -313,6 +331,7 @@ LIST_PROMPTS = RequestType(
     result_field="prompts",
     item="prompt",
     item_verb="get",
+    cached_whole=True,
 )
 GET_PROMPT = RequestType(
     "prompts/get",
@@ -367,12 +386,12 @@ LIST_ROOTS = RequestType(
 # Views of the table
 
 #: Requests that providers handle. Those of extensions are in ``carrel.protocol.extensions``.
-PROVIDER_REQUESTS: tuple[RequestType[Any, Any], ...] = (
+PROVIDER_REQUESTS: tuple[RequestType, ...] = (
     *(LIST_RESOURCES, LIST_RESOURCE_TEMPLATES, READ_RESOURCE),
     *(LIST_TOOLS, CALL_TOOL, LIST_PROMPTS, GET_PROMPT, COMPLETE),
 )
 #: Requests that list items, by the kind of the items.
-LIST_REQUESTS: dict[ItemKind, RequestType[Any, Any]] = {
+LIST_REQUESTS: dict[ItemKind, RequestType] = {
     row.item: row for row in PROVIDER_REQUESTS if row.item is not None and row.verb == "list"
 }
 #: Notifications of changed lists, by their operation.
@@ -381,6 +400,10 @@ LIST_NOTIFICATIONS: dict[ListName, NotificationType] = {
     "prompts_list_changed": PROMPTS_LIST_CHANGED,
     "resources_list_changed": RESOURCES_LIST_CHANGED,
 }
+#: Lists, by the kind of their items.
+LIST_NAMES: dict[ItemKind, ListName] = {kind: name for name, row in LIST_NOTIFICATIONS.items() for kind in row.items}
+#: Capabilities that declare notifications of changed lists.
+LIST_KINDS: tuple[ListCapability, ...] = get_args(ListCapability)
 #: Capabilities of changed lists, by the operation of the notification.
 LIST_CAPABILITIES: dict[ListName, ListCapability] = {
     name: row.capability for name, row in LIST_NOTIFICATIONS.items() if row.capability is not None

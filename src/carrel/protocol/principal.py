@@ -41,12 +41,12 @@ class View:
         """
         return None
 
-    def reaches(self, verb: Verb, place: str, head: str) -> bool:
+    def reaches(self, verb: Verb, location: str, head: str) -> bool:
         """Return whether a resource template can name something on which a verb is allowed.
 
-        ``head`` is what all its URIs begin with, ``place`` is one of them, with ``-`` for variables without a value.
+        ``head`` is what all its URIs begin with, ``location`` is one of them, with ``-`` for variables without a value.
         """
-        return self.allows(verb, place)
+        return self.allows(verb, location)
 
     def permits(self, method: str) -> bool:
         """Return whether requests of a method are permitted: asked where a tool does the same as such a request."""

@@ -27,7 +27,6 @@ from carrel.protocol.connection import (
     Response,
     State,
     Step,
-    Waiting,
     read_batch,
 )
 from carrel.protocol.description import Description
@@ -46,8 +45,7 @@ from carrel.wire.tools import CallToolParams
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar
 
-    from carrel.limits import Budget
-    from carrel.protocol.channel import Channel
+    from carrel.protocol.channel import Channel, ConnectedClient
     from carrel.protocol.headers import RequestHeaders
     from carrel.protocol.principal import Principal, View
 
@@ -84,7 +82,7 @@ class Call(msgspec.Struct, Generic[P]):
     connection: Connection
     peer: Peer
     id: Id
-    request: RequestType[Any, Any]
+    request: RequestType
     params: P
     raw: Raw
     raw_headers: Mapping[bytes, bytes] | None = None
@@ -97,6 +95,8 @@ class Call(msgspec.Struct, Generic[P]):
     """Whether the request was cancelled (set by the transport)."""
     channel: Channel | None = None
     """The channel for messages of the call other than its response, set if it is dispatched through middleware."""
+    client: ConnectedClient = None  # type: ignore[assignment]  # set by the transport before it dispatches the request
+    """The client, as the transport knows it."""
     outer: Call | None = None
     """The call whose handler makes this one, such as to read another resource."""
 
@@ -165,46 +165,14 @@ class Connection(connection.Connection[Requester]):
     ``peer`` is None until the handshake; each stateless request has a separate peer.
     """
 
-    __slots__ = (
-        *("budget", "channel", "client", "closing", "description", "id", "peer", "principal", "shared"),
-        "version_header",
-    )
+    __slots__ = ("description", "peer", "version_header")
 
-    def __init__(self, description: Description, budget: Budget | None = None) -> None:
+    def __init__(self, description: Description) -> None:
         super().__init__()
         self.description = description
-        self.budget = budget
-        """Budget of bytes kept for clients; None without a limit."""
         self.peer: Peer | None = None
-        self.id = ""
-        """Id of a session over HTTP."""
-        self.shared = False
-        """Whether other replicas know the session (set by the transport)."""
-        self.client = ""
-        """Client for limits and budget (set by the transport): a principal, an address, or this connection alone."""
-        self.principal: Principal | None = None
-        """Caller of the last request: the rights of notifications are its rights. None without authorization."""
-        self.channel: Channel | None = None
-        """Channel of messages that belong to no request; None for a stateless request."""
-        self.closing: list[Callable[[], object]] | None = None
-        """Called once when the connection is closed; None if nothing waits for that."""
         self.version_header: str | None = None
         """The MCP-Protocol-Version header of a stateless request."""
-
-    # Budget of bytes kept for the client
-
-    def take(self, size: int) -> bool:
-        """Take bytes from the budget of the client; return False if they exceed it."""
-        return self.budget is None or self.budget.take(self.client, size)
-
-    def give(self, size: int) -> None:
-        """Give bytes back to the budget of the client."""
-        if self.budget is not None:
-            self.budget.give(self.client, size)
-
-    def has_room(self, size: int) -> bool:
-        """Return whether the budget of the client has room for ``size`` bytes."""
-        return self.budget is None or self.budget.make_room(self.client, size)
 
     # Bytes in, events out
 
@@ -271,11 +239,11 @@ class Connection(connection.Connection[Requester]):
         except (msgspec.DecodeError, RecursionError) as error:
             return self._reject(id, unreadable(error))
 
-    def _added(self, method: str) -> RequestType[Any, Any] | None:
+    def _added(self, method: str) -> RequestType | None:
         extension = self.description.extended.get(method)
         return None if extension is None else extension.requests[method]
 
-    def _extended(self, method: str, peer: Peer) -> RequestType[Any, Any]:
+    def _extended(self, method: str, peer: Peer) -> RequestType:
         """Return the request type of a method that an extension adds.
 
         Raises:
@@ -380,13 +348,6 @@ class Connection(connection.Connection[Requester]):
                 return worse
         return invalid_params(error)
 
-    def close(self) -> list[tuple[Id, Waiting[Requester]]]:
-        """Close the connection, and return the requests that will have no response."""
-        closing, self.closing = self.closing, None
-        for call in closing or ():
-            call()
-        return super().close()
-
     # Results in, bytes out
 
     def initialize(self, call: Call) -> InitializeResult:
@@ -429,7 +390,9 @@ class Connection(connection.Connection[Requester]):
         """Encode the response to a call. A ``result`` in bytes is finished and encoded already."""
         if type(result) is bytes:
             return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(call.id), result)
-        data = encode(ResponseMessage("2.0", call.id, self.finish(call, result)))  # type: ignore[arg-type]
+        told, complete = self.description, call.peer.revision.complete
+        whole = complete(result, call.request, told.identity, told.ttl_ms, told.scope)  # type: ignore[arg-type]
+        data = encode(ResponseMessage("2.0", call.id, whole))
         return restored(data) if MARK in data else data
 
     def reject(self, call: Call, error: BaseException) -> ErrorResponse:

@@ -207,8 +207,8 @@ class Engine:
 
         def find() -> list[Match]:
             hits = searcher.search(query, limit=limit, count=False, offset=offset).hits
-            places = [place for _, place in hits]
-            columns = [searcher.fast_field_values(field, places) for field in ("number", "lines")]
+            documents = [document for _, document in hits]
+            columns = [searcher.fast_field_values(field, documents) for field in ("number", "lines")]
             return [
                 Match(number, lines // MAX_LINES, lines // MAX_LINES + lines % MAX_LINES, score)
                 for (score, _), number, lines in zip(hits, *columns, strict=True)

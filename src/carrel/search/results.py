@@ -53,8 +53,8 @@ def as_markdown(results: SearchResults) -> str:
         lines.append("Nothing is found.")
     for number, hit in enumerate(results.hits, 1):
         resource = hit.resource
-        place = f", line {hit.line}" if hit.line is not None else ""
-        lines.append(f"{number}. [{_plain(resource.title or resource.name)}](<{hit.link}>){place}")
+        line = f", line {hit.line}" if hit.line is not None else ""
+        lines.append(f"{number}. [{_plain(resource.title or resource.name)}](<{hit.link}>){line}")
         if hit.snippet:
             lines += ["", *(f"   > {_line(each)}" for each in hit.snippet.splitlines()), ""]
     if not results.complete:

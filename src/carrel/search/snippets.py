@@ -41,20 +41,20 @@ def snippet_of(text: str, first: int, words: Sequence[Word], terms: Callable[[st
         _gain(line, wanted, alike, singles, terms) if at in told or not line.isascii() else set[str]()
         for at, line in enumerate(lines)
     ]
-    best, place = -1.0, -1
+    best, chosen = -1.0, -1
     for at, line in enumerate(lines):
         if line.strip():
             beside = gains[max(0, at - 1) : at + LINES - 1]
             gain = len(gains[at]) * 2 + (len(set[str]().union(*beside)) if any(beside) else 0)
             if gain > best:
-                best, place = gain, at
-    if place < 0:
+                best, chosen = gain, at
+    if chosen < 0:
         return None
-    begin = max(0, place - 1) if place and lines[place - 1].strip() else place
+    begin = max(0, chosen - 1) if chosen and lines[chosen - 1].strip() else chosen
     shown = [_truncate(line, words) for line in lines[begin : begin + LINES]]
     while shown and not shown[-1]:
         shown.pop()
-    return Snippet("\n".join(shown), first + place)
+    return Snippet("\n".join(shown), first + chosen)
 
 
 def _gain(
@@ -72,7 +72,7 @@ def _gain(
 
 
 def _begins_word(line: str, at: int) -> bool:
-    """Return whether a word begins at a place in a line, as ``Server`` in ``createHTTPServer``."""
+    """Return whether a word begins at a position in a line, as ``Server`` in ``createHTTPServer``."""
     before = line[at - 1 : at]
     return not before.isalnum() or (line[at].isupper() and (not before.isupper() or line[at + 1 : at + 2].islower()))
 

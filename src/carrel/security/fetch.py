@@ -111,6 +111,7 @@ class Fetcher:
     """
 
     def __init__(self, timeout: float = 5.0, hosts: Collection[str] | None = None) -> None:
+        self.hosts: Collection[str] = () if hosts is None else hosts
         self._fetch = Fetch(
             timeout=timeout, max_bytes=MAX_RESPONSE_BYTES, hosts=hosts, accept="application/json", proxies=True
         )

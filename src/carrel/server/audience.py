@@ -15,9 +15,9 @@ from carrel.log import Log
 if TYPE_CHECKING:
     from carrel.catalog.access import Gate
     from carrel.catalog.provider import ListName
+    from carrel.protocol.channel import ConnectedClient
     from carrel.protocol.methods import Verb
     from carrel.protocol.principal import Principal, View
-    from carrel.protocol.server import Connection
 
 __all__ = ["Audience", "SameCaller"]
 
@@ -72,12 +72,12 @@ class Audience:
 
 
 class SameCaller(msgspec.Struct, frozen=True):
-    """Clients of one caller: the client of a connection, and all clients with the same principal id."""
+    """Clients of one caller: one client, and all clients with the same principal id."""
 
-    connection: Connection
+    client: ConnectedClient
     principal: str | None
 
-    def include(self, connection: Connection) -> bool:
-        """Return whether the client of a connection is one of them."""
-        principal = connection.principal
-        return connection is self.connection or (principal is not None and principal.id == self.principal)
+    def include(self, client: ConnectedClient) -> bool:
+        """Return whether a client is one of them."""
+        principal = client.principal
+        return client is self.client or (principal is not None and principal.id == self.principal)

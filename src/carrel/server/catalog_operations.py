@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 from msgspec import UNSET, Raw
 
 from carrel.awaitables import MaybeAwaitable, is_awaitable, resolved
 from carrel.catalog.access import request_of
 from carrel.catalog.provider import Request, arguments_of, result_of
-from carrel.catalog.view_filter import prompt_filter, resource_filter, template_filter, tool_filter
 from carrel.errors import InvalidParams, MethodNotFound, ResourceForbidden, ResourceNotFound
-from carrel.protocol.methods import PROVIDER_REQUESTS
+from carrel.protocol.methods import LIST_PROMPTS, LIST_RESOURCE_TEMPLATES, LIST_RESOURCES, LIST_TOOLS, PROVIDER_REQUESTS
 from carrel.server.completion import limited, suggested
-from carrel.server.pages import answer_page, private
 from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.base import CacheableResult, PageParams, Result
 from carrel.wire.completion import CompleteResult, Completion, ResourceTemplateReference
@@ -27,11 +26,13 @@ if TYPE_CHECKING:
     from carrel.protocol.principal import View
     from carrel.protocol.server import Call
     from carrel.server.local import LocalProvider
+    from carrel.server.registry import ItemRegistry
     from carrel.server.runtime import Operation, Runtime
     from carrel.server.watching import Watches
 
 __all__ = ["CatalogOperations"]
 
+R = TypeVar("R", bound=CacheableResult)
 NO_ARGUMENTS = Raw(b"{}")
 
 
@@ -50,28 +51,32 @@ class CatalogOperations:
         handlers: dict[str, Operation] = {
             "call_tool": self.call_tool,
             "complete": self.complete,
-            "list_prompts": self.list_prompts,
-            "list_resource_templates": self.list_templates,
-            "list_resources": self.list_resources,
-            "list_tools": self.list_tools,
             "read_resource": self.read_resource,
         }
+        local = self._local
+        registries: dict[RequestType, ItemRegistry[Any]] = {
+            LIST_PROMPTS: local.prompts,
+            LIST_RESOURCES: local.resources.static,
+            LIST_RESOURCE_TEMPLATES: local.resources.templates,
+            LIST_TOOLS: local.tools,
+        }
+        handlers |= {row.operation: partial(self.list_items, row, registry) for row, registry in registries.items()}
         for row in PROVIDER_REQUESTS:
             handlers.setdefault(row.operation, partial(self.forward, row))
         return handlers
 
-    def forward(self, row: RequestType[Any, Any], call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
+    def forward(self, row: RequestType, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
         """Answer a request with the result of the provider's method."""
         params = call.params
         if isinstance(params, PageParams):
-            request = request_of(call, channel, params.cursor, self._runtime.page_size)
+            request = request_of(call, channel, params.cursor, self._runtime.settings.page_size)
         else:
             request = request_of(call, channel, contexts=self._contexts)
         pending: MaybeAwaitable[Any] = getattr(self._catalog, row.provider_method)(*arguments_of(row, params), request)
         return self._result(row, pending, call) if row.result_field else pending
 
     @staticmethod
-    async def _result(row: RequestType[Any, Any], pending: MaybeAwaitable[Any], call: Call) -> Result:
+    async def _result(row: RequestType, pending: MaybeAwaitable[Any], call: Call) -> Result:
         result: Result = result_of(row, await resolved(pending))
         return private(result, call) if row.cacheable and isinstance(result, CacheableResult) else result
 
@@ -81,41 +86,20 @@ class CatalogOperations:
         """Return whether a list contains only items that the author registered."""
         return len(self._catalog.offering(method)) == 1
 
-    def list_resources(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
-        """Answer resources/list."""
-        if (self._catalog.only is not None or self._is_local("list_resources")) and not self._local.resources.guarded:
-            entries, limit = self._local.resources.static, self._runtime.page_size
-            return answer_page(entries, call, limit, lambda entry: entry.resource, resource_filter)
-        if self._watches.forming and call.connection in self._runtime.hub.sessions:
+    def list_items(
+        self, row: RequestType, registry: ItemRegistry[Any], call: Call, channel: Channel
+    ) -> MaybeAwaitable[Result | bytes]:
+        """Answer a list request: from the registry if the list has only items that the author registered."""
+        if (self._catalog.only is not None or self._is_local(row.provider_method)) and not registry.guarded:
+            return registry.answer(call)
+        if row is LIST_RESOURCES and self._watches.forming and call.connection in self._runtime.hub.sessions:
             return self._list_later(call, channel)
-        return self.forward(call.request, call, channel)
+        return self.forward(row, call, channel)
 
     async def _list_later(self, call: Call, channel: Channel) -> Result | bytes:
         """Answer resources/list for a session once the providers listen, so that it is notified of later changes."""
         await self._watches.wait_for_list()
         return await resolved(self.forward(call.request, call, channel))
-
-    def list_templates(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
-        """Answer resources/templates/list."""
-        if (self._catalog.only is not None or self._is_local("list_templates")) and not self._local.resources.guarded:
-            templates, limit = self._local.resources.templates, self._runtime.page_size
-            return answer_page(templates, call, limit, lambda entry: entry.template, template_filter)
-        return self.forward(call.request, call, channel)
-
-    def list_tools(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
-        """Answer tools/list."""
-        if (self._catalog.only is not None or self._is_local("list_tools")) and not self._local.tools.guarded:
-            tools = self._local.tools
-            variant, describe = tools.describe(call.peer)
-            return answer_page(tools.entries, call, self._runtime.page_size, describe, tool_filter, variant)
-        return self.forward(call.request, call, channel)
-
-    def list_prompts(self, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
-        """Answer prompts/list."""
-        if (self._catalog.only is not None or self._is_local("list_prompts")) and not self._local.prompts.guarded:
-            prompts, limit = self._local.prompts.entries, self._runtime.page_size
-            return answer_page(prompts, call, limit, lambda entry: entry.prompt, prompt_filter)
-        return self.forward(call.request, call, channel)
 
     # Reading
 
@@ -195,6 +179,13 @@ class CatalogOperations:
             shown = suggested(completion, template, params.argument.name, context, request.view)
             return CompleteResult(completion=limited(shown))
         return CompleteResult(completion=limited(completion))
+
+
+def private(result: R, call: Call) -> R:
+    """Return a result with ``cacheScope`` private, where it depends on the caller."""
+    if call.view is None or call.view.everybody:
+        return result
+    return msgspec.structs.replace(result, cache_scope="private")
 
 
 async def _private_later(pending: MaybeAwaitable[ReadResourceResult | bytes], call: Call) -> ReadResourceResult | bytes:

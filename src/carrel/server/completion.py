@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
 from carrel.awaitables import resolved
 from carrel.catalog.access import may_reach
-from carrel.errors import ConfigError
+from carrel.errors import ConfigError, InvalidParams
 from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.completion import Completion
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from carrel.protocol.principal import View
     from carrel.protocol.server import Call
     from carrel.server.runtime import Runtime
+    from carrel.server.schema.signature import Signature
 
 __all__ = [
     "CompletableFunction",
@@ -62,12 +63,18 @@ class Injected(Protocol):
 
 
 class Completers:
-    """Completers of one prompt or template: functions, and fixed choices, by argument."""
+    """Completers of one prompt or template: functions, and fixed choices, by argument.
 
-    __slots__ = ("choices", "functions", "injected")
+    ``subject`` is the prompt or template in error messages, ``names`` are the names of its arguments.
+    """
 
-    def __init__(self, choices: Mapping[str, Sequence[str]]) -> None:
-        self.choices = choices
+    __slots__ = ("choices", "functions", "injected", "names", "subject")
+
+    def __init__(self, subject: str, names: Sequence[str] = (), signature: Signature | None = None) -> None:
+        self.subject = subject
+        self.names = names
+        choices = {} if signature is None else {each.alias: signature.choices(each) for each in signature.parameters}
+        self.choices = {name: values for name, values in choices.items() if values}
         self.functions: dict[str, Completer] = {}
         self.injected: dict[str, Injected] = {}
         """Those of the functions that have a ``Context`` or dependencies."""
@@ -76,7 +83,15 @@ class Completers:
         return bool(self.functions or self.choices)
 
     def suggest(self, argument: str, value: str, context: dict[str, str], run: Run) -> Any:
-        """Return suggestions, or an awaitable of them; none without a completer. ``run`` calls one in a thread."""
+        """Return suggestions, or an awaitable of them; none without a completer. ``run`` calls one in a thread.
+
+        Raises:
+            InvalidParams: there is no such argument.
+        """
+        if argument not in self.names:
+            known = ", ".join(self.names)
+            message = f"Invalid params: {self.subject} has no argument {argument[:200]!r}; it has {known}"
+            raise InvalidParams(message, parameter="argument")
         function = self.functions.get(argument)
         if function is None:
             from carrel.catalog.name_search import filter_choices  # loaded on first use
@@ -94,10 +109,9 @@ class Completers:
 class CompletableFunction(Generic[P, R]):
     """Registered resource or prompt function: called as before, with ``complete`` to register completers."""
 
-    def __init__(self, function: Callable[P, R], completers: Completers, names: Sequence[str]) -> None:
+    def __init__(self, function: Callable[P, R], completers: Completers) -> None:
         self._function = function
         self._completers = completers
-        self._names = names
         self.__wrapped__ = function
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", type(function).__name__)
@@ -116,8 +130,9 @@ class CompletableFunction(Generic[P, R]):
         """
         if callable(variable):
             raise ConfigError(f'{self.__name__}: say what is completed: write @{self.__name__}.complete("name")')
-        if variable not in self._names:
-            raise ConfigError(f"{self.__name__}: there is no {variable!r} to complete; there are {list(self._names)}")
+        names = list(self._completers.names)
+        if variable not in names:
+            raise ConfigError(f"{self.__name__}: there is no {variable!r} to complete; there are {names}")
 
         def register(completer: Completer) -> Completer:
             from carrel.server.completers import injected  # most servers complete nothing

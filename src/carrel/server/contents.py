@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,7 +13,12 @@ from carrel.protocol.json_values import to_json
 from carrel.wire.base import Meta
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 
-__all__ = ["Contents", "contents_of"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typing_extensions import TypeIs
+
+__all__ = ["Contents", "contents_of", "is_path", "returns_paths"]
 
 
 class Contents(msgspec.Struct):
@@ -58,7 +62,7 @@ def _one(value: Any, uri: str, mime_type: str | None) -> TextResourceContents | 
         uri, meta = value.uri or uri, value.meta
         mime_type = value.mime_type or mime_type
         value = value.data
-    if isinstance(value, Path):
+    if is_path(value):
         mime_type = mime_type or type_of_name(value.name)
         value = value.read_bytes()
         text = _as_text(value, mime_type)
@@ -78,6 +82,12 @@ def _one(value: Any, uri: str, mime_type: str | None) -> TextResourceContents | 
     return TextResourceContents(uri, to_json(value).decode(), mime_type=mime_type or "application/json", meta=meta)
 
 
+def is_path(value: object) -> TypeIs[Path]:
+    """Return whether a value is a ``Path``. ``pathlib`` is not imported for this: its import takes 4 ms."""
+    pathlib = sys.modules.get("pathlib")
+    return pathlib is not None and bool(isinstance(value, pathlib.Path))
+
+
 def _as_text(data: bytes, mime_type: str | None) -> str | None:
     if mime_type and mime_type.partition("/")[0] in ("image", "audio", "video"):
         return None
@@ -94,5 +104,5 @@ def returns_paths(value: Any) -> bool:
     if isinstance(value, Contents):
         value = value.data
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return any(returns_paths(item) for item in value if isinstance(item, (Contents, Path)))
-    return isinstance(value, Path)
+        return any(returns_paths(item) for item in value if isinstance(item, Contents) or is_path(item))
+    return is_path(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from carrel.awaitables import MaybeAwaitable
 from carrel.protocol.server import Connection
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from carrel.catalog.catalog import Catalog
     from carrel.catalog.provider import Provider
     from carrel.limits import Budget, Limits
-    from carrel.protocol.channel import Channel
+    from carrel.protocol.channel import Channel, ConnectedClient
     from carrel.protocol.description import Description
     from carrel.protocol.methods import RequestType
     from carrel.protocol.server import Call, ErrorResponse, Reply
@@ -105,17 +105,18 @@ class ServerEndpoint:
 
         return MiddlewareProvider(self.catalog, self._dispatch)
 
-    def handler(self, row: RequestType[Any, Any], *, middleware: bool) -> Operation:
+    def handler(self, row: RequestType, *, middleware: bool) -> Operation:
         """Return the handler of a request for an outer server, inside the middleware of this server if that is set."""
         return partial(self._dispatch.handle, row) if middleware else self.runtime.operations[row.operation]
 
     def connect(self) -> Connection:
         """Return a new connection, without information about its client yet."""
-        return Connection(self.runtime.description, self.runtime.budget)
+        return Connection(self.runtime.description)
 
-    def disconnect(self, connection: Connection) -> None:
+    def disconnect(self, connection: Connection, client: ConnectedClient) -> None:
         """Drop a connection, its subscriptions, and the requests to its client that are pending."""
         abandon(connection)
+        client.close()
         connection.close()
         session = self.runtime.sessions.pop(connection, None)
         if session is not None:
@@ -124,7 +125,7 @@ class ServerEndpoint:
         if subscription is not None:
             self.runtime.hub.close(subscription)
 
-    def restore(self, connection: Connection, subscriptions: Mapping[str, str]) -> None:
+    def restore(self, connection: Connection, client: ConnectedClient, subscriptions: Mapping[str, str]) -> None:
         """Open the subscription of a session that another replica has begun, with its URIs as the client spells them.
 
         Raises:
@@ -132,9 +133,9 @@ class ServerEndpoint:
         """
         assert connection.peer is not None
         lists, revision = set_of(tuple(self._notified_lists())), connection.peer.revision
-        channel = connection.channel
+        channel = client.channel
         assert channel is not None
-        entry = Subscription(channel, revision, lists, dict(subscriptions), connection=connection)
+        entry = Subscription(channel, revision, lists, dict(subscriptions), client=client)
         self.runtime.hub.open(entry)
         self._guard(entry, subscriptions, connection)
         entry.save = getattr(channel, "save_subscription", None)

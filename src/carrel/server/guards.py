@@ -30,8 +30,10 @@ def guard_session(catalog: Catalog, entry: Subscription, uris: Iterable[str], co
 
     def shows(uri: str) -> Awaitable[bool]:
         assert connection.peer is not None
-        params, who = SubscribeParams(uri=uri), connection.principal
-        call = Call(connection, connection.peer, "", SUBSCRIBE, params, Raw(b"{}"), principal=who)
+        params, client = SubscribeParams(uri=uri), entry.client
+        call = Call(connection, connection.peer, "", SUBSCRIBE, params, Raw(b"{}"))
+        if client is not None:
+            call.client, call.principal = client, client.principal
         return catalog.shows(uri, request_of(call))
 
     _guard(catalog, entry, uris, shows)

@@ -78,7 +78,7 @@ class Lifecycle:
         self._runtime.start()
         self._stack = AsyncExitStack()
         try:
-            if self._runtime.shared_state is not None:
+            if self._runtime.settings.state is not None:
                 await self._runtime.replica.start()
                 self._stack.push_async_callback(self._runtime.replica.stop)
             if self._lifespan is not None:
@@ -90,7 +90,7 @@ class Lifecycle:
             for provider in self.added:
                 await self.start_provider(provider, optional=provider in self._optional)
             for tool, page in self._local.tools.pages:
-                if not self._runtime.catalog.routes.exists(page):
+                if page not in self._runtime.catalog.routes:
                     raise ConfigError(f"The tool {tool} points at {page}, which is not there; add it with app.ui")
         except BaseException:
             await self._stop()

@@ -55,12 +55,16 @@ class Mounted(Transform):
         ConfigError: both servers have extensions with the same operations, or the mounted one has a gate.
     """
 
+    exact: Container[str] = ()
+    tool_names: Container[str] | None = None
+
     def __init__(self, server: Mountable, outer: Mountable, *, middleware: bool = True) -> None:
         if server.gate is not None:
             raise ConfigError(f"{server.name} has a gate, which would not be asked: give it to {outer.name}")
         endpoint = self._server = server.endpoint
         super().__init__(endpoint.catalog)
         self.name = server.name
+        self.exact, self.tool_names = endpoint.catalog.exact, endpoint.catalog.tool_names
         self._outer = outer
         self._runs_middleware = middleware
         self._stopped = asyncio.Event()
@@ -86,16 +90,6 @@ class Mounted(Transform):
             self._outer.extend(extension, handlers, runtime.extensions[extension.name])
 
     # Names and URIs are the same on both sides: the most frequent requests pass through without a copy.
-
-    @property
-    def exact(self) -> Container[str]:  # type: ignore[override]
-        """URIs of the mounted server."""
-        return self.provider.exact
-
-    @property
-    def tool_names(self) -> Container[str] | None:  # type: ignore[override]
-        """Names of the mounted server's tools."""
-        return self.provider.tool_names
 
     def read_resource(self, uri: str, request: Request) -> MaybeAwaitable[ReadResourceResult | bytes]:
         """Return the contents of a resource."""

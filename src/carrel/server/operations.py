@@ -72,7 +72,7 @@ class Operations:
         connection = call.connection
         result = connection.initialize(call)
         lists = set_of(tuple(self._notified_lists()))
-        entry = Subscription(connection.channel or channel, call.peer.revision, lists, connection=connection)
+        entry = Subscription(call.client.channel or channel, call.peer.revision, lists, client=call.client)
         try:
             entry.take(PEER_FACTOR * len(bytes(call.raw)))
             self._runtime.hub.open(entry)
@@ -80,7 +80,7 @@ class Operations:
             entry.give(entry.size)
             connection.reject_session()
             raise
-        if self._runtime.replica.shared:
+        if call.client.shared:
             entry.save = getattr(entry.channel, "save_subscription", None)  # sessions over HTTP have one
         self._runtime.hub.sessions[connection] = entry
         return result
@@ -153,10 +153,10 @@ class Operations:
         self, call: Call, change: Callable[[Call, str], MaybeAwaitable[Result]]
     ) -> MaybeAwaitable[Result]:
         """Change a subscription to a resource that is shared and visible to the caller."""
-        if not self._runtime.offers_subscriptions:
+        if not self._runtime.settings.subscribe:
             raise MethodNotFound("Method not found: this server does not offer subscriptions")
         uri: str = call.params.uri
-        if not self._runtime.catalog.routes.exists(uri):
+        if uri not in self._runtime.catalog.routes:
             valid_uri(uri)
             raise ResourceNotFound(uri)
         if call.view is None and not self._runtime.catalog.guards:
@@ -182,7 +182,7 @@ class Operations:
             MissingCapability: the request subscribes to tasks, and the client did not declare the tasks extension.
         """
         wanted, most = call.params.notifications.resource_subscriptions, self._runtime.limits.max_subscriptions
-        if wanted is None or not self._runtime.offers_subscriptions:
+        if wanted is None or not self._runtime.settings.subscribe:
             wanted = ()
         if len(wanted) > most:
             raise InvalidParams(f"Invalid params: at most {most} subscriptions", parameter="notifications")
@@ -196,7 +196,7 @@ class Operations:
 
     def _named(self, uris: Sequence[str]) -> list[Named]:
         """Return the resources that URIs name, each with its URI as it was written."""
-        return [(canonical(uri), uri) for uri in uris if self._runtime.catalog.routes.exists(uri)]
+        return [(canonical(uri), uri) for uri in uris if uri in self._runtime.catalog.routes]
 
     async def _listen_later(
         self,
@@ -219,7 +219,7 @@ class Operations:
         return listened(call)
 
     def _listen(self, call: Call, channel: Channel, named: list[Named], tasks: list[str]) -> asyncio.Future[Reply]:
-        client = call.connection.client
+        client = call.client.key
         self._listeners.limit(sys.maxsize, self._runtime.limits.max_listeners_per_client)
         if not self._listeners.take(client):
             raise ServerUnavailable(
@@ -249,8 +249,8 @@ class Operations:
     def _close(self, entry: Subscription) -> None:
         self._runtime.hub.close(entry)
         self._watches.notify()
-        if entry.connection is not None:
-            self._listeners.give(entry.connection.client)
+        if entry.client is not None:
+            self._listeners.give(entry.client.key)
 
     async def _acknowledge_later(
         self, call: Call, entry: Subscription, honored: SubscriptionFilter, forming: Collection[Watch]
@@ -276,14 +276,12 @@ class Operations:
             if getattr(wanted, name):
                 setattr(honored, name, True)
                 lists.append(name)
-        if runtime.offers_subscriptions and wanted.resource_subscriptions is not None:
+        if runtime.settings.subscribe and wanted.resource_subscriptions is not None:
             honored.resource_subscriptions = [uri for _, uri in named]
         if runtime.has_tasks and wanted.task_ids is not None:
             honored.task_ids = tasks
         listed, followed = frozenset(lists), frozenset(tasks)
-        entry = Subscription(
-            channel, call.peer.revision, listed, dict(named), call.id, followed, connection=call.connection
-        )
+        entry = Subscription(channel, call.peer.revision, listed, dict(named), call.id, followed, client=call.client)
         self._guard(entry, entry.uris or (), call)
         return entry, honored
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from carrel.catalog.request import TaskSupport
 from carrel.errors import ConfigError
 from carrel.log import Log
 from carrel.server.invocation import Function
-from carrel.server.options import When
+from carrel.server.registry import RegisteredItem
 from carrel.wire.tools import Tool, ToolExecution
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ ANY_OBJECT = {"type", "title", "description", "additionalProperties"}
 log = Log("carrel")
 
 
-class RegisteredTool(msgspec.Struct, eq=False):
+class RegisteredTool(RegisteredItem):
     """A registered tool. Its wire form for tools/list is made on first use."""
 
     name: str
@@ -45,28 +44,25 @@ class RegisteredTool(msgspec.Struct, eq=False):
     """A type whose values always fit their schema, and are not checked; NaN and infinity do not."""
     by_hand: bool = False
     """Whether the output schema was given by hand, and describes results as they are."""
-    tags: frozenset[str] = frozenset()
-    when: When | None = None
-    """Whether it exists for the caller of a request; None: for all."""
-    tool: Tool | None = None
     headers: Mapping[bytes, tuple[str, ...]] | None = None
     ui: dict[str, Any] | None = None
     """``_meta.ui``: the page that shows its results, and its visibility."""
 
     def describe(self) -> Tool:
         """Return the tool as it is listed."""
-        if self.tool is None:
+        if self.item is None:
             signature = self.function.signature
             output = self.find_output()
             self.details["description"] = self.details["description"] or signature.description
-            self.tool = Tool(
+            self.item = Tool(
                 name=self.name,
                 input_schema=signature.input_schema if self.input is None else self.input.schema,
                 output_schema=None if output is None else output.schema,
                 execution=None if self.task == "forbidden" else ToolExecution(task_support=self.task),
                 **self.details,
             )
-        return self.tool
+        tool: Tool = self.item
+        return tool
 
     def promise(self, input_schema: dict[str, Any] | None, output_schema: dict[str, Any] | None) -> None:
         """Set explicit schemas, and run the checks that are possible at registration.

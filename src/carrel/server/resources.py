@@ -5,31 +5,38 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/resources
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 
 import msgspec
 
-from carrel.catalog.ordered_list import OrderedList
+from carrel.awaitables import MaybeAwaitable
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
 from carrel.media_types import type_of_name
 from carrel.protocol.json_values import InvalidArguments
-from carrel.server.completion import CompletableFunction, Completers, Run
-from carrel.server.contents import contents_of, returns_paths
+from carrel.protocol.methods import LIST_RESOURCE_TEMPLATES, LIST_RESOURCES
+from carrel.server.completion import CompletableFunction, Completers
+from carrel.server.contents import contents_of, is_path, returns_paths
 from carrel.server.invocation import Function
-from carrel.server.metadata import TAGS, Meta, annotations_of, icons_of, tagged, tags_of
-from carrel.server.options import ResourceOptions, When
+from carrel.server.options import (
+    ResourceOptions,
+    annotations_of,
+    cache_hint_of,
+    check_options,
+    details_of,
+    visibility_of,
+)
+from carrel.server.registry import ItemRegistry, RegisteredItem
 from carrel.uri.parse import UriError, canonical, normalize
 from carrel.uri.template import UriTemplate, UriTemplateError
-from carrel.wire.base import Annotations, Icon
+from carrel.wire.base import TAGS
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
     from carrel.server.runtime import Runtime
-    from carrel.server.visibility import Switches
+    from carrel.server.schema.parameter import Parameter
 
 __all__ = ["Resources", "StaticResource", "Template"]
 
@@ -44,33 +51,26 @@ class CacheHint(msgspec.Struct, frozen=True):
     scope: Any = None
 
 
-class StaticResource(msgspec.Struct, eq=False):
+class StaticResource(RegisteredItem):
     """A resource of one URI, with a value or a function that returns it."""
 
-    resource: Resource
     cache_hint: CacheHint
     declared: str | None = None
     """MIME type given at registration, as opposed to the one that follows from the value."""
     value: Any = None
     function: Function | None = None
     ready: ReadResourceResult | None = None
-    tags: frozenset[str] = frozenset()
-    when: When | None = None
-    """Whether it exists for the caller of a request; None: for all."""
 
 
-class Template(msgspec.Struct, eq=False):
+class Template(RegisteredItem):
     """A resource template, and the function that reads its resources."""
 
-    template: ResourceTemplate
     pattern: UriTemplate
     cache_hint: CacheHint
     completers: Completers
     function: Function
     is_text: bool
     """Whether the function takes the values as they are in the URI, unless there is a comma in it."""
-    tags: frozenset[str] = frozenset()
-    when: When | None = None
 
 
 class Resources:
@@ -81,40 +81,24 @@ class Resources:
 
     def __init__(self, runtime: Runtime, on_templates: Callable[[], None]) -> None:
         self._runtime = runtime
-        self._on_templates = on_templates
-        self.static: OrderedList[StaticResource] = OrderedList()
+        self.static: ItemRegistry[StaticResource] = ItemRegistry(runtime, LIST_RESOURCES)
         """Resources of one URI, by it."""
-        self.templates: OrderedList[Template] = OrderedList()
+        self.templates: ItemRegistry[Template] = ItemRegistry(runtime, LIST_RESOURCE_TEMPLATES, on_templates)
         """Resource templates, by their URI templates."""
-        self.guarded = False
-        """Whether any has a ``when``, so that lists depend on the caller."""
-        self._switches: tuple[Switches[StaticResource], Switches[Template]] | None = None
 
     @property
     def used(self) -> bool:
         """Whether anything was ever registered."""
-        return bool(self.static.changes or self.templates.changes)
+        return self.static.used or self.templates.used
+
+    @property
+    def guarded(self) -> bool:
+        """Whether any has a ``when``, so that lists depend on the caller."""
+        return self.static.guarded or self.templates.guarded
 
     # Registration
 
-    def add(
-        self,
-        uri: str,
-        value: Any,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        mime_type: str | None = None,
-        size: int | None = None,
-        annotations: Annotations | dict[str, Any] | None = None,
-        icons: Iterable[Icon | dict[str, Any] | str] | None = None,
-        ttl: float | None = None,
-        scope: str | None = None,
-        meta: Meta | None = None,
-        tags: Iterable[str] = (),
-        when: When | None = None,
-    ) -> None:
+    def add(self, uri: str, value: Any, **options: Unpack[ResourceOptions]) -> None:
         """Register ``value`` as the resource ``uri``, and notify clients that the list changed.
 
         ``value`` is text, bytes, a ``Path`` (read anew each time), anything JSON can hold, ``Contents``, or a function
@@ -124,13 +108,9 @@ class Resources:
         Raises:
             ConfigError: the URI is not one, is a template, or is taken.
         """
-        uri = self._check_uri(uri)
-        if uri in self.static or (self._switches is not None and uri in self._switches[0].off):
-            raise ConfigError(f"There is a resource {uri} already; use replace to change it")
-        cache_hint = _cache_hint(ttl, scope)
-        self._put(
-            uri, value, name, title, description, mime_type, size, annotations, icons, cache_hint, meta, tags, when
-        )
+        uri = checked_uri(uri)
+        self.static.check_free(uri, "; use replace to change it")
+        self.static.put(uri, self._static(uri, value, options))
 
     def replace(self, uri: str, value: Any, **options: Unpack[ResourceOptions]) -> None:
         """Replace the value of a registered resource, in the same place of the list.
@@ -140,24 +120,18 @@ class Resources:
         Raises:
             ConfigError: there is no resource of that URI.
         """
-        uri = self._check_uri(uri)
-        old = self.static.get(uri)
-        if old is None and self._switches is not None:
-            old = self._switches[0].off.get(uri)
+        uri = checked_uri(uri)
+        old = self.static.find(uri)
         if old is None:
             raise ConfigError(f"There is no resource {uri} to replace")
-        before = old.resource
+        before, hint = old.item, old.cache_hint
         kept: dict[str, Any] = {
-            field: getattr(before, field) for field in ("name", "title", "description", "annotations", "icons", "meta")
+            field: getattr(before, field) for field in ("name", "title", "description", "annotations", "icons")
         }
-        kept |= {"size": None, "mime_type": old.declared or None, "tags": old.tags, "when": old.when, **options}
-        kept["meta"] = {key: value for key, value in (kept["meta"] or {}).items() if key != TAGS} or None
-        given = _cache_hint(kept.pop("ttl", None), kept.pop("scope", None))
-        cache_hint = CacheHint(
-            old.cache_hint.ttl_ms if given.ttl_ms is None else given.ttl_ms,
-            old.cache_hint.scope if given.scope is None else given.scope,
-        )
-        self._put(uri, value, cache_hint=cache_hint, **kept)
+        kept["meta"] = {key: value for key, value in (before.meta or {}).items() if key != TAGS} or None
+        kept |= {"mime_type": old.declared or None, "tags": old.tags, "when": old.when}
+        kept |= {"ttl": None if hint.ttl_ms is None else hint.ttl_ms / 1000, "scope": hint.scope}
+        self.static.put(uri, self._static(uri, value, cast("ResourceOptions", {**kept, **options})))
         self.changed(uri)
 
     def remove(self, uri: str) -> None:
@@ -166,12 +140,7 @@ class Resources:
         Raises:
             KeyError: no such URI.
         """
-        if "{" in uri:
-            self.templates.remove(uri) if self._switches is None else self._switches[1].remove(uri)
-        else:
-            uri = self._check_uri(uri)
-            self.static.remove(uri) if self._switches is None else self._switches[0].remove(uri)
-        self._listed((uri,))
+        self.templates.remove(uri) if "{" in uri else self.static.remove(checked_uri(uri))
 
     def disable(self, *uris: str, tags: Iterable[str] = ()) -> None:
         """Disable resources and templates by URI, or all with one of ``tags``, including later additions.
@@ -181,10 +150,9 @@ class Resources:
         Raises:
             KeyError: no such URI.
         """
-        static, templates = self._switch()
-        labels = tags_of(tags)
-        static.disable([self._check_uri(uri) for uri in uris if "{" not in uri], labels)
-        templates.disable([uri for uri in uris if "{" in uri], labels)
+        static, templates = _split(uris)
+        self.static.disable(*static, tags=tags)
+        self.templates.disable(*templates, tags=tags)
 
     def enable(self, *uris: str, tags: Iterable[str] = ()) -> None:
         """Enable resources and templates that were disabled by the same URI or tags.
@@ -192,21 +160,9 @@ class Resources:
         Raises:
             KeyError: no such URI.
         """
-        static, templates = self._switch()
-        labels = tags_of(tags)
-        static.enable([self._check_uri(uri) for uri in uris if "{" not in uri], labels)
-        templates.enable([uri for uri in uris if "{" in uri], labels)
-
-    def _switch(self) -> tuple[Switches[StaticResource], Switches[Template]]:
-        if self._switches is None:
-            from carrel.server.visibility import Switches  # few servers disable anything
-
-            self._switches = Switches(self.static, self._listed), Switches(self.templates, self._listed)
-        return self._switches
-
-    def _listed(self, uris: Iterable[str]) -> None:
-        self._on_templates()
-        self._runtime.notify(lists={"resources_list_changed": uris})
+        static, templates = _split(uris)
+        self.static.enable(*static, tags=tags)
+        self.templates.enable(*templates, tags=tags)
 
     def changed(self, *uris: str) -> None:
         """Notify subscribers that resources have changed, in both eras. May be called from any thread."""
@@ -216,29 +172,20 @@ class Resources:
         self, uri: str, function: Callable[P, R], **options: Unpack[ResourceOptions]
     ) -> CompletableFunction[P, R]:
         """Register a function as a resource, or as a resource template if ``uri`` is a URI template."""
-        if "{" in uri:
-            entry = self._add_template(uri, function, **options)
-            return CompletableFunction(function, entry.completers, entry.pattern.names)
-        self.add(uri, function, **options)
-        return CompletableFunction(function, Completers({}), ())
+        if "{" not in uri:
+            self.add(uri, function, **options)
+            return CompletableFunction(function, Completers(uri))
+        if options.get("size") is not None:
+            raise ConfigError(f"{uri}: a template has no size; its resources may have one each")
+        self.templates.check_free(uri)
+        entry = self._template(uri, function, options)
+        self.templates.put(uri, entry)
+        return CompletableFunction(function, entry.completers)
 
-    def _put(
-        self,
-        uri: str,
-        value: Any,
-        name: str | None,
-        title: str | None,
-        description: str | None,
-        mime_type: str | None,
-        size: int | None,
-        annotations: Annotations | dict[str, Any] | None,
-        icons: Iterable[Icon | dict[str, Any] | str] | None,
-        cache_hint: CacheHint,
-        meta: Meta | None,
-        tags: Iterable[str],
-        when: When | None,
-    ) -> None:
+    def _static(self, uri: str, value: Any, options: ResourceOptions) -> StaticResource:
+        check_options("resources.add()", options, ResourceOptions.__annotations__)
         function: Function | None = None
+        name, size = options.get("name"), options.get("size")
         if size is not None and size < 0:
             raise ConfigError(f"{uri}: size must be 0 or more bytes, not {size}")
         if callable(value):
@@ -247,137 +194,74 @@ class Resources:
                 names = ", ".join(parameter.name for parameter in function.signature.parameters)
                 raise ConfigError(f"{uri} has no variables, but its function wants {names}")
             name = name or getattr(value, "__name__", None)
-            description = description or function.signature.description
         resource = Resource(
             uri,
             name or uri.rstrip("/").rpartition("/")[2] or uri,
-            title=title,
-            description=description,
-            mime_type=mime_type,
+            mime_type=options.get("mime_type"),
             size=size,
-            annotations=annotations_of(annotations),
-            icons=icons_of(icons),
-            meta=tagged(meta, labels := tags_of(tags)),
+            annotations=annotations_of(options.get("annotations")),
+            **details_of(options, None if function is None else function.signature.description),
         )
-        entry = StaticResource(resource, cache_hint, resource.mime_type, value, function, tags=labels, when=when)
-        self.guarded = self.guarded or when is not None
-        if isinstance(value, Path) and not value.exists():
+        hint = CacheHint(*cache_hint_of(options.get("ttl"), options.get("scope")))
+        entry = StaticResource(hint, resource.mime_type, value, function, item=resource, **visibility_of(options))
+        if is_path(value) and not value.exists():
             raise ConfigError(f"{uri}: there is no file {value}")
         if function is None and not returns_paths(value):
             try:
-                contents = contents_of(value, uri, resource.mime_type)
+                entry.ready = _result(entry, value, uri)
             except TypeError as error:
                 raise ConfigError(f"{uri}: {error}") from None
+            contents = entry.ready.contents
             if resource.mime_type is None and len(contents) == 1:
                 resource.mime_type = contents[0].mime_type
             if resource.size is None and len(contents) == 1:
                 data = contents[0]
                 resource.size = len(data.blob) if hasattr(data, "blob") else len(data.text.encode())
-            entry.ready = _result(contents, entry.cache_hint)
         elif function is None and resource.mime_type is None:
             resource.mime_type = type_of_name(value.name) if hasattr(value, "suffix") else None
-        if self._switches is None:
-            self.static.put(uri, entry)
-        else:
-            self._switches[0].put(uri, entry)
-        self._runtime.notify(lists={"resources_list_changed": (uri,)})
+        return entry
 
-    def _add_template(
-        self,
-        uri_template: str,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        mime_type: str | None = None,
-        size: int | None = None,
-        annotations: Annotations | dict[str, Any] | None = None,
-        icons: Iterable[Icon | dict[str, Any] | str] | None = None,
-        ttl: float | None = None,
-        scope: str | None = None,
-        meta: Meta | None = None,
-        tags: Iterable[str] = (),
-        when: When | None = None,
-    ) -> Template:
-        if size is not None:
-            raise ConfigError(f"{uri_template}: a template has no size; its resources may have one each")
-        if uri_template in self.templates or (self._switches is not None and uri_template in self._switches[1].off):
-            raise ConfigError(f"There is a template {uri_template} already")
+    def _template(self, uri_template: str, function: Callable[..., Any], options: ResourceOptions) -> Template:
         try:
             pattern = UriTemplate(uri_template)
         except UriTemplateError as error:
             raise ConfigError(f"{uri_template} is not a URI template: {error}") from None
         called = Function(self._runtime, function, f"resource {uri_template}")
         parameters = {parameter.name: parameter for parameter in called.signature.parameters}
-        unknown = [name for name in parameters if name not in pattern.names]
-        missing = [name for name in pattern.names if name not in parameters]
-        required = [name for name in unknown if parameters[name].required]
-        if required or (missing and not called.signature.open):
-            raise ConfigError(
-                f"{uri_template}: the variables are {list(pattern.names)}, but the function takes {list(parameters)}"
-            )
-        for variable in pattern.variables:
-            if variable.explode and variable.name in parameters and parameters[variable.name].annotation is str:
-                raise ConfigError(
-                    f"{uri_template}: {variable.name} is exploded, so there may be several; annotate it list[str]"
-                )
-        choices = {name: called.signature.choices(parameter) for name, parameter in parameters.items()}
+        _check_variables(pattern, parameters, called, uri_template)
         template = ResourceTemplate(
             uri_template,
-            name or str(getattr(function, "__name__", uri_template)),
-            title=title,
-            description=description or called.signature.description,
-            mime_type=mime_type,
-            annotations=annotations_of(annotations),
-            icons=icons_of(icons),
-            meta=tagged(meta, labels := tags_of(tags)),
+            options.get("name") or str(getattr(function, "__name__", uri_template)),
+            mime_type=options.get("mime_type"),
+            annotations=annotations_of(options.get("annotations")),
+            **details_of(options, called.signature.description),
         )
-        completers = Completers({name: values for name, values in choices.items() if values})
+        completers = Completers(uri_template, pattern.names, called.signature)
         is_text = called.signature.positional and all(
             parameters[variable.name].annotation in (str, Any) and not variable.explode
             for variable in pattern.variables
         )
-        hint = _cache_hint(ttl, scope)
-        template_entry = Template(template, pattern, hint, completers, called, is_text, labels, when)
-        self.guarded = self.guarded or when is not None
-        if self._switches is None:
-            self.templates.put(uri_template, template_entry)
-        else:
-            self._switches[1].put(uri_template, template_entry)
-        self._listed((uri_template,))
-        return template_entry
-
-    @staticmethod
-    def _check_uri(uri: str) -> str:
-        try:
-            return normalize(uri)
-        except UriError as error:
-            raise ConfigError(f"{uri!r} is not a URI: {error}") from None
+        hint = CacheHint(*cache_hint_of(options.get("ttl"), options.get("scope")))
+        return Template(pattern, hint, completers, called, is_text, item=template, **visibility_of(options))
 
     # Requests
 
     @property
     def completes(self) -> bool:
         """Whether any variable can be completed."""
-        return any(entry.completers for entry in self.templates)
+        return any(entry.completers for entry in self.templates.entries)
 
-    def read(self, entry: StaticResource, call: Call, channel: Channel) -> Any:
+    def read(self, entry: StaticResource, call: Call, channel: Channel) -> MaybeAwaitable[ReadResourceResult | bytes]:
         """Return the result of reading a resource of one URI, or an awaitable of it."""
         if entry.ready is not None:
             return entry.ready
         if entry.function is None:
-            return self._finish_later(
-                self._runtime.run_in_thread(
-                    call, contents_of, entry.value, entry.resource.uri, entry.resource.mime_type
-                ),
-                entry.cache_hint,
-            )
-        return self._invoke(
-            entry.function, {}, entry.resource.uri, entry.resource.mime_type, entry.cache_hint, call, channel
-        )
+            return self._read_files(entry, entry.value, entry.item.uri, call)
+        return self._invoke(entry, entry.function, {}, entry.item.uri, call, channel)
 
-    def read_template(self, entry: Template, uri: str, values: Mapping[str, Any], call: Call, channel: Channel) -> Any:
+    def read_template(
+        self, entry: Template, uri: str, values: Mapping[str, Any], call: Call, channel: Channel
+    ) -> MaybeAwaitable[ReadResourceResult | bytes]:
         """Return the result of reading a resource of a template, or an awaitable of it.
 
         Raises:
@@ -385,7 +269,7 @@ class Resources:
         """
         function = entry.function
         arguments = self._convert(function, values, uri) if not entry.is_text or "," in uri else values
-        return self._invoke(function, arguments, uri, entry.template.mime_type, entry.cache_hint, call, channel)
+        return self._invoke(entry, function, arguments, uri, call, channel)
 
     @staticmethod
     def _convert(function: Function, values: Any, uri: str) -> dict[str, Any]:
@@ -400,63 +284,78 @@ class Resources:
 
     def _invoke(
         self,
+        entry: StaticResource | Template,
         function: Function,
         arguments: Mapping[str, Any],
         uri: str,
-        mime_type: str | None,
-        cache_hint: CacheHint,
         call: Call,
         channel: Channel,
-    ) -> Any:
+    ) -> MaybeAwaitable[ReadResourceResult]:
         value = function.invoke(arguments, call, channel)
         if not function.immediate:
-            return self._invoke_later(value, uri, mime_type, cache_hint, call)
+            return self._invoke_later(entry, value, uri, call)
         if type(value) is str:  # the hot path
-            text = TextResourceContents(uri, value, mime_type=mime_type or "text/plain")
-            return ReadResourceResult(contents=[text], ttl_ms=cache_hint.ttl_ms, cache_scope=cache_hint.scope)
-        if returns_paths(value):
-            return self._finish_later(self._runtime.run_in_thread(call, contents_of, value, uri, mime_type), cache_hint)
+            text = TextResourceContents(uri, value, mime_type=entry.item.mime_type or "text/plain")
+            hint = entry.cache_hint
+            return ReadResourceResult(contents=[text], ttl_ms=hint.ttl_ms, cache_scope=hint.scope)
         if value is None:
             raise ResourceNotFound(uri)
-        return _result(contents_of(value, uri, mime_type), cache_hint)
+        return self._read_files(entry, value, uri, call) if returns_paths(value) else _result(entry, value, uri)
 
     async def _invoke_later(
-        self, pending: Any, uri: str, mime_type: str | None, cache_hint: CacheHint, call: Call
-    ) -> Any:
+        self, entry: StaticResource | Template, pending: Awaitable[Any], uri: str, call: Call
+    ) -> ReadResourceResult:
         value = await pending
         if value is None:
             raise ResourceNotFound(uri)
-        if returns_paths(value):
-            return _result(await self._runtime.run_in_thread(call, contents_of, value, uri, mime_type), cache_hint)
-        return _result(contents_of(value, uri, mime_type), cache_hint)
+        return await self._read_files(entry, value, uri, call) if returns_paths(value) else _result(entry, value, uri)
 
-    @staticmethod
-    async def _finish_later(pending: Any, cache_hint: CacheHint) -> ReadResourceResult:
-        return _result(await pending, cache_hint)
+    async def _read_files(
+        self, entry: StaticResource | Template, value: Any, uri: str, call: Call
+    ) -> ReadResourceResult:
+        result: ReadResourceResult = await self._runtime.run_in_thread(call, _result, entry, value, uri)
+        return result
 
-    def suggest(self, entry: Template, argument: str, value: str, context: Mapping[str, str], run: Run) -> Any:
-        """Return suggestions for a variable of a template, or an awaitable of them.
 
-        Raises:
-            InvalidParams: there is no such variable.
-        """
-        names = entry.pattern.names
-        if argument not in names:
-            raise InvalidParams(
-                f"Invalid params: {entry.template.uri_template} has no variable {argument[:200]!r}; "
-                f"it has {', '.join(names)}",
-                parameter="argument",
+def checked_uri(uri: str) -> str:
+    """Return the normal form of the URI of a resource.
+
+    Raises:
+        ConfigError: it is not a URI.
+    """
+    try:
+        return normalize(uri)
+    except UriError as error:
+        raise ConfigError(f"{uri!r} is not a URI: {error}") from None
+
+
+def _split(uris: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return URIs in their normal form, and URI templates."""
+    uris = list(uris)
+    return [checked_uri(uri) for uri in uris if "{" not in uri], [uri for uri in uris if "{" in uri]
+
+
+def _check_variables(
+    pattern: UriTemplate, parameters: Mapping[str, Parameter], called: Function, uri_template: str
+) -> None:
+    """Check that a function takes the variables of a template.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    required = [name for name in parameters if name not in pattern.names and parameters[name].required]
+    missing = [name for name in pattern.names if name not in parameters]
+    if required or (missing and not called.signature.open):
+        raise ConfigError(
+            f"{uri_template}: the variables are {list(pattern.names)}, but the function takes {list(parameters)}"
+        )
+    for variable in pattern.variables:
+        if variable.explode and variable.name in parameters and parameters[variable.name].annotation is str:
+            raise ConfigError(
+                f"{uri_template}: {variable.name} is exploded, so there may be several; annotate it list[str]"
             )
-        return entry.completers.suggest(argument, value, dict(context), run)
 
 
-def _cache_hint(ttl: float | None, scope: str | None) -> CacheHint:
-    if ttl is not None and ttl < 0:
-        raise ConfigError(f"ttl must be 0 or more seconds, not {ttl}")
-    if scope not in (None, "public", "private"):
-        raise ConfigError(f"scope must be 'public' or 'private', not {scope!r}")
-    return CacheHint(None if ttl is None else round(ttl * 1000), scope)
-
-
-def _result(contents: Any, cache_hint: CacheHint) -> ReadResourceResult:
-    return ReadResourceResult(contents=contents, ttl_ms=cache_hint.ttl_ms, cache_scope=cache_hint.scope)
+def _result(entry: StaticResource | Template, value: Any, uri: str) -> ReadResourceResult:
+    hint, contents = entry.cache_hint, contents_of(value, uri, entry.item.mime_type)
+    return ReadResourceResult(contents=contents, ttl_ms=hint.ttl_ms, cache_scope=hint.scope)

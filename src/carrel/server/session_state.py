@@ -9,8 +9,8 @@ import msgspec
 
 from carrel.errors import ServerUnavailable
 from carrel.limits import NO_ROOM
+from carrel.protocol.channel import ConnectedClient
 from carrel.protocol.json_values import to_json
-from carrel.protocol.server import Connection
 from carrel.state.replica import Replica
 
 __all__ = ["SessionState"]
@@ -26,12 +26,12 @@ class SessionState:
     kept for the client. ``limit`` returns the most bytes of keys and values in JSON, ``max_session_state_bytes``.
     """
 
-    __slots__ = ("__weakref__", "_connection", "_is_open", "_limit", "_replica", "_values", "id")
+    __slots__ = ("__weakref__", "_client", "_is_open", "_limit", "_replica", "_values", "id")
 
-    def __init__(self, connection: Connection, replica: Replica | None, limit: Callable[[], int]) -> None:
-        self.id = connection.id
+    def __init__(self, client: ConnectedClient, replica: Replica | None, limit: Callable[[], int]) -> None:
+        self.id = client.session_id
         """Id of a session over HTTP, empty on stdio."""
-        self._connection = connection
+        self._client = client
         self._replica = replica
         self._limit = limit
         self._is_open = True
@@ -77,13 +77,13 @@ class SessionState:
         if self._replica is not None:
             await self._replica.ask(self._replica.state.sessions.delete_value(self.id, key))
         elif key in self._values:
-            self._connection.give(_size(key, self._values.pop(key)))
+            self._client.give(_size(key, self._values.pop(key)))
 
     def close(self) -> None:
         """Drop the values that are in the memory of this process."""
         self._is_open = False
         for key in list(self._values):
-            self._connection.give(_size(key, self._values.pop(key)))
+            self._client.give(_size(key, self._values.pop(key)))
 
     def _keep(self, key: str, encoded: bytes, most: int) -> bool:
         """Store a value in memory; return False if the session would have more than ``most`` bytes.
@@ -97,10 +97,10 @@ class SessionState:
         if others + len(key.encode()) + len(encoded) > most:
             return False
         growth = _size(key, encoded) - (_size(key, self._values[key]) if key in self._values else 0)
-        if growth > 0 and not self._connection.take(growth):
+        if growth > 0 and not self._client.take(growth):
             raise ServerUnavailable(NO_ROOM)
         if growth < 0:
-            self._connection.give(-growth)
+            self._client.give(-growth)
         self._values[key] = encoded
         return True
 

@@ -22,7 +22,7 @@ from msgspec import UNSET
 from carrel.catalog.provider import ListChanges, ListName
 from carrel.errors import ServerUnavailable
 from carrel.limits import NO_ROOM
-from carrel.protocol.channel import ChangeKey, Channel
+from carrel.protocol.channel import ChangeKey, Channel, ConnectedClient
 from carrel.protocol.encoding import encode, encode_event
 from carrel.protocol.methods import LIST_NOTIFICATIONS
 from carrel.protocol.revision import Revision
@@ -70,7 +70,7 @@ class Subscription(msgspec.Struct, eq=False, weakref=True, gc=True):
 
     ``tag`` is the id of its listen request, if it has one; ``farewell`` is the response to that, sent when the server
     ends it. ``uris`` are the resources subscribed to: the normal form of each, and the spelling of the client. ``size``
-    is how many bytes count as kept for the client of ``connection``, if there is one. ``save`` is called with each URI
+    is how many bytes count as kept for the client of ``client``, if there is one. ``save`` is called with each URI
     that is added, with its spelling, or removed (None), so that other replicas know of it.
     """
 
@@ -82,7 +82,7 @@ class Subscription(msgspec.Struct, eq=False, weakref=True, gc=True):
     tasks: frozenset[str] = frozenset()
     answer: asyncio.Future[Any] | None = None
     farewell: bytes = b""
-    connection: Connection | None = None
+    client: ConnectedClient | None = None
     size: int = 0
     save: Callable[[str, str | None], None] | None = None
     shows: dict[str, Callable[[], Awaitable[bool]]] | None = None
@@ -101,14 +101,14 @@ class Subscription(msgspec.Struct, eq=False, weakref=True, gc=True):
         Raises:
             ServerUnavailable: there is no room for them.
         """
-        if self.connection is not None and not self.connection.take(size):
+        if self.client is not None and not self.client.take(size):
             raise ServerUnavailable(NO_ROOM)
         self.size += size
 
     def give(self, size: int) -> None:
         """Release bytes that were counted as kept for the client."""
-        if self.connection is not None:
-            self.connection.give(size)
+        if self.client is not None:
+            self.client.give(size)
         self.size -= size
 
 
@@ -246,8 +246,12 @@ class Hub:
 
     def uris_of(self, recipients: Recipients) -> set[str]:
         """Return the resources to which some clients have subscribed."""
-        entries = (entry for entry in self._entries if entry.connection is not None)
-        return {uri for entry in entries if recipients.include(entry.connection) for uri in entry.uris or ()}  # type: ignore[arg-type]
+        return {
+            uri
+            for entry in self._entries
+            if entry.client is not None and recipients.include(entry.client)
+            for uri in entry.uris or ()
+        }
 
     def changed(
         self,
@@ -308,9 +312,7 @@ class Hub:
                 self._by_uri.get(uri, ()) if event == "resource_updated" else self._by_list[event]
             )
             if recipients is not None:
-                listeners = [
-                    one for one in listeners if one.connection is not None and recipients.include(one.connection)
-                ]
+                listeners = [one for one in listeners if one.client is not None and recipients.include(one.client)]
             self._tell(listeners, event, uri, self._keys.pop(what, None))
 
     def _tell(
@@ -323,7 +325,7 @@ class Hub:
         else:
             audience = Audience.of_list(self.gate, event, keys)
         for entry in tuple(listeners):
-            if entry.connection is not None and not audience.has(entry.connection.principal):
+            if entry.client is not None and not audience.has(entry.client.principal):
                 continue
             revision, tag = entry.revision, entry.tag
             spelled = entry.uris[uri] if uri and entry.uris is not None else uri
@@ -366,9 +368,9 @@ class Hub:
         """Return whether a task has subscribers."""
         return id in self._by_task
 
-    def may_hear_of_task(self, connection: Connection, tool: str) -> bool:
+    def may_hear_of_task(self, client: ConnectedClient, tool: str) -> bool:
         """Return whether a session may be notified of its task of a tool."""
-        return Audience.of(self.gate, "call", tool).has(connection.principal)
+        return Audience.of(self.gate, "call", tool).has(client.principal)
 
     def task_changed(self, id: str, tool: str, task: DetailedTask) -> None:
         """Send the new state of a task to its subscribers who may use its tool, at once (tasks extension)."""
@@ -379,7 +381,7 @@ class Hub:
 
         audience = Audience.of(self.gate, "call", tool)
         for entry in listeners:
-            if entry.connection is not None and not audience.has(entry.connection.principal):
+            if entry.client is not None and not audience.has(entry.client.principal):
                 continue
             params = msgspec.structs.replace(task, meta={SUBSCRIPTION: entry.tag})
             entry.channel.send(encode_event(entry.revision, "task", params, extension=TASKS), ("task", id))

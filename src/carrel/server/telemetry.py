@@ -87,7 +87,7 @@ def carrier(call: Call) -> dict[str, str]:
 def describe(call: Call) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Return the name of a call's span, its labels (few values), and its other attributes."""
     method = call.request.method
-    over_http = call.raw_headers is not None or bool(call.connection.id)
+    over_http = call.raw_headers is not None or bool(call.client.session_id)
     labels: dict[str, Any] = {
         "mcp.method.name": method,
         "mcp.protocol.version": call.peer.revision.name,
@@ -96,8 +96,8 @@ def describe(call: Call) -> tuple[str, dict[str, Any], dict[str, Any]]:
     if over_http:
         labels["network.protocol.name"] = "http"
     details: dict[str, Any] = {"jsonrpc.request.id": str(call.id)}
-    if call.connection.id:
-        details["mcp.session.id"] = call.connection.id
+    if call.client.session_id:
+        details["mcp.session.id"] = call.client.session_id
     name = method
     if call.request.operation == "call_tool":
         labels |= {"gen_ai.tool.name": call.params.name, "gen_ai.operation.name": "execute_tool"}

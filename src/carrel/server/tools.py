@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
 from msgspec import Raw
 
-from carrel.awaitables import resolved
-from carrel.catalog.ordered_list import OrderedList
-from carrel.catalog.request import InputRequired, TaskSupport
+from carrel.awaitables import MaybeAwaitable
+from carrel.catalog.request import InputRequired
 from carrel.errors import (
     ConfigError,
     InvalidParams,
@@ -28,15 +27,15 @@ from carrel.errors import (
 )
 from carrel.log import Log
 from carrel.protocol.json_values import InvalidArguments
-from carrel.server.checks import name_of
+from carrel.protocol.methods import LIST_TOOLS
 from carrel.server.context import Context
 from carrel.server.failures import MaskedError, is_interrupt, log_failure, message_of
 from carrel.server.invocation import Function
-from carrel.server.metadata import Meta, icons_of, read_struct, tagged, tags_of
-from carrel.server.options import UnknownArguments, When
+from carrel.server.options import ToolOptions, check_options, details_of, name_of, read_struct, visibility_of
 from carrel.server.registered_tool import RegisteredTool
+from carrel.server.registry import ItemRegistry, run_if_permitted
 from carrel.server.results import result_of
-from carrel.wire.base import Icon
+from carrel.wire.base import Result
 from carrel.wire.content import TextContent
 from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
 
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
     from carrel.protocol.connection import Peer
     from carrel.protocol.server import Call
     from carrel.server.runtime import Runtime
-    from carrel.server.tasks.tasks import Tasks
-    from carrel.server.visibility import Switches
 
 __all__ = ["Tools", "run"]
 
@@ -55,47 +52,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 log = Log("carrel")
 
 
-class Tools:
+class Tools(ItemRegistry[RegisteredTool]):
     """Registry of tools, and handlers of their requests. ``app.tools`` is one."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self.entries: OrderedList[RegisteredTool] = OrderedList()
-        """Registered tools, by name."""
-        self.guarded = False
-        """Whether any has a ``when``, so that lists depend on the caller."""
-        self._switches: Switches[RegisteredTool] | None = None
+        super().__init__(runtime, LIST_TOOLS)
         self._have_pages = False
 
-    @property
-    def used(self) -> bool:
-        """Whether anything was ever registered."""
-        return bool(self.entries.changes)
-
-    def add(
-        self,
-        function: F,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        annotations: ToolAnnotations | dict[str, Any] | None = None,
-        icons: Iterable[Icon | dict[str, Any] | str] | None = None,
-        input_schema: dict[str, Any] | None = None,
-        output_schema: dict[str, Any] | None = None,
-        structured: bool | None = None,
-        mask_errors: bool | None = None,
-        strict: bool | None = None,
-        unknown_arguments: UnknownArguments | None = None,
-        task: TaskSupport = "forbidden",
-        detaches: bool = False,
-        ui: str | None = None,
-        visibility: Iterable[str] | None = None,
-        meta: Meta | None = None,
-        tags: Iterable[str] = (),
-        when: When | None = None,
-        replace: bool = False,
-    ) -> F:
+    def add(self, function: F, *, name: str | None = None, replace: bool = False, **options: Unpack[ToolOptions]) -> F:
         """Register a function as a tool, and notify clients that the list changed.
 
         The schema of the arguments comes from the signature, unless ``input_schema`` gives one (JSON Schema 2020-12, or
@@ -118,98 +82,45 @@ class Tools:
         Raises:
             ConfigError: the name is taken and ``replace`` is not set, or a schema is not valid.
         """
+        check_options("tools.add()", options, ToolOptions.__annotations__)
         name = name_of("tool", function, name)
-        if (name in self.entries or (self._switches is not None and name in self._switches.off)) and not replace:
-            raise ConfigError(f"There is a tool {name} already")
-        hints = _hints_of(annotations)
+        if not replace:
+            self.check_free(name)
+        hints = _hints_of(options.get("annotations"))
         repeatable = hints is not None and (hints.idempotent_hint is True or hints.read_only_hint is True)
         try:
-            called = Function(
-                self._runtime,
-                function,
-                f"tool {name}",
-                structured=structured,
-                repeatable=repeatable,
-                strict=strict,
-                unknown_arguments=unknown_arguments,
-            )
+            called = Function(self._runtime, function, f"tool {name}", repeatable=repeatable, options=options)
         except ConfigError as error:
             raise ConfigError(f"The tool {name}: {error}") from None
-        details: dict[str, Any] = {
-            "title": title,
-            "description": description,
-            "annotations": hints,
-            "icons": icons_of(icons),
-            "meta": tagged(meta, labels := tags_of(tags)),
-        }
-        mask = self._runtime.mask_errors if mask_errors is None else mask_errors
-        entry = RegisteredTool(name, details, called, structured, task, detaches, mask, tags=labels, when=when)
+        masks = options.get("mask_errors")
+        entry = RegisteredTool(
+            name,
+            {**details_of(options), "annotations": hints},
+            called,
+            options.get("structured"),
+            options.get("task", "forbidden"),
+            options.get("detaches", False),
+            self._runtime.settings.mask_errors if masks is None else masks,
+            **visibility_of(options),
+        )
+        self._show_page(entry, options.get("ui"), options.get("visibility"))
+        if entry.task != "forbidden":
+            _ = self._runtime.tasks  # the server has tasks from now on
+        entry.promise(options.get("input_schema"), options.get("output_schema"))
+        self.put(name, entry)
+        return function
+
+    def _show_page(self, entry: RegisteredTool, ui: str | None, visibility: Iterable[str] | None) -> None:
         if ui is not None or visibility is not None:
             from carrel.server.apps import tool_meta, use
 
             entry.ui = tool_meta(ui, visibility)
-            details["meta"] = {**(details["meta"] or {}), "ui": entry.ui}
+            entry.details["meta"] = {**(entry.details["meta"] or {}), "ui": entry.ui}
             self._have_pages = True
             use(self._runtime)
-        if task != "forbidden":
-            _ = self._runtime.tasks  # the server has tasks from now on
-        entry.promise(input_schema, output_schema)
-        self.guarded = self.guarded or when is not None
-        self._put(name, entry)
-        return function
-
-    def remove(self, name: str) -> None:
-        """Remove a tool, and notify clients that the list changed.
-
-        Raises:
-            KeyError: no such name.
-        """
-        if self._switches is None:
-            self.entries.remove(name)
-        else:
-            self._switches.remove(name)
-        self._changed((name,))
-
-    def disable(self, *names: str, tags: Iterable[str] = ()) -> None:
-        """Disable tools by name, or all tools with one of ``tags``, including later additions.
-
-        Clients see them as missing until they are enabled again, and are notified that the list changed.
-
-        Raises:
-            KeyError: no such name.
-        """
-        self._switch().disable(names, tags_of(tags))
-
-    def enable(self, *names: str, tags: Iterable[str] = ()) -> None:
-        """Enable tools that were disabled by the same name or tags.
-
-        Raises:
-            KeyError: no such name.
-        """
-        self._switch().enable(names, tags_of(tags))
-
-    def _switch(self) -> Switches[RegisteredTool]:
-        if self._switches is None:
-            from carrel.server.visibility import Switches  # few servers disable anything
-
-            self._switches = Switches(self.entries, self._changed)
-        return self._switches
-
-    def _changed(self, names: Iterable[str]) -> None:
-        self._runtime.notify(lists={"tools_list_changed": names})
-
-    def _put(self, name: str, entry: RegisteredTool) -> None:
-        if self._switches is None:
-            self.entries.put(name, entry)
-        else:
-            self._switches.put(name, entry)
-        self._changed((name,))
 
     def describe(self, peer: Peer | None) -> tuple[str, Callable[[RegisteredTool], Tool | None]]:
-        """Return how tools are listed for a client: the key of its view, and a function that describes one of them.
-
-        The key is empty where the list is the same for all clients. Without a peer, everything is described.
-        """
+        """Return how tools are listed for a client: the key of the variant, and a function that describes a tool."""
         if not self._have_pages or peer is None:
             return "", RegisteredTool.describe
         from carrel.catalog.tool_pages import for_models, shows_pages, without_page
@@ -230,7 +141,9 @@ class Tools:
             if entry.ui is not None and "resourceUri" in entry.ui:
                 yield entry.name, entry.ui["resourceUri"]
 
-    def call(self, name: str, raw: Raw, call: Call, channel: Channel, *, permitted: bool = False) -> Any:
+    def call(
+        self, name: str, raw: Raw, call: Call, channel: Channel, *, permitted: bool = False
+    ) -> MaybeAwaitable[Result | bytes]:
         """Return the result of a tool, or an awaitable of it; ``raw`` are its arguments as the client sent them.
 
         ``permitted``: the tool's ``when`` has already allowed the call.
@@ -242,7 +155,9 @@ class Tools:
         if entry is None:
             raise unknown_tool(name)
         if entry.when is not None and not permitted:
-            return self._call_if_permitted(entry, raw, call, channel)
+            again = partial(self.call, name, raw, call, channel, permitted=True)
+            context: Context[Any] = Context(self._runtime, call, channel)
+            return run_if_permitted(f"tool {name}", entry.when, context, again, unknown_tool(name))
         if call.raw_headers is not None and call.peer.revision.stateless and entry.header_parameters():
             from carrel.protocol.http import verify_parameters
 
@@ -258,34 +173,16 @@ class Tools:
                 return CallToolResult(content=[TextContent(f"Invalid arguments: {error}")], is_error=True)
             raise InvalidParams(f"Invalid params: {error}", parameter=error.parameter) from None
         if entry.task != "forbidden" or (call.params.task is not None and self._runtime.has_tasks):
-            from carrel.server.tasks.calls import call_as_task
-
             work = partial(run, entry, arguments, call)
-            tasks = cast("Tasks", self._runtime.tasks)
-            answer = call_as_task(tasks, call, channel, entry.name, entry.task, work, detaches=entry.detaches)
+            answer = self._runtime.tasks.call_tool(call, channel, entry.task, work, detaches=entry.detaches)
             if answer is not None:
                 return answer
+        if not entry.function.immediate:
+            return run(entry, arguments, call, channel)
         try:
-            value = entry.function.invoke(arguments, call, channel)
-            if entry.function.immediate:
-                return result_of(value, entry)
+            return result_of(entry.function.invoke(arguments, call, channel), entry)
         except BaseException as error:  # each exception of a tool is its result
             return failure_of(error, entry, stateless=call.peer.revision.stateless)
-        return self._call_later(value, entry, call.peer.revision.stateless)
-
-    async def _call_if_permitted(self, entry: RegisteredTool, raw: Raw, call: Call, channel: Channel) -> Any:
-        from carrel.server.visibility import is_permitted
-
-        if not await is_permitted(f"tool {entry.name}", entry.when, Context(self._runtime, call, channel)):
-            raise unknown_tool(entry.name)
-        return await resolved(self.call(entry.name, raw, call, channel, permitted=True))
-
-    @staticmethod
-    async def _call_later(pending: Any, entry: RegisteredTool, stateless: bool) -> CallToolResult:
-        try:
-            return result_of(await pending, entry)
-        except BaseException as error:
-            return failure_of(error, entry, stateless=stateless)
 
 
 def unknown_tool(name: str) -> InvalidParams:

@@ -15,7 +15,25 @@ from msgspec import Meta
 
 from carrel.redaction import RedactedStruct, Secret
 
-__all__ = ["Count", "Folder", "Glob", "Globs", "NoOptions", "RedactedStruct", "Secret", "Size"]
+__all__ = [
+    "Alias",
+    "Count",
+    "DiskThreads",
+    "Exclude",
+    "Folder",
+    "FollowLinks",
+    "Glob",
+    "Globs",
+    "MaxFile",
+    "MaxScan",
+    "MaxWaiting",
+    "NoOptions",
+    "RedactedStruct",
+    "Seconds",
+    "Secret",
+    "Size",
+    "ThreadsPerClient",
+]
 
 Size: TypeAlias = Annotated[int, Meta(ge=1, title="SIZE")]
 """Number of bytes; on the command line also 500KiB or 20MiB."""
@@ -31,6 +49,25 @@ Glob: TypeAlias = Annotated[str, Meta(title="GLOB")]
 
 Globs: TypeAlias = tuple[Glob, ...]
 """Patterns; on the command line the flag may be repeated."""
+
+Seconds: TypeAlias = Annotated[float, Meta(gt=0, title="SECONDS")]
+"""Duration in seconds, more than 0."""
+
+# Options that several sources have.
+Alias: TypeAlias = Annotated[
+    str | None, Meta(description="the base of URIs, as NAME, HOST/NAME or SCHEME://HOST/NAME (default: by the target)")
+]
+MaxScan: TypeAlias = Annotated[Size, Meta(description="the most that is looked through to find a line")]
+MaxFile: TypeAlias = Annotated[
+    Size, Meta(description="the largest file that is read whole; of larger ones, windows can be read")
+]
+ThreadsPerClient: TypeAlias = Annotated[Count, Meta(description="the most of them for one client")]
+DiskThreads: TypeAlias = Annotated[Count, Meta(description="the most threads that read the disk")]
+MaxWaiting: TypeAlias = Annotated[Count, Meta(description="the most requests of one client that wait for a thread")]
+FollowLinks: TypeAlias = Annotated[
+    bool, Meta(description="follow symbolic links that lead out of the folder (they are left out otherwise)")
+]
+Exclude: TypeAlias = Annotated[Globs, Meta(description="leave out files and folders that match")]
 
 
 class NoOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

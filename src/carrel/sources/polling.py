@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Hashable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from carrel.catalog.provider import Change
 from carrel.errors import MCPError
 from carrel.log import Log
 
-__all__ = ["Polls", "Unlisted", "changes_between", "poll"]
+__all__ = ["Unlisted", "changes_between", "poll"]
 
 log = Log("carrel.sources")
 
@@ -53,7 +53,7 @@ async def poll(
     *,
     owner: str,
     wake: asyncio.Event | None = None,
-) -> AsyncIterator[Collection[Change]]:
+) -> AsyncGenerator[Collection[Change], None]:
     """Yield the changes between looks that are ``interval`` seconds apart, as ``Provider.watch`` does.
 
     The first batch is empty, and comes after the first look. A look that fails with an ``MCPError`` or an ``OSError``
@@ -82,45 +82,3 @@ async def poll(
         with suppress(TimeoutError):
             async with asyncio.timeout(interval * min(2**failures, MAX_PAUSE)):
                 await wake.wait()
-
-
-class Polls:
-    """Polling watches of one source, whose looks are ``interval`` seconds apart."""
-
-    def __init__(self, interval: float) -> None:
-        self._interval = interval
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def watch(
-        self, look: Callable[[], Awaitable[Mapping[str, Hashable]]], owner: str
-    ) -> AsyncIterator[Collection[Change]]:
-        """Yield batches of changes, as ``poll`` does, until ``stop`` is called."""
-        queue: asyncio.Queue[Collection[Change]] = asyncio.Queue(1)
-
-        async def follow() -> None:
-            async for batch in poll(look, self._interval, owner=owner):
-                await queue.put(batch)
-
-        task = asyncio.create_task(follow())
-        self._tasks.add(task)
-        waiting = asyncio.create_task(queue.get())
-        try:
-            while True:
-                await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
-                if not waiting.done():
-                    break
-                yield waiting.result()
-                waiting = asyncio.create_task(queue.get())
-            if not task.cancelled():
-                task.result()
-        finally:
-            task.cancel()
-            waiting.cancel()
-            await asyncio.gather(task, waiting, return_exceptions=True)
-            self._tasks.discard(task)
-
-    async def stop(self) -> None:
-        """End all watches."""
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)

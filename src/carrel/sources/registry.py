@@ -31,6 +31,7 @@ GROUP = "carrel.sources"
 """Name of the entry point group."""
 
 Options: TypeAlias = type[msgspec.Struct]
+Relative: TypeAlias = Callable[[str, str], str]
 T = TypeVar("T")
 
 
@@ -47,7 +48,7 @@ class Source(msgspec.Struct, frozen=True):
     source: str
     install: str
     options: str | None = None
-    relative: Callable[[str, str], str] | None = None
+    relative: Relative | None = None
 
     def load(self) -> Callable[[str, Any], Provider]:
         """Import the class.
@@ -76,7 +77,7 @@ class Source(msgspec.Struct, frozen=True):
         """
         if self.scheme in SOURCES:
             return target if self.relative is None else self.relative(target, folder)
-        relative: Callable[[str, str], str] | None = getattr(self.load(), "relative", None)
+        relative: Relative | None = getattr(self.load(), "relative", None)
         return target if relative is None else relative(target, folder)
 
     def _import(self, name: str) -> Any:
@@ -91,174 +92,123 @@ class Source(msgspec.Struct, frozen=True):
             raise ConfigError(f"the source for {self.scheme}: URLs cannot be loaded from {name}: {error}") from error
 
 
+def own(source: str, options: str, *rows: tuple[str, str, str], relative: Relative | None = None) -> dict[str, Source]:
+    """Return the rows of a source of Carrel, by scheme: each a scheme, an extra of the package, and a summary."""
+    place = source.partition(".")[0]
+    return {
+        scheme: Source(
+            scheme,
+            summary,
+            f"carrel.sources.{source}",
+            f"pip install 'carrel[{extra}]'" if extra else "pip install carrel",
+            f"carrel.sources.{place}.options:{options}",
+            relative,
+        )
+        for scheme, extra, summary in rows
+    }
+
+
 SOURCES = {
-    row.scheme: row
-    for row in (
-        Source(
-            "file",
-            "a folder or a file, by its path or as file:///path",
-            "carrel.sources.files.source:FilesSource",
-            "pip install 'carrel[files]'",
-            "carrel.sources.files.options:FilesOptions",
-        ),
-        Source(
-            "skills",
-            "a folder of Agent Skills, as skills:PATH",
-            "carrel.sources.skills.source:SkillsSource",
-            "pip install 'carrel[skills]'",
-            "carrel.sources.skills.options:SkillsOptions",
-        ),
-        Source(
-            "git",
-            "a git repository, as git:PATH or git+file:///path",
-            "carrel.sources.git.source:GitSource",
-            "pip install 'carrel[git]'",
-            "carrel.sources.git.options:GitOptions",
-            relative=plain_path,
-        ),
-        Source(
+    **own(
+        "files.source:FilesSource",
+        "FilesOptions",
+        ("file", "files", "a folder or a file, by its path or as file:///path"),
+    ),
+    **own(
+        "skills.source:SkillsSource",
+        "SkillsOptions",
+        ("skills", "skills", "a folder of Agent Skills, as skills:PATH"),
+    ),
+    **own(
+        "git.source:GitSource",
+        "GitOptions",
+        ("git", "git", "a git repository, as git:PATH or git+file:///path"),
+        relative=plain_path,
+    ),
+    **own(
+        "logs.source:LogsSource",
+        "LogsOptions",
+        (
+            "logs",
             "logs",
             "log files by a pattern or a folder, as logs:/var/log/app/*.log, or the journal, as logs:journal",
-            "carrel.sources.logs.source:LogsSource",
-            "pip install 'carrel[logs]'",
-            "carrel.sources.logs.options:LogsOptions",
-            relative=log_files,
         ),
-        Source(
+        relative=log_files,
+    ),
+    **own(
+        "openapi.source:OpenAPISource",
+        "OpenAPIOptions",
+        (
+            "openapi",
             "openapi",
             "an API by its OpenAPI description, as openapi+https://host/openapi.json or openapi+file:PATH",
-            "carrel.sources.openapi.source:OpenAPISource",
-            "pip install 'carrel[openapi]'",
-            "carrel.sources.openapi.options:OpenAPIOptions",
-            relative=plain_path,
         ),
-        Source(
-            "https",
-            "pages of a site, for clients to fetch themselves, as https://host/path/",
-            "carrel.sources.web.source:WebSource",
-            "pip install 'carrel[web]'",
-            "carrel.sources.web.options:WebOptions",
-        ),
-        Source(
-            "web",
-            "pages of a site, a sitemap or a feed, fetched and cached here, as web+https://host/path/",
-            "carrel.sources.web.source:WebSource",
-            "pip install 'carrel[web]'",
-            "carrel.sources.web.options:WebOptions",
-        ),
-        Source(
+        relative=plain_path,
+    ),
+    **own(
+        "web.source:WebSource",
+        "WebOptions",
+        ("https", "web", "pages of a site, for clients to fetch themselves, as https://host/path/"),
+        ("web", "web", "pages of a site, a sitemap or a feed, fetched and cached here, as web+https://host/path/"),
+    ),
+    **own(
+        "screen.source:ScreenSource",
+        "ScreenOptions",
+        (
+            "screen",
             "screen",
             "pictures of a display or its windows, as screen:, screen://localhost/windows, or screen::1 (X display :1)",
-            "carrel.sources.screen.source:ScreenSource",
-            "pip install 'carrel[screen]'",
-            "carrel.sources.screen.options:ScreenOptions",
         ),
-        Source(
-            "sqlite",
-            "a SQLite database, as sqlite:///FILE",
-            "carrel.sources.databases.source:DatabaseSource",
-            "pip install 'carrel[databases]'",
-            "carrel.sources.databases.options:DatabaseOptions",
-            relative=database_file,
-        ),
-        Source(
-            "postgres",
-            "a PostgreSQL database, as postgres://USER@HOST/DATABASE",
-            "carrel.sources.databases.source:DatabaseSource",
-            "pip install 'carrel[postgres]'",
-            "carrel.sources.databases.options:DatabaseOptions",
-            relative=driver_files,
-        ),
-        Source(
-            "postgresql",
-            "the same, as postgresql://USER@HOST/DATABASE",
-            "carrel.sources.databases.source:DatabaseSource",
-            "pip install 'carrel[postgres]'",
-            "carrel.sources.databases.options:DatabaseOptions",
-            relative=driver_files,
-        ),
-        Source(
-            "mysql",
-            "a MySQL database, as mysql://USER@HOST/DATABASE",
-            "carrel.sources.databases.source:DatabaseSource",
-            "pip install 'carrel[mysql]'",
-            "carrel.sources.databases.options:DatabaseOptions",
-            relative=driver_files,
-        ),
-        Source(
-            "mariadb",
-            "a MariaDB database, as mariadb://USER@HOST/DATABASE",
-            "carrel.sources.databases.source:DatabaseSource",
-            "pip install 'carrel[mysql]'",
-            "carrel.sources.databases.options:DatabaseOptions",
-            relative=driver_files,
-        ),
-        Source(
-            "duckdb",
-            "a DuckDB database, as duckdb:///FILE",
-            "carrel.sources.databases.source:DatabaseSource",
-            "pip install 'carrel[duckdb]'",
-            "carrel.sources.databases.options:DatabaseOptions",
-            relative=database_file,
-        ),
-        Source(
-            "s3",
-            "objects in Amazon S3 and what is compatible with it, as s3://BUCKET/PREFIX",
-            "carrel.sources.stores.s3:S3Source",
-            "pip install 'carrel[s3]'",
-            "carrel.sources.stores.options:S3Options",
-        ),
-        Source(
-            "az",
-            "blobs in Azure Blob Storage, as az://CONTAINER/PREFIX",
-            "carrel.sources.stores.cloud:AzureSource",
-            "pip install 'carrel[cloud]'",
-            "carrel.sources.stores.options:CloudOptions",
-        ),
-        Source(
-            "gs",
-            "objects in Google Cloud Storage, as gs://BUCKET/PREFIX",
-            "carrel.sources.stores.cloud:GoogleSource",
-            "pip install 'carrel[cloud]'",
-            "carrel.sources.stores.options:CloudOptions",
-        ),
-        Source(
-            "sftp",
-            "files of an SSH server, as sftp://USER@HOST/PATH",
-            "carrel.sources.stores.sftp:SFTPSource",
-            "pip install 'carrel[sftp]'",
-            "carrel.sources.stores.options:SFTPOptions",
-        ),
-        Source(
-            "webdav",
-            "files of a WebDAV server, as webdav://HOST/PATH",
-            "carrel.sources.stores.webdav:WebDAVSource",
-            "pip install 'carrel[webdav]'",
-            "carrel.sources.stores.options:WebDAVOptions",
-        ),
-        Source(
-            "webdavs",
-            "the same over TLS, as webdavs://HOST/PATH",
-            "carrel.sources.stores.webdav:WebDAVSource",
-            "pip install 'carrel[webdav]'",
-            "carrel.sources.stores.options:WebDAVOptions",
-        ),
-        Source(
-            "zip",
-            "the members of a ZIP archive, as zip:PATH",
-            "carrel.sources.stores.zip_archive:ZipSource",
-            "pip install carrel",
-            "carrel.sources.stores.options:StoreOptions",
-            relative=plain_path,
-        ),
-        Source(
-            "memory",
-            "objects that a Python program keeps in memory, as memory://NAME",
-            "carrel.sources.stores.memory:MemorySource",
-            "pip install carrel",
-            "carrel.sources.stores.options:StoreOptions",
-        ),
-    )
+    ),
+    **own(
+        "databases.source:DatabaseSource",
+        "DatabaseOptions",
+        ("sqlite", "databases", "a SQLite database, as sqlite:///FILE"),
+        ("duckdb", "duckdb", "a DuckDB database, as duckdb:///FILE"),
+        relative=database_file,
+    ),
+    **own(
+        "databases.source:DatabaseSource",
+        "DatabaseOptions",
+        ("postgres", "postgres", "a PostgreSQL database, as postgres://USER@HOST/DATABASE"),
+        ("postgresql", "postgres", "the same, as postgresql://USER@HOST/DATABASE"),
+        ("mysql", "mysql", "a MySQL database, as mysql://USER@HOST/DATABASE"),
+        ("mariadb", "mysql", "a MariaDB database, as mariadb://USER@HOST/DATABASE"),
+        relative=driver_files,
+    ),
+    **own(
+        "stores.s3:S3Source",
+        "S3Options",
+        ("s3", "s3", "objects in Amazon S3 and what is compatible with it, as s3://BUCKET/PREFIX"),
+    ),
+    **own(
+        "stores.cloud:CloudSource",
+        "CloudOptions",
+        ("az", "cloud", "blobs in Azure Blob Storage, as az://CONTAINER/PREFIX"),
+        ("gs", "cloud", "objects in Google Cloud Storage, as gs://BUCKET/PREFIX"),
+    ),
+    **own(
+        "stores.sftp:SFTPSource",
+        "SFTPOptions",
+        ("sftp", "sftp", "files of an SSH server, as sftp://USER@HOST/PATH"),
+    ),
+    **own(
+        "stores.webdav:WebDAVSource",
+        "WebDAVOptions",
+        ("webdav", "webdav", "files of a WebDAV server, as webdav://HOST/PATH"),
+        ("webdavs", "webdav", "the same over TLS, as webdavs://HOST/PATH"),
+    ),
+    **own(
+        "stores.zip_archive:ZipSource",
+        "StoreOptions",
+        ("zip", "", "the members of a ZIP archive, as zip:PATH"),
+        relative=plain_path,
+    ),
+    **own(
+        "stores.memory:MemorySource",
+        "StoreOptions",
+        ("memory", "", "objects that a Python program keeps in memory, as memory://NAME"),
+    ),
 }
 """Sources that come with Carrel, by scheme."""
 

@@ -1,8 +1,12 @@
-"""Thread pool of a source: separate, so that a hanging file system blocks no other threads."""
+"""Thread pool of a source: separate, so that a hanging file system blocks no other threads. And limits of concurrent
+requests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from carrel.errors import ConfigError
@@ -10,7 +14,7 @@ from carrel.errors import ConfigError
 if TYPE_CHECKING:
     from carrel.threads import ThreadPool
 
-__all__ = ["THREADS", "THREADS_PER_CLIENT", "WAITING_PER_CLIENT", "Workers"]
+__all__ = ["THREADS", "THREADS_PER_CLIENT", "WAITING_PER_CLIENT", "ClientLimiter", "Workers"]
 
 T = TypeVar("T")
 
@@ -89,3 +93,25 @@ class Workers:
         self.check()
         assert self._pool is not None
         return await self._pool.run(client, function, *arguments)
+
+
+class ClientLimiter:
+    """Limits of concurrent requests, per client and in total; who comes later waits."""
+
+    def __init__(self, per_client: int, total: int) -> None:
+        self._per_client = per_client
+        self._total = asyncio.Semaphore(total)
+        self._clients: dict[str, tuple[asyncio.Semaphore, list[None]]] = {}
+
+    @asynccontextmanager
+    async def slot(self, client: str) -> AsyncIterator[None]:
+        """Context manager that waits for the turn of a client, and holds it."""
+        own, users = self._clients.setdefault(client, (asyncio.Semaphore(self._per_client), []))
+        users.append(None)
+        try:
+            async with own, self._total:
+                yield
+        finally:
+            users.pop()
+            if not users:
+                self._clients.pop(client, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -13,6 +13,8 @@ import msgspec
 from carrel.awaitables import resolved
 from carrel.catalog.provider import Change, Hit, Interest, ListName, Page, Provider, Recipients, Request, Visible
 from carrel.protocol.encoding import encode
+from carrel.protocol.extensions.skills import LIST_SKILLS
+from carrel.protocol.methods import ITEM_KEYS, LIST_REQUESTS
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import UriTemplate
 from carrel.wire.base import Result
@@ -28,11 +30,9 @@ T = TypeVar("T")
 
 Kind: TypeAlias = Literal["resources", "templates", "tools", "prompts", "skills"]
 KINDS: dict[Kind, str] = {
-    "resources": "uri",
-    "templates": "uri_template",
-    "tools": "name",
-    "prompts": "name",
-    "skills": "uri",
+    cast("Kind", row.provider_method.removeprefix("list_")): ITEM_KEYS[row.item]
+    for row in (*LIST_REQUESTS.values(), LIST_SKILLS)
+    if row.item is not None
 }
 """Lists of a provider, and the field that is unique in each."""
 
@@ -117,8 +117,7 @@ class Caller:
 
     async def page(self, kind: Kind, cursor: str | None = None, limit: int = 100) -> Page[Any]:
         """Return a page of a list."""
-        names = {"templates": "list_templates"}
-        return await resolved(getattr(self.provider, names.get(kind, f"list_{kind}"))(self._page(cursor, limit)))
+        return await resolved(getattr(self.provider, f"list_{kind}")(self._page(cursor, limit)))
 
     async def all(self, kind: Kind, limit: int = 100) -> list[Any]:
         """Return all items of a list, in pages of up to ``limit``."""

@@ -26,7 +26,7 @@ __all__ = ["ChangeTests", "count_descriptors"]
 class ChangeTests(Hooks):
     """Watching, concurrency, and resources of the process."""
 
-    rounds = 10
+    rounds = 4
     """How often an operation is repeated to see whether it leaves something open."""
 
     def requires_watch(self, provider: Provider) -> None:

@@ -9,14 +9,13 @@ import pytest
 
 from carrel.catalog.provider import Provider
 from carrel.errors import InvalidCursor, InvalidParams, MCPError, ResourceForbidden, ResourceNotFound
-from carrel.testing.caller import Caller, Kind, belongs, key_of, running
+from carrel.testing.caller import KINDS, Caller, Kind, belongs, key_of, running
 from carrel.testing.hooks import BAD_CURSORS, Hooks, skip
 from carrel.uri.parse import parse
 from carrel.uri.template import UriTemplate
 
 __all__ = ["ListTests"]
 
-KINDS = ("resources", "templates", "tools", "prompts", "skills")
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 

@@ -86,7 +86,7 @@ class Query(NamedTuple):
     """Adjoining `{?...}` and `{&...}` up to the end or the fragment: their parameters come in any order."""
 
     variables: tuple[Variable, ...]
-    places: Mapping[str, int]
+    indexes: Mapping[str, int]
     """Index in `variables` by name, as tokens."""
     exploded: Sequence[int]
 

@@ -145,7 +145,7 @@ class Text:
 
     def _mark_queries(self, query: Query, start: int, end: int, marks: bytearray) -> None:
         """Mark the positions where a query up to `end` can begin, scanning backwards by parameter."""
-        names = {name: query.variables[place].operator for name, place in query.places.items()}
+        names = {name: query.variables[index].operator for name, index in query.indexes.items()}
         anything = bool(query.exploded)
         questions = "?" in names.values()
         seen: set[str] = set()
@@ -194,7 +194,7 @@ class Graph:
         self.head, self.tail = tokenize(head), tokenize(tail)
         body = atoms[bool(head) : len(atoms) - bool(tail)]
         self.ambiguous = False
-        """Whether there is a place where the next character does not decide."""
+        """Whether the next character does not decide at some position."""
         self._reading = reading
         self._states: list[list[_Edge]] = [[]]
         # First set of each state: characters, texts, or the end as an empty text.
@@ -234,20 +234,20 @@ class Graph:
         """Add the states of an expression, any variables of which may be absent."""
         operator = OPERATORS[expression[0].operator]
         fresh = joined = after
-        for place in reversed(range(len(expression))):
-            variable = expression[place]
+        for index in reversed(range(len(expression))):
+            variable = expression[index]
             beyond, alternatives = joined, fresh
-            choices = self._items(operator.first, variable, slot + place, beyond)
+            choices = self._items(operator.first, variable, slot + index, beyond)
             # Without a first character, an absent variable equals an empty one, unless a later one can hold more.
             more = variable.prefix is not None or self._reading == "written"
-            if operator.first or (more and place < len(expression) - 1):
+            if operator.first or (more and index < len(expression) - 1):
                 skip: _Edge = (_RUN, "", 0, -1, alternatives)
                 choices = [skip, *choices] if variable.explode and operator.first else [*choices, skip]
             fresh = self._add(choices)
             if operator.first == operator.separator:
                 joined = fresh
-            elif place:
-                choices = self._items(operator.separator, variable, slot + place, beyond)
+            elif index:
+                choices = self._items(operator.separator, variable, slot + index, beyond)
                 joined = self._add([*choices, (_RUN, "", 0, -1, beyond)])
         return fresh
 
@@ -358,8 +358,8 @@ class Graph:
         state, position = len(sets) - 1, 0
         while state:
             bit = text.length - position
-            place = next(place for place, positions in enumerate(reached[state]) if positions >> bit & 1)
-            kind, characters, limit, slot, state = self._states[state][place]
+            index = next(index for index, positions in enumerate(reached[state]) if positions >> bit & 1)
+            kind, characters, limit, slot, state = self._states[state][index]
             end = position
             if kind == _TEXT:
                 end += len(characters)

@@ -91,8 +91,8 @@ class Intervals:
     def overlaps(self, prefix: str) -> bool:
         """Return whether a key that begins with a prefix is in the set."""
         start, end = prefixed(prefix)
-        place = bisect_right(self.bounds, start)
-        return place % 2 == 1 or (place < len(self.bounds) and (end is None or self.bounds[place] < end))
+        index = bisect_right(self.bounds, start)
+        return index % 2 == 1 or (index < len(self.bounds) and (end is None or self.bounds[index] < end))
 
     def __and__(self, other: Intervals) -> Intervals:
         if self.whole or other.whole:
@@ -124,13 +124,13 @@ class Intervals:
         found: list[str] = []
         bounds, count = self.bounds, len(keys)
         while start < count:
-            place = bisect_right(bounds, keys[start])
-            if place % 2 == 0:
-                start = bisect_left(keys, bounds[place], start) if place < len(bounds) else count
+            index = bisect_right(bounds, keys[start])
+            if index % 2 == 0:
+                start = bisect_left(keys, bounds[index], start) if index < len(bounds) else count
                 continue
             if len(found) >= limit:
                 return found, start
-            end = bisect_left(keys, bounds[place], start) if place < len(bounds) else count
+            end = bisect_left(keys, bounds[index], start) if index < len(bounds) else count
             end = min(end, start + limit - len(found))
             found += keys[start:end]
             start = end

@@ -102,8 +102,8 @@ def group(parts: Sequence[Part]) -> tuple[Atom, ...]:
             and (not rest or rest[0][:1] == "#" or (len(rest) == 1 and _operator(rest[0]) == "#"))
             and len({variable.name for variable in variables}) == len(variables)
         ):
-            places = {tokenize(variable.name): place for place, variable in enumerate(variables)}
-            atoms.append(Query(variables, places, [place for place in places.values() if variables[place].explode]))
+            indexes = {tokenize(variable.name): index for index, variable in enumerate(variables)}
+            atoms.append(Query(variables, indexes, [index for index in indexes.values() if variables[index].explode]))
         else:
             atoms.extend(parts[index:end])
         index = end

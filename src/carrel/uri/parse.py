@@ -29,6 +29,7 @@ __all__ = [
     "percent_decode",
     "percent_encode",
     "resolve",
+    "split_port",
 ]
 
 ALPHA = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -52,7 +53,7 @@ _BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 #: Fast path: a file: URI that is in canonical form already, as most listed ones are.
 _PLAIN_FILE = re.compile(r"file://(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
 #: The same for other schemes.
-_PLAIN = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://[a-z0-9.-]+(?:/[A-Za-z0-9._~-]*)*\Z")
+_PLAIN = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://[a-z0-9.-]{1,255}(?:/[A-Za-z0-9._~-]*)*\Z")
 _UNSAFE_IN_FILE_NAME = re.compile("%(?:00|2[Ff]|5[Cc])")
 
 
@@ -97,7 +98,7 @@ def normalize(uri: str) -> str:
     Raises:
         UriError: as for `parse`.
     """
-    return str(_split(uri, normal=True))
+    return uri if _PLAIN.match(uri) or _PLAIN_FILE.match(uri) else str(_split(uri, normal=True))
 
 
 def resolve(uri: str) -> Uri:
@@ -160,6 +161,20 @@ def percent_decode(text: str) -> str:
         return _octets(text).decode()
     except ValueError:
         raise UriError("malformed percent escape, or escaped bytes that are not UTF-8") from None
+
+
+def split_port(text: str) -> tuple[str, int | None]:
+    """Split ``host:port`` of an authority; None without a port.
+
+    Raises:
+        UriError: the port is not a number from 1 to 65535.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or port.endswith("]"):
+        return text, None
+    if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
+        raise UriError(f"{port[:20]!r} is no port")
+    return host, int(port)
 
 
 def encode_path(segments: Iterable[str]) -> str:

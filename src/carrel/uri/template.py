@@ -100,7 +100,7 @@ class UriTemplate:
         """
         return "".join([part if isinstance(part, str) else expand(part, values) for part in self._parts])
 
-    def place(self, values: Mapping[str, Value]) -> str:
+    def location(self, values: Mapping[str, Value]) -> str:
         """Expand the template without its query and fragment; a missing variable becomes `-`.
 
         Raises:
@@ -112,7 +112,7 @@ class UriTemplate:
         return "".join([part if isinstance(part, str) else expand(part, known) for part in parts])
 
     def head(self, values: Mapping[str, Value]) -> str:
-        """Expand the template as ``place`` does, up to its first variable without a value.
+        """Expand the template as ``location`` does, up to its first variable without a value.
 
         Raises:
             UriTemplateError, TypeError: as for `expand`.

@@ -73,26 +73,26 @@ def read_query(query: Query, text: str, decode: Callable[[str], str]) -> dict[st
     """Decode query parameters in any order. Those without a variable of their name go to the exploded variables."""
     pieces = text[1:].split("&", MAX_ITEMS)
     keys = [tokenize(piece.partition("=")[0]) for piece in pieces]
-    places, exploded = query.places, query.exploded
-    named = {places[key] for key in keys if key in places}
+    indexes, exploded = query.indexes, query.exploded
+    named = {indexes[key] for key in keys if key in indexes}
     # Of several exploded variables, one whose own name occurs is a list and takes no other parameters.
-    mappings = exploded if len(exploded) == 1 else [place for place in exploded if place not in named]
+    mappings = exploded if len(exploded) == 1 else [index for index in exploded if index not in named]
     shares: dict[int, dict[str, list[str]]] = {}
     latest = 0
     for key, piece in zip(keys, pieces, strict=True):
-        if key in places:
-            latest = place = places[key]
+        if key in indexes:
+            latest = index = indexes[key]
         else:
-            free = [place for place in mappings if key not in shares.get(place, ())]
+            free = [index for index in mappings if key not in shares.get(index, ())]
             if not free:
                 raise ValueError("a parameter that is unknown, or there twice")
-            place = next((place for place in free if place >= latest), free[0])
-        shares.setdefault(place, {}).setdefault(key, []).append(piece)
-    if len(pieces) > MAX_ITEMS or (text[0] == "&" and any(query.variables[place].operator == "?" for place in named)):
+            index = next((index for index in free if index >= latest), free[0])
+        shares.setdefault(index, {}).setdefault(key, []).append(piece)
+    if len(pieces) > MAX_ITEMS or (text[0] == "&" and any(query.variables[index].operator == "?" for index in named)):
         raise ValueError("too many parameters, or no question mark before them")
     found: dict[str, Found] = {}
-    for place, share in shares.items():
-        variable = query.variables[place]
+    for index, share in shares.items():
+        variable = query.variables[index]
         if variable.explode:
             found[variable.name] = _read_pairs(variable, [piece for group in share.values() for piece in group], decode)
             continue

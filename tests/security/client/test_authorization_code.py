@@ -10,6 +10,7 @@ import pytest
 
 from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.client import MemoryStore, OAuth
+from carrel.transports.client.transport import Rejection
 from support.authorization_server import OAUTH, OPENID, PROTECTED, ROOT, Authority, running, visit
 from support.clock import Clock
 
@@ -55,7 +56,7 @@ async def test_a_refusal_that_comes_late_is_not_taken_for_one_of_the_new_token(a
     before = await who.headers(authority.resource)
     await visit(who, authority.resource)
     challenges = [authority.challenge(401, None).headers["www-authenticate"]]
-    assert await who.rejected(authority.resource, 401, challenges, None, sent=before)
+    assert await who.rejected(Rejection(authority.resource, 401, challenges, sent=before))
     assert len(authority.requests()) == 1
 
 
@@ -64,7 +65,7 @@ async def test_a_failure_is_told_to_all_who_waited_for_it(authority: Authority, 
     authority.response = {"error": "access_denied", "error_description": "No.", "code": None}
     who = user()
     challenges = [authority.challenge(401, None).headers["www-authenticate"]]
-    refusals = [asyncio.create_task(who.rejected(authority.resource, 401, challenges, None)) for _ in range(5)]
+    refusals = [asyncio.create_task(who.rejected(Rejection(authority.resource, 401, challenges))) for _ in range(5)]
     await authority.arrived.wait()
     authority.gate.set()
     found = await asyncio.gather(*refusals, return_exceptions=True)
@@ -123,7 +124,7 @@ async def test_metadata_are_taken_from_where_the_challenge_says(authority: Autho
     who = user()
     await who.headers(authority.resource)
     challenges = [f'Basic realm="x", Bearer resource_metadata="{authority.url}/elsewhere.json"']
-    assert await who.rejected(authority.resource, 401, challenges, None)
+    assert await who.rejected(Rejection(authority.resource, 401, challenges))
     assert [one.path for one in authority.asked][:2] == ["/elsewhere.json", OAUTH]
 
 
@@ -340,8 +341,9 @@ async def test_scopes_that_the_token_has_are_not_asked_for_again(authority: Auth
 async def test_a_refusal_without_a_usable_challenge_is_not_retried(authority: Authority, user: Make, header: str):
     who = user()
     await visit(who, authority.resource)
-    assert not await who.rejected(authority.resource, 403, [header], None, sent=await who.headers(authority.resource))
-    assert not await who.rejected(authority.resource, 500, [header], None)
+    sent = await who.headers(authority.resource)
+    assert not await who.rejected(Rejection(authority.resource, 403, [header], sent=sent))
+    assert not await who.rejected(Rejection(authority.resource, 500, [header]))
 
 
 # Tokens that end

@@ -240,9 +240,9 @@ async def test_an_application_that_registered_by_itself_signs_nothing(authority:
 async def test_a_secret_is_for_the_issuer_that_gave_it(authority: Authority, user: Make):
     who = user()
     assert await who.headers(authority.resource) == {}
-    server = await find_server(authority.url, who.fetcher, who.hosts, {})
+    server = await find_server(authority.url, who.fetcher)
     stranger = ClientIdentity(issuer="https://other.example", id="client", secret="secret")
     with pytest.raises(AuthorizationError, match=r"is registered with https://other\.example, and not with"):
-        await request_token(server, stranger, {"grant_type": "client_credentials"}, who.fetcher, who.clock)
+        await request_token(who.client_at(server, stranger), {"grant_type": "client_credentials"})
     assert authority.at("/token") == []
     assert "secret" not in repr(stranger)

@@ -16,6 +16,7 @@ from support.parties import python
 
 CLIENTS = Path(__file__).parent / "clients"
 PATIENCE = 120
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ import pytest
 from carrel.cli import main
 from carrel.security.server.static_tokens import make_token
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def serving(*arguments: object) -> Iterator[str]:

@@ -380,6 +380,7 @@ async def ask_as(app: Server, peer: MemoryPeer, who: str | None, **params: Any) 
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     body = {**message, "params": {"name": "book", "arguments": {}, "_meta": meta, **params}}
     call = peer.dispatcher.connection.receive(msgspec.json.encode(body))
+    call.client = peer.dispatcher.client
     call.principal = None if who is None else Principal(subject=who, issuer="https://example.com")
     answer = await app.endpoint.answer(call, peer)
     reply: dict[str, Any] = msgspec.json.decode(getattr(answer, "reply", answer))

@@ -246,7 +246,7 @@ async def test_so_does_one_whose_handler_goes_on_elsewhere() -> None:
 
     async with memory.connect(house.app, NOVEMBER, **CAPABLE) as peer:
         await ask(peer, "linger")
-        house.app.endpoint.disconnect(peer.dispatcher.connection)
+        house.app.endpoint.disconnect(peer.dispatcher.connection, peer.dispatcher.client)
         assert isinstance(await house.ends.get(), TransportError)
         assert isinstance((await asyncio.gather(*strays, return_exceptions=True))[0], TransportError)
 

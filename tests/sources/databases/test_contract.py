@@ -57,7 +57,6 @@ class TestSQLite(DatabaseContract):
 @pytest.mark.slow
 class TestDuckDB(DatabaseContract):
     base = "duckdb:///shop.duckdb"
-    rounds = 4  # to open a file takes DuckDB 20 ms
 
     @pytest.fixture
     def provider(self, made: Path, tmp_path: Path) -> DatabaseSource:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from carrel.errors import ConfigError, MCPError
 from carrel.sources.databases.address import read_address
 from carrel.sources.databases.failure import StatementRejected
-from carrel.sources.databases.key import join_key, split_key
 from carrel.sources.databases.location import DatabaseLocation, read_location, uri_of
+from carrel.sources.databases.model import join_key, split_key
 from carrel.sources.databases.statements import check_statement
 
 WORDS = [

@@ -17,6 +17,12 @@ from support.database_contract import ask
 
 pytestmark = pytest.mark.slow
 
+
+@pytest.fixture
+def forked_workers() -> None:
+    """Start processes as a server does: no fork has their limits and environment from the start."""
+
+
 #: Takes minutes, and DuckDB does not interrupt it.
 DEAF = "SELECT levenshtein(repeat('a', 600000), repeat('b', 600000))"
 

@@ -22,6 +22,12 @@ from support.documents import DOCUMENTS, archive, changed_archive, pdf, photo
 
 pytestmark = pytest.mark.slow
 
+
+@pytest.fixture
+def forked_workers() -> None:
+    """Start processes as a server does: no fork has their limits and environment from the start."""
+
+
 BY_FORMAT = {kind.format: kind for kind in KINDS.values()}
 KEYS = count()
 

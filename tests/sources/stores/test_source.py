@@ -21,12 +21,12 @@ from carrel.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
-from carrel.sources.limiter import ClientLimiter
 from carrel.sources.stores.address import read_address
 from carrel.sources.stores.memory import InMemoryStore
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.source import StoreSource
 from carrel.sources.stores.store import AccessDenied, EntryPage, GetOptions, GetResult, StoreError, is_shareable
+from carrel.sources.workers import ClientLimiter
 from carrel.testing import running
 from carrel.testing.caller import Caller
 
@@ -113,7 +113,7 @@ async def test_the_cache_has_a_limit() -> None:
     async with running(shared(store, cache_size=50_000)) as source:
         for number in range(20):
             await text(Caller(source), f"{BASE}{number}.txt")
-        assert source._reader._cached <= 50_000
+        assert source._reader._cache.size <= 50_000
         await text(Caller(source), f"{BASE}19.txt")
         assert store.transferred[-1] == -1
         await text(Caller(source), f"{BASE}0.txt")

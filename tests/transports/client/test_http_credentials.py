@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from carrel.errors import (
     PeerError,
     TransportError,
 )
+from carrel.transports.client.transport import Rejection
 from carrel.wire.base import PageParams
 from support.http_scripts import client_of, failure_of, never, outcome_of
 from support.scripted_http_server import Asked, scripted
@@ -24,22 +25,13 @@ class Passport:
 
     def __init__(self, *tokens: str) -> None:
         self.tokens = list(tokens)
-        self.refusals: list[tuple[str, int, Sequence[str], str | None]] = []
+        self.rejections: list[Rejection] = []
 
     async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
         return {"Authorization": f"Bearer {self.tokens[0]}"} if self.tokens else {}
 
-    async def rejected(
-        self,
-        url: str,
-        status: int,
-        challenges: Sequence[str],
-        revision: str | None,
-        *,
-        sent: Mapping[str, str] | None = None,
-        nonce: str | None = None,
-    ) -> bool:
-        self.refusals.append((url, status, list(challenges), revision))
+    async def rejected(self, rejection: Rejection) -> bool:
+        self.rejections.append(rejection)
         if len(self.tokens) < 2:
             return False
         self.tokens.pop(0)
@@ -78,8 +70,13 @@ async def test_credentials_are_asked_for_better_ones(status: int) -> None:
         client_of(server, auth=passport, headers={"authorization": "Bearer mine"}) as client,
     ):
         assert await client.ask("list_resources", PageParams()) == {}
-        expected = (server.url, status, ['Bearer realm="x"'], client.revision.name)
-        assert passport.refusals == [expected, expected]
+        assert [one._replace(sent=None) for one in passport.rejections] == [
+            Rejection(server.url, status, ['Bearer realm="x"'], client.revision.name)
+        ] * 2
+        assert [one.sent for one in passport.rejections] == [
+            {"Authorization": "Bearer old"},
+            {"Authorization": "Bearer new"},
+        ]
         assert [asked.headers["authorization"] for asked in server.asked] == [
             "Bearer old",
             "Bearer new",
@@ -94,7 +91,7 @@ async def test_credentials_are_asked_three_times_and_no_more(status: int) -> Non
         failure = await client.recorder.failure(client.start("list_resources", PageParams()))
         assert type(failure) is AuthorizationError
         assert len(server.asked) == 4
-        assert len(passport.refusals) == 3
+        assert len(passport.rejections) == 3
 
 
 async def test_credentials_that_cannot_be_had_fail_the_request() -> None:

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from carrel.protocol.channel import ConnectedClient
 from carrel.protocol.event_ids import EventId, decode_event_id
-from carrel.protocol.server import Connection, Description
 from carrel.transports.server.standing_stream import StandingEvents, StandingStream
-from carrel.wire.base import Implementation
 
 pytestmark = pytest.mark.asyncio
 
@@ -143,8 +142,7 @@ async def test_ids_are_read_as_they_are_written():
 
 async def test_only_the_last_event_of_several_has_an_id():
     app = application(0)
-    connection = Connection(Description(Implementation("test", "1.0"), lambda: None))
-    stream = StandingStream(connection, "0.g1", StandingEvents(app), primed=True, resumed=4)
+    stream = StandingStream(ConnectedClient(), "0.g1", StandingEvents(app), primed=True, resumed=4)
     assert await stream.opening() == b"id: 0.g1.abc-7\ndata: \n\n"
     stream.send(b"1")
     stream.send(b"2", "key")

@@ -316,18 +316,6 @@ def test_large_answers_to_small_requests_wait_for_a_slow_reader_too(loop):
         assert child.peak - before < 30 * MEGABYTE
 
 
-def test_large_files_for_a_client_that_stops_reading_take_bounded_memory(tmp_path):
-    (tmp_path / "large.txt").write_bytes(b'line of "text"\n' * 660_000)
-    with running(str(tmp_path), server="folder.py") as child:
-        child.open()
-        uri = (tmp_path / "large.txt").as_uri()
-        child.send(*(request(id, "resources/read", {"uri": uri}) for id in range(1, 301)))
-        answers = [child.read() for _ in range(5)]  # some of them have been read by now, and the others begun
-        assert all("result" in answer for answer in answers)
-        fill(child, encode(ping(301)) * 40_000)
-        assert child.peak < 600 * MEGABYTE  # the answers to all of the requests are 3,000 MB
-
-
 def test_a_handler_that_awaits_its_messages_waits_for_a_slow_reader():
     with running() as child:
         child.open()

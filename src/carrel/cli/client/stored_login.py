@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from carrel.errors import AuthorizationError
 
 if TYPE_CHECKING:
     from carrel.security.client.authorization_code import OAuth
+    from carrel.transports.client.transport import Rejection
 
-__all__ = ["StoredLogin"]
+__all__ = ["StoredLogin", "stored_login"]
+
+
+def stored_login(headers: Iterable[str]) -> StoredLogin | None:
+    """Return the credentials for a server with these headers; None if they have an Authorization header."""
+    return None if any(name.lower() == "authorization" for name in headers) else StoredLogin()
 
 
 class StoredLogin:
@@ -30,24 +36,16 @@ class StoredLogin:
         """Return the headers with the token. Empty until the server requires a token."""
         return {} if self._stored is None else await self._stored.headers(url, method)
 
-    async def rejected(
-        self,
-        url: str,
-        status: int,
-        challenges: Sequence[str],
-        revision: str | None,
-        *,
-        sent: Mapping[str, str] | None = None,
-        nonce: str | None = None,
-    ) -> bool:
+    async def rejected(self, rejection: Rejection) -> bool:
         """Handle a 401 or 403 response with the stored token, refreshing it if possible without the user.
 
         Raises:
             AuthorizationError: there is no token, or the user's consent is required.
             ConfigError: the packages for authorization are not installed.
         """
-        if status not in (401, 403):
+        if rejection.status not in (401, 403):
             return False
+        url = rejection.url
         hint = f"carrel login {url}"
         if self._stored is None:
             from carrel.security.client.authorization_code import OAuth
@@ -59,13 +57,13 @@ class StoredLogin:
             if await self._stored.headers(url):
                 return True
             header = "--header 'Authorization: Bearer …'"
-            if not await self._stored.can_log_in(url, challenges, revision):
+            if not await self._stored.can_log_in(rejection):
                 raise AuthorizationError(
                     f"{url} requires authorization, and names no authorization server: ask for a token, "
                     f"and use {header}"
                 )
             raise AuthorizationError(f"{url} requires authorization: {hint}, or {header}")
-        return await self._stored.rejected(url, status, challenges, revision, sent=sent, nonce=nonce)
+        return await self._stored.rejected(rejection)
 
     async def close(self) -> None:
         """Close connections."""

@@ -9,7 +9,7 @@ import asyncio
 import difflib
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,6 +19,7 @@ from carrel.cli.terminal.messages import tell
 from carrel.cli.terminal.output import write_text
 from carrel.cli.values import positive
 from carrel.errors import MCPError
+from carrel.protocol.methods import LIST_KINDS
 from carrel.wire.resources import BlobResourceContents
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ examples:
 MOST = 1000
 #: Maximum number of concurrent reads.
 AT_ONCE = 16
-KINDS: tuple[Literal["resources", "tools", "prompts"], ...] = ("resources", "tools", "prompts")
 
 
 def parser() -> Parser:
@@ -110,7 +110,7 @@ class Watching:
         self._client = client
         facts, offered = client.session.server, client.session.capabilities.resources
         self.uris = tuple(dict.fromkeys(uris))
-        self.lists = [kind for kind in KINDS if facts.reports_changes(kind)] if lists_only or not uris else []
+        self.lists = [kind for kind in LIST_KINDS if facts.reports_changes(kind)] if lists_only or not uris else []
         self.follows = not uris and not lists_only and offered is not None and offered.subscribe is True
         """Whether all listed resources are watched."""
         self._warned = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from carrel.cli.config.read import Configuration
 from carrel.errors import AuthorizationError, ConfigError, LoginRequired
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from carrel.gateway.providers import GivenGrants
     from carrel.gateway.sessions import SessionLimits
     from carrel.host.config.server_config import ServerConfig
-    from carrel.transports.client.transport import Credentials
+    from carrel.transports.client.transport import Credentials, Rejection
     from carrel.transports.server.options import ServeOptions
 
 #: Hosts that only programs on this machine can connect to.
@@ -76,9 +76,9 @@ def _stored_login(config: ServerConfig) -> Credentials:
         to log in.
         """
 
-        async def rejected(self, *refusal: Any, **details: Any) -> bool:
+        async def rejected(self, rejection: Rejection) -> bool:
             try:
-                return await super().rejected(*refusal, **details)
+                return await super().rejected(rejection)
             except AuthorizationError as error:
                 raise LoginRequired(f"{config.name}: {error}") from error
 

@@ -113,7 +113,9 @@ class MessageLog:
         """Wrap the function ``answer`` of a server, logging its responses and the messages sent during the call."""
 
         def logged(call: Call, channel: Channel) -> Any:
-            started = time.perf_counter()
+            started, client = time.perf_counter(), call.client
+            if client.channel is not None:
+                client.channel = LoggedChannel.around(client.channel, self)
             reply = answer(call, LoggedChannel.around(channel, self))
             if isinstance(reply, asyncio.Future):
                 reply.add_done_callback(
@@ -166,22 +168,13 @@ class LoggedChannel:
 
 
 class LoggedConnection(Connection):
-    """Connection that logs incoming messages, and messages sent on the connection's channel."""
+    """Connection that logs incoming messages."""
 
-    __slots__ = ("_log", "_own_channel")
+    __slots__ = ("_log",)
 
     def __init__(self, endpoint: ServerEndpoint, log: MessageLog) -> None:
         self._log = log
-        super().__init__(endpoint.description, endpoint.budget)
-
-    @property
-    def channel(self) -> Channel | None:
-        """Channel for messages that are not related to a request."""
-        return self._own_channel
-
-    @channel.setter
-    def channel(self, channel: Channel | None) -> None:
-        self._own_channel = None if channel is None else LoggedChannel.around(channel, self._log)
+        super().__init__(endpoint.description)
 
     def receive(self, data: bytes | memoryview) -> Event:
         """Decode one message or batch, and log it."""

@@ -18,8 +18,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from carrel.catalog.access import UNRESTRICTED
-from carrel.cli.server.load import ServerLocation, load, ready
+from carrel.cli.server.load import load, ready
 from carrel.cli.server.message_log import LoggedConnection, MessageLog
+from carrel.cli.target import ServerLocation
 from carrel.errors import ConfigError
 from carrel.server.app import Server
 from carrel.server.middleware.composition import bind, functions_of
@@ -53,7 +54,7 @@ class Reloading:
     """
 
     def __init__(self, location: ServerLocation, log: MessageLog) -> None:
-        self._place = location
+        self._location = location
         self._before = frozenset(sys.modules)
         self._gate = CurrentGate()
         self._number = 0
@@ -66,9 +67,9 @@ class Reloading:
         app = await ready(loaded)
         self.front = Server[Any](
             app.name,
-            page_size=app.endpoint.runtime.page_size,
+            page_size=app.endpoint.runtime.settings.page_size,
             limits=app.limits,
-            mask_errors=app.endpoint.runtime.mask_errors,
+            mask_errors=app.endpoint.runtime.settings.mask_errors,
             gate=self._gate if app.gate is not None else None,
         )
         endpoint = self.front.endpoint
@@ -91,7 +92,7 @@ class Reloading:
             del sys.modules[name]
         importlib.invalidate_caches()  # for new files
         try:
-            app = await ready(load(self._place))
+            app = await ready(load(self._location))
             mounted = self._mount(app)
             await self.front.add_provider(mounted)
         except BaseException as error:
@@ -111,7 +112,7 @@ class Reloading:
         """Return the folders to watch: the folders of the server's code."""
         files = [module.__file__ for name, module in list(sys.modules.items()) if self._is_authors(name, module)]
         found = {str(Path(file).parent) for file in files if file}
-        return found | ({str(Path(self._place.file).parent)} if self._place.file else set())
+        return found | ({str(Path(self._location.file).parent)} if self._location.file else set())
 
     def _mount(self, app: Server[Any]) -> Mounted:
         if app.gate is not None and self.front.gate is None:
@@ -144,7 +145,7 @@ class Reloading:
         file = getattr(module, "__file__", None)
         if name in self._before or not isinstance(file, str) or "site-packages" in file:
             return False
-        root = str(Path(self._place.file).parent) if self._place.file else os.getcwd()  # noqa: PTH109
+        root = str(Path(self._location.file).parent) if self._location.file else os.getcwd()  # noqa: PTH109
         return file.startswith(root + os.sep)
 
 

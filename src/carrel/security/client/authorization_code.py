@@ -11,8 +11,6 @@ from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import Unpack
 from urllib.parse import urlsplit
 
-import msgspec
-
 from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.client.authorization_request import prepare_request, read_response
 from carrel.security.client.authorization_server import AuthorizationServer, check_pkce
@@ -111,12 +109,8 @@ class OAuth(OAuthCredentials):
             return ClientIdentity(issuer=server.issuer, id=self._client_id, secret=self._client_secret)
         if self._document is not None and server.client_id_metadata_document_supported:
             return ClientIdentity(issuer=server.issuer, id=self._document)
-        text = await self.store.get(self._name("client", server.issuer))
-        with suppress(msgspec.DecodeError):
-            found = None if text is None else msgspec.json.decode(text, type=ClientIdentity)
-            if found is not None and found.issuer == server.issuer:
-                return None if found.expires is not None and found.expires <= self.clock() else found
-        return None
+        found = await self.records.identity(server.issuer)
+        return None if found is None or (found.expires is not None and found.expires <= self.clock()) else found
 
     async def grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> Token:
         """Get a token by the authorization code grant, with the user's consent.
@@ -171,13 +165,9 @@ class OAuth(OAuthCredentials):
         }
         try:
             token, _ = await request_token(
-                server,
-                identity,
+                self.client_at(server, identity),
                 form,
-                self.fetcher,
-                self.clock,
-                key=self.signing_key,
-                prover=self.prover(place),
+                prover=self.binding.for_target(place),
                 requested=scopes,
                 resource=place.resource,
                 nonce=request.nonce,
@@ -204,7 +194,7 @@ class OAuth(OAuthCredentials):
     async def disowned(self, identity: ClientIdentity, error: TokenRejected) -> None:
         """Delete a dynamic registration after ``invalid_client``, so that the client registers again next time."""
         if error.error == "invalid_client" and identity.dynamic:
-            await self.store.delete(self._name("client", identity.issuer))
+            await self.records.forget_identity(identity.issuer)
 
     async def _register(self, server: AuthorizationServer, redirect_uri: str) -> ClientIdentity:
         if server.registration_endpoint is None:
@@ -213,7 +203,7 @@ class OAuth(OAuthCredentials):
                 f"hand, with the redirect URI {redirect_uri}, and say OAuth(client_id='…', issuer={server.issuer!r})"
             )
         identity = await register(server, self.fetcher, redirect_uri=redirect_uri, name=self._name_shown)
-        await self.store.put(self._name("client", server.issuer), msgspec.json.encode(identity).decode())
+        await self.records.keep_identity(identity)
         return identity
 
 

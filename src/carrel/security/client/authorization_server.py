@@ -7,6 +7,7 @@ https://www.rfc-editor.org/rfc/rfc8414, https://openid.net/specs/openid-connect-
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -61,7 +62,7 @@ class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find_server(
-    issuer: str, fetcher: Fetcher, hosts: Collection[str], headers: Mapping[str, str]
+    issuer: str, fetcher: Fetcher, headers: Mapping[str, str] = MappingProxyType({})
 ) -> AuthorizationServer:
     """Return the validated metadata of an issuer.
 
@@ -70,13 +71,13 @@ async def find_server(
             requested.
     """
     try:
-        return _read(await discover(issuer, fetcher, headers), issuer, hosts)
+        return _read(await discover(issuer, fetcher, headers), issuer, fetcher.hosts)
     except Unverifiable as error:
         raise AuthorizationError(f"The authorization server cannot be used: {error}") from None
 
 
 async def find_server_of_old(
-    url: str, fetcher: Fetcher, hosts: Collection[str], headers: Mapping[str, str]
+    url: str, fetcher: Fetcher, headers: Mapping[str, str] = MappingProxyType({})
 ) -> AuthorizationServer:
     """Return the metadata of an MCP server that is its own authorization server, as in revision 2025-03-26.
 
@@ -101,7 +102,7 @@ async def find_server_of_old(
     issuer = document.get("issuer")
     if not isinstance(issuer, str) or issuer not in (origin, f"{origin}/"):  # either form may be the issuer
         raise AuthorizationError(f"{place} is about the issuer {str(issuer)[:200]!r}, and not about {origin}")
-    return _read(document, issuer, hosts)
+    return _read(document, issuer, fetcher.hosts)
 
 
 def _read(document: Mapping[str, Any], issuer: str, hosts: Collection[str]) -> AuthorizationServer:

@@ -13,6 +13,7 @@ from carrel.security.client.authorization_server import AuthorizationServer, fin
 from carrel.security.client.challenges import Challenge
 from carrel.security.client.protected_resource import ProtectedResource, check_discovered_url, find_resource
 from carrel.security.fetch import Fetcher
+from carrel.transports.client.transport import Rejection
 
 __all__ = ["AuthorizationTarget", "discover_target"]
 
@@ -35,38 +36,37 @@ class AuthorizationTarget(NamedTuple):
 
 
 async def discover_target(
-    url: str,
+    rejection: Rejection,
     challenge: Challenge | None,
-    revision: str | None,
-    *,
     fetcher: Fetcher,
-    hosts: Collection[str],
+    *,
     registered_with: str | None,
     before: str | None,
 ) -> AuthorizationTarget:
-    """Discover the authorization server for the MCP server at ``url``.
+    """Discover the authorization server for an MCP server that has rejected a request.
 
-    ``challenge`` comes from the server's 401 or 403 response. ``registered_with``, if given, is the only issuer that
+    ``challenge`` comes from the rejection. ``registered_with``, if given, is the only issuer that
     may be used; ``before`` is the issuer used last, which is preferred if the server still names it.
 
     Raises:
         AuthorizationError: discovery fails, or ``registered_with`` is not among the server's issuers.
     """
+    revision = rejection.revision
     described, advertised = rules(revision)
     headers = {} if revision is None else {"mcp-protocol-version": revision}
     named = None if challenge is None else challenge.parameters.get("resource_metadata")
-    asked = url.partition("#")[0].partition("?")[0]
-    found = await find_resource(asked, named, fetcher, hosts, headers)
+    asked = rejection.url.partition("#")[0].partition("?")[0]
+    found = await find_resource(asked, named, fetcher, headers)
     if found is None:
         if described:
             raise AuthorizationError(
                 f"{asked} wants an access token, but does not say who issues them (it has no metadata)"
             )
-        server = await find_server_of_old(asked, fetcher, hosts, headers)
+        server = await find_server_of_old(asked, fetcher, headers)
         check_issuer(registered_with, [server.issuer], asked)
         return AuthorizationTarget(server, None, None, False, False)
     offered = choose(found, asked, registered_with, before)
-    server = await first_that_answers(offered, found, fetcher, hosts, headers)
+    server = await first_that_answers(offered, found, fetcher, headers)
     bound = found.dpop_bound_access_tokens_required or (challenge is not None and challenge.scheme == "dpop")
     return AuthorizationTarget(server, found.resource, found.scopes_supported, bound, advertised)
 
@@ -86,15 +86,14 @@ async def first_that_answers(
     issuers: Sequence[str],
     found: ProtectedResource,
     fetcher: Fetcher,
-    hosts: Collection[str],
     headers: Mapping[str, str],
 ) -> AuthorizationServer:
     """Return the first authorization server whose metadata can be fetched."""
     problems: list[str] = []
     for issuer in issuers:
         try:
-            check_discovered_url(issuer, "authorization server", found_at=found.url, hosts=hosts)
-            return await find_server(issuer, fetcher, hosts, headers)
+            check_discovered_url(issuer, "authorization server", found_at=found.url, hosts=fetcher.hosts)
+            return await find_server(issuer, fetcher, headers)
         except AuthorizationError as error:
             problems.append(str(error))
     raise AuthorizationError("; ".join(problems))

@@ -6,7 +6,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#acc
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +16,7 @@ from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.client.challenges import choose_challenge, read_challenges
 from carrel.security.client.protected_resource import origin_of
 from carrel.transports.addresses import is_loopback
+from carrel.transports.client.transport import Rejection
 
 __all__ = ["Bearer"]
 
@@ -59,23 +60,15 @@ class Bearer:
             token = check_token(await given if inspect.isawaitable(given) else given)
         return {"authorization": f"Bearer {token}"}
 
-    async def rejected(
-        self,
-        url: str,
-        status: int,
-        challenges: Sequence[str],
-        revision: str | None,
-        *,
-        sent: Mapping[str, str] | None = None,
-        nonce: str | None = None,
-    ) -> bool:
+    async def rejected(self, rejection: Rejection) -> bool:
         """Handle a 401 or 403 response; the token cannot be renewed, so the request is never retried.
 
         Raises:
             AuthorizationError: the server does not accept the token, or requires a token with more scopes.
         """
-        challenge = choose_challenge(read_challenges(challenges))
+        challenge = choose_challenge(read_challenges(rejection.challenges))
         parameters = {} if challenge is None else challenge.parameters
+        url, status = rejection.url, rejection.status
         if status == 401:
             raise AuthorizationError(f"{url} does not accept the token that it was sent: it may have expired")
         if status == 403 and parameters.get("error") == "insufficient_scope":

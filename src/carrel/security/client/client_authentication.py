@@ -8,19 +8,20 @@ from __future__ import annotations
 import secrets
 import warnings
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote_plus
 
 import msgspec
 
 from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.client.authorization_server import AuthorizationServer
-from carrel.security.fetch import require_libraries
+from carrel.security.fetch import Fetcher, require_libraries
+from carrel.security.server.bearer import Clock
 
 if TYPE_CHECKING:
     from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-__all__ = ["ASSERTION", "ClientIdentity", "PrivateKey", "authenticate", "choose_method"]
+__all__ = ["ASSERTION", "ClientIdentity", "PrivateKey", "RegisteredClient", "choose_method"]
 
 #: Lifetime of a client assertion in seconds.
 LIFETIME = 300
@@ -139,36 +140,41 @@ def choose_method(server: AuthorizationServer, identity: ClientIdentity, key: Pr
     raise AuthorizationError(f"{server.issuer} takes no secret from clients, only {', '.join(supported) or 'nothing'}")
 
 
-def authenticate(
-    server: AuthorizationServer,
-    identity: ClientIdentity,
-    key: PrivateKey | None,
-    now: float,
-    form: dict[str, str],
-    headers: dict[str, str],
-) -> None:
-    """Add client authentication to a token request. ``now`` is in seconds since the epoch.
+class RegisteredClient(NamedTuple):
+    """Client at one authorization server, and how it sends requests. ``key`` signs its assertions, if it has one."""
 
-    Raises:
-        AuthorizationError: the identity belongs to another authorization server, or its method is not supported.
-    """
-    if identity.issuer != server.issuer:
-        raise AuthorizationError(
-            f"The client {identity.id!r} is registered with {identity.issuer}, and not with {server.issuer}"
-        )
-    method = choose_method(server, identity, key)
-    if method == "private_key_jwt" and key is not None:
-        claims = {"iss": identity.id, "sub": identity.id, "aud": server.issuer, "jti": secrets.token_urlsafe(16)}
-        form["client_assertion_type"] = ASSERTION
-        form["client_assertion"] = key.sign({**claims, "iat": int(now), "exp": int(now) + LIFETIME})
-        form.pop("client_id", None)  # the assertion contains the client id
-    elif method == "client_secret_basic" and identity.secret is not None:
-        pair = f"{quote_plus(identity.id)}:{quote_plus(identity.secret)}"
-        headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
-    elif method == "client_secret_post" and identity.secret is not None:
-        form |= {"client_id": identity.id, "client_secret": identity.secret}
-    elif method == "none":
-        if identity.id:
-            form["client_id"] = identity.id
-    else:
-        raise AuthorizationError(f"{server.issuer} wants clients to authenticate by {method}, which is not known here")
+    server: AuthorizationServer
+    identity: ClientIdentity
+    fetcher: Fetcher
+    clock: Clock
+    key: PrivateKey | None = None
+
+    def authenticate(self, form: dict[str, str], headers: dict[str, str]) -> None:
+        """Add client authentication to the form or the headers of a request.
+
+        Raises:
+            AuthorizationError: the identity belongs to another authorization server, or its method is not supported.
+        """
+        server, identity, key, now = self.server, self.identity, self.key, int(self.clock())
+        if identity.issuer != server.issuer:
+            raise AuthorizationError(
+                f"The client {identity.id!r} is registered with {identity.issuer}, and not with {server.issuer}"
+            )
+        method = choose_method(server, identity, key)
+        if method == "private_key_jwt" and key is not None:
+            claims = {"iss": identity.id, "sub": identity.id, "aud": server.issuer, "jti": secrets.token_urlsafe(16)}
+            form["client_assertion_type"] = ASSERTION
+            form["client_assertion"] = key.sign({**claims, "iat": now, "exp": now + LIFETIME})
+            form.pop("client_id", None)  # the assertion contains the client id
+        elif method == "client_secret_basic" and identity.secret is not None:
+            pair = f"{quote_plus(identity.id)}:{quote_plus(identity.secret)}"
+            headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        elif method == "client_secret_post" and identity.secret is not None:
+            form |= {"client_id": identity.id, "client_secret": identity.secret}
+        elif method == "none":
+            if identity.id:
+                form["client_id"] = identity.id
+        else:
+            raise AuthorizationError(
+                f"{server.issuer} wants clients to authenticate by {method}, which is not known here"
+            )

@@ -65,13 +65,9 @@ class Registered(OAuthCredentials):
         if scopes:
             form["scope"] = " ".join(sorted(scopes))
         token, _ = await request_token(
-            place.server,
-            identity,
+            self.client_at(place.server, identity),
             form,
-            self.fetcher,
-            self.clock,
-            key=self.signing_key,
-            prover=self.prover(place),
+            prover=self.binding.for_target(place),
             requested=scopes,
             resource=place.resource,
         )

@@ -9,7 +9,7 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from types import MappingProxyType
@@ -22,18 +22,21 @@ from carrel.errors import AuthorizationError
 from carrel.security.client.authorization_server import AuthorizationServer, find_server, find_server_of_old
 from carrel.security.client.authorization_target import AuthorizationTarget, discover_target
 from carrel.security.client.challenges import Challenge, choose_challenge, read_challenges, read_scope
-from carrel.security.client.client_authentication import ClientIdentity, PrivateKey
-from carrel.security.client.dpop import ALGORITHM, Prover, nonce_of
+from carrel.security.client.client_authentication import ClientIdentity, PrivateKey, RegisteredClient
 from carrel.security.client.protected_resource import origin_of
 from carrel.security.client.revocation import NotRevoked, revoke_token
 from carrel.security.client.scope_selection import select_scopes
+from carrel.security.client.shared_task import SharedTask
 from carrel.security.client.storage import MemoryStore, TokenStore
+from carrel.security.client.token_binding import TokenBinding
+from carrel.security.client.token_records import Pointer, TokenRecords
 from carrel.security.client.tokens import Token, TokenRejected, request_token
 from carrel.security.discovery import check_issuer
 from carrel.security.fetch import Fetcher, require_libraries
 from carrel.security.server.bearer import Clock
 from carrel.security.server.metadata import canonical
 from carrel.transports.addresses import is_loopback
+from carrel.transports.client.transport import Rejection
 
 __all__ = ["OAuthCredentials", "Options"]
 
@@ -46,14 +49,6 @@ RECENTLY = 60.0
 REVOCATION_TIME = 10.0
 #: Maximum number of requests for the same scopes if the authorization server does not grant them.
 MAX_STEPS = 2
-
-
-class Pointer(msgspec.Struct):
-    """Stored reference from a server to its token: the parts of the key of the token in the store."""
-
-    issuer: str
-    resource: str | None
-    client_id: str
 
 
 class Options(TypedDict, total=False):
@@ -110,16 +105,15 @@ class OAuthCredentials:
         self.wanted = frozenset(scopes.split() if isinstance(scopes, str) else scopes)
         self.clock = clock
         self.account = account
-        self.store: TokenStore = MemoryStore() if store is None else store
+        self.records = TokenRecords(MemoryStore() if store is None else store, self.kind, account)
         self.hosts = {host.lower().strip("[]") for host in hosts}
         self.fetcher = Fetcher(timeout, self.hosts)
-        self._dpop = dpop
+        self.binding = TokenBinding(dpop)
         self._url: str | None = None
         self._token: Token | None = None
         self._target: AuthorizationTarget | None = None
-        self._prover: Prover | None = None
         self._loaded = False
-        self._work: asyncio.Task[None] | None = None
+        self._work = SharedTask()
         self._renewals: deque[float] = deque(maxlen=MAX_RENEWALS)
         self._steps: dict[frozenset[str], int] = {}
 
@@ -146,6 +140,10 @@ class OAuthCredentials:
 
     signing_key: PrivateKey | None = None
 
+    def client_at(self, server: AuthorizationServer, identity: ClientIdentity) -> RegisteredClient:
+        """Return the client for requests to an authorization server."""
+        return RegisteredClient(server, identity, self.fetcher, self.clock, self.signing_key)
+
     # Interface for transports
 
     @property
@@ -165,60 +163,49 @@ class OAuthCredentials:
         if not self._bind(url):
             return {}
         if not self._loaded:
-            await self._join(self._load)
+            await self._work.run(self._load)
         token = self._token
         if token is not None and token.expired(self.clock()):
-            await self._join(self._renew_expired)
+            await self._work.run(self._renew_expired)
             token = self._token
         if token is None:
             return {}
-        headers = {"authorization": f"{token.token_type} {token.access_token}"}
-        if token.key is not None:
-            headers["dpop"] = self._prove_with(token).prove(method, url, self.clock(), token.access_token)
+        headers = {"authorization": authorization_of(token)}
+        prover = self.binding.for_token(token)
+        if prover is not None:
+            headers["dpop"] = prover.prove(method, url, self.clock(), token.access_token)
         return headers
 
-    async def rejected(
-        self,
-        url: str,
-        status: int,
-        challenges: Sequence[str],
-        revision: str | None,
-        *,
-        sent: Mapping[str, str] | None = None,
-        nonce: str | None = None,
-    ) -> bool:
+    async def rejected(self, rejection: Rejection) -> bool:
         """Handle a 401 or 403 response: get a new token, and return whether the request should be retried.
 
         Raises:
             AuthorizationError: no token is issued.
         """
-        if status not in (401, 403) or not self._bind(url):
+        if rejection.status not in (401, 403) or not self._bind(rejection.url):
             return False
-        found = read_challenges(challenges)
-        challenge = choose_challenge(found)
+        challenge = choose_challenge(read_challenges(rejection.challenges))
         lacks_scope = challenge is not None and challenge.parameters.get("error") == "insufficient_scope"
-        if status == 403 and not lacks_scope:
+        if rejection.status == 403 and not lacks_scope:
             return False
-        carried = None if sent is None else sent.get("authorization")
-        if self._takes_nonce(url, challenge, sent, nonce):
+        token, sent = self._token, rejection.sent
+        if self.binding.takes_nonce(token, rejection, challenge):
             return True
-        if self._work is not None:
-            await self._join(None)  # the running renewal most likely yields the token that this request needs
+        if await self._work.join():  # the running renewal most likely yields the token that this request needs
             return True
-        token = self._token
-        if token is not None and sent is not None and carried != f"{token.token_type} {token.access_token}":
+        if token is not None and sent is not None and sent.get("authorization") != authorization_of(token):
             return True  # the token has been replaced since the request was sent
         if lacks_scope and token is not None and challenge is not None:
-            await self._join(lambda: self._step_up(url, challenge, revision))
+            await self._work.run(lambda: self._step_up(rejection, challenge))
         else:
-            await self._join(lambda: self._renew_rejected(url, challenge, revision))
+            await self._work.run(lambda: self._renew_rejected(rejection, challenge))
         return True
 
-    async def can_log_in(self, url: str, challenges: Sequence[str], revision: str | None) -> bool:
-        """Return whether an authorization server for ``url`` is found: the server names it, or has its metadata."""
-        challenge = choose_challenge(read_challenges(challenges))
+    async def can_log_in(self, rejection: Rejection) -> bool:
+        """Return whether an authorization server is found: the MCP server names it, or has its metadata."""
+        challenge = choose_challenge(read_challenges(rejection.challenges))
         try:
-            target = await self._discover(url, challenge, revision)
+            target = await self._discover(rejection, challenge)
         except AuthorizationError:
             return challenge is not None and "resource_metadata" in challenge.parameters
         return not target.server.undescribed
@@ -226,42 +213,12 @@ class OAuthCredentials:
     @property
     def work(self) -> asyncio.Task[None] | None:
         """The login or renewal in progress. It ends after all user interaction of ``grant``."""
-        return self._work
+        return self._work.running
 
     async def close(self) -> None:
         """Close connections and cancel a running renewal. Tokens stay in the store."""
-        work, self._work = self._work, None
-        if work is not None:
-            work.cancel()
-            with suppress(asyncio.CancelledError, AuthorizationError):
-                await work
+        await self._work.cancel()
         await self.fetcher.close()
-
-    # Serialization: one renewal at a time
-
-    async def _join(self, begin: Any) -> None:
-        """Wait for the running task, or start one with ``begin``.
-
-        The task continues when its waiter is cancelled, so that a login in progress can complete.
-        """
-        if self._work is None:
-            coroutine: Coroutine[Any, Any, None] = begin()
-            self._work = asyncio.create_task(coroutine)
-            self._work.add_done_callback(self._ended)
-        work = self._work
-        try:
-            await asyncio.shield(work)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if work.cancelled() and task is not None and not task.cancelling():  # the credentials were closed
-                raise AuthorizationError("The authorization was given up") from None
-            raise
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if self._work is task:
-            self._work = None
-        if not task.cancelled():
-            task.exception()  # mark the exception as retrieved; waiters get it from the task
 
     # Binding to one server
 
@@ -288,40 +245,24 @@ class OAuthCredentials:
 
     # Token storage
 
-    def _name(self, *parts: str | None) -> str:
-        return msgspec.json.encode((*parts, self.account)).decode()
-
     async def _load(self) -> None:
-        text = await self.store.get(self._name("server", self._url, self.kind))
-        with suppress(msgspec.DecodeError):
-            pointer = None if text is None else msgspec.json.decode(text, type=Pointer)
-            if pointer is not None and self._fits(pointer):
-                self._token = await self._stored(pointer)
-                self.issuer = self.issuer or (pointer.issuer if self.known_as() is not None else None)
+        pointer = await self.records.pointer(self._url)
+        if pointer is not None and self._fits(pointer):
+            self._token = await self.records.token(pointer)
+            self.issuer = self.issuer or (pointer.issuer if self.known_as() is not None else None)
         self._loaded = True
 
     def _fits(self, pointer: Pointer) -> bool:
         return self.issuer in (None, pointer.issuer) and self.known_as() in (None, pointer.client_id)
 
-    async def _stored(self, pointer: Pointer) -> Token | None:
-        name = self._name("token", pointer.issuer, pointer.resource, pointer.client_id)
-        text = await self.store.get(name)
-        token = None if text is None else msgspec.json.decode(text, type=Token)
-        return None if token is None or token.issuer != pointer.issuer else token
-
     async def _keep(self, token: Token) -> None:
         self._token = token
-        pointer = Pointer(token.issuer, token.resource, token.client_id)
-        await self.store.put(
-            self._name("token", token.issuer, token.resource, token.client_id), msgspec.json.encode(token).decode()
-        )
-        await self.store.put(self._name("server", self._url, self.kind), msgspec.json.encode(pointer).decode())
+        await self.records.keep(self._url, token)
 
     async def _forget(self) -> None:
         token, self._token = self._token, None
         if token is not None:
-            await self.store.delete(self._name("token", token.issuer, token.resource, token.client_id))
-            await self.store.delete(self._name("server", self._url, self.kind))
+            await self.records.forget(self._url, token)
 
     async def forget(self, url: str) -> bool:
         """Delete the token for a server from the store, without revoking it, and return whether it existed.
@@ -350,8 +291,7 @@ class OAuthCredentials:
                 identity = await self.identify(target.server)
                 if identity is None or identity.id != token.client_id:
                     identity = ClientIdentity(issuer=token.issuer, id=token.client_id)
-                key = self.signing_key
-                await revoke_token(target.server, identity, token, self.fetcher, self.clock, key=key)
+                await revoke_token(self.client_at(target.server, identity), token)
         except TimeoutError:
             raise NotRevoked(f"{token.issuer} gave no answer within {REVOCATION_TIME:g} seconds") from None
         except AuthorizationError as error:
@@ -363,42 +303,10 @@ class OAuthCredentials:
         if not self._bind(url):
             return None
         if not self._loaded:
-            await self._join(self._load)
+            await self._work.run(self._load)
         token = self._token
         await self._forget()
         return token
-
-    # DPoP
-
-    def _prove_with(self, token: Token) -> Prover:
-        if self._prover is None or self._prover.key.private() != token.key:
-            self._prover = Prover(token.key)
-        return self._prover
-
-    def prover(self, target: AuthorizationTarget) -> Prover | None:
-        """Return the DPoP prover that tokens are bound to; None if they are plain bearer tokens.
-
-        Raises:
-            AuthorizationError: binding is required, and the authorization server does not support it.
-        """
-        if not (target.bound if self._dpop is None else self._dpop):
-            return None
-        if ALGORITHM not in (target.server.dpop_signing_alg_values_supported or ()):
-            raise AuthorizationError(f"{target.server.issuer} binds no tokens to keys with {ALGORITHM} (DPoP)")
-        if self._prover is None:
-            self._prover = Prover()
-        return self._prover
-
-    def _takes_nonce(
-        self, url: str, challenge: Challenge | None, sent: Mapping[str, str] | None, nonce: str | None
-    ) -> bool:
-        """Record a DPoP nonce; return whether the request was rejected only because its proof lacked the nonce."""
-        if nonce is None or self._token is None or self._token.key is None:
-            return False
-        self._prove_with(self._token).note(url, nonce)
-        proof = (sent or {}).get("dpop")
-        asked = challenge is not None and challenge.parameters.get("error") == "use_dpop_nonce"
-        return asked and (proof is None or nonce_of(proof) != nonce)
 
     # Token acquisition
 
@@ -407,7 +315,7 @@ class OAuthCredentials:
         token = self._token
         if token is None or not token.expired(self.clock()):
             return
-        newer = await self._newer(token)
+        newer = await self.records.newer(token, self.clock())
         if newer is not None:
             self._token = newer
             return
@@ -420,27 +328,13 @@ class OAuthCredentials:
             else:
                 await self._grant(target, token.requested)
 
-    async def _newer(self, token: Token) -> Token | None:
-        """Return the newer token that another process has put in the store, if any."""
-        pointer = Pointer(token.issuer, token.resource, token.client_id)
-        with suppress(msgspec.DecodeError):
-            stored = await self._stored(pointer)
-            if (
-                stored is not None
-                and stored.access_token != token.access_token
-                and stored.issued >= token.issued
-                and not stored.expired(self.clock())
-            ):
-                return stored
-        return None
-
     async def _target_of(self, token: Token) -> AuthorizationTarget:
         """Return the authorization target that a token came from."""
         if self._target is None or self._target.server.issuer != token.issuer:
             if token.resource is None:
-                server = await find_server_of_old(self._url or "", self.fetcher, self.hosts, {})
+                server = await find_server_of_old(self._url or "", self.fetcher)
             else:
-                server = await find_server(token.issuer, self.fetcher, self.hosts, {})
+                server = await find_server(token.issuer, self.fetcher)
             self._target = AuthorizationTarget(server, token.resource, None, token.key is not None, True)
         return self._target
 
@@ -456,18 +350,12 @@ class OAuthCredentials:
         ours = identity is not None and (identity.issuer, identity.id) == (token.issuer, token.client_id)
         if identity is None or not ours or token.refresh_token is None:
             raise TokenRejected("There is no refresh token", None)
-        if token.key is not None:
-            self._prove_with(token)
         form = {"grant_type": "refresh_token", "refresh_token": token.refresh_token}
         try:
             issued, _ = await request_token(
-                target.server,
-                identity,
+                self.client_at(target.server, identity),
                 form,
-                self.fetcher,
-                self.clock,
-                key=self.signing_key,
-                prover=None if token.key is None else self._prover,
+                prover=self.binding.for_token(token),
                 requested=token.scopes,
                 resource=token.resource,
             )
@@ -482,37 +370,31 @@ class OAuthCredentials:
         )
         await self._keep(kept)
 
-    async def _discover(self, url: str, challenge: Challenge | None, revision: str | None) -> AuthorizationTarget:
+    async def _discover(self, rejection: Rejection, challenge: Challenge | None) -> AuthorizationTarget:
         """Discover the authorization target of the server again, as it may have changed."""
         before = None if self._token is None else self._token.issuer
         self._target = await discover_target(
-            url,
-            challenge,
-            revision,
-            fetcher=self.fetcher,
-            hosts=self.hosts,
-            registered_with=self.issuer,
-            before=before,
+            rejection, challenge, self.fetcher, registered_with=self.issuer, before=before
         )
         return self._target
 
-    async def _renew_rejected(self, url: str, challenge: Challenge | None, revision: str | None) -> None:
+    async def _renew_rejected(self, rejection: Rejection, challenge: Challenge | None) -> None:
         """Get the first token, or replace a token that was rejected with 401."""
         token, now = self._token, self.clock()
-        target = await self._discover(url, challenge, revision)
+        target = await self._discover(rejection, challenge)
         if token is not None and token.issuer != target.server.issuer:  # the resource has a new authorization server
             self._renewals.clear()
             await self._forget()
             token = None
         if token is not None:
-            newer = await self._newer(token)
+            newer = await self.records.newer(token, self.clock())
             if newer is not None:
                 self._token = newer
                 return
             if len(self._renewals) == MAX_RENEWALS and now - self._renewals[0] < RECENTLY:
                 await self._forget()
                 raise AuthorizationError(
-                    f"{url} does not accept the access tokens that {token.issuer} issues for "
+                    f"{rejection.url} does not accept the access tokens that {token.issuer} issues for "
                     f"{token.resource or 'it'}: its operator has to look into that"
                 )
             self._renewals.append(now)
@@ -524,12 +406,12 @@ class OAuthCredentials:
         scopes = select_scopes(asked, target.scopes_supported, wanted=self.wanted, held=held)
         await self._grant(target, scopes)
 
-    async def _step_up(self, url: str, challenge: Challenge, revision: str | None) -> None:
+    async def _step_up(self, rejection: Rejection, challenge: Challenge) -> None:
         """Get a token with more scopes than the current token (step-up authorization).
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#step-up-authorization-flow
         """
-        token = self._token
+        token, url = self._token, rejection.url
         asked = read_scope(challenge.parameters.get("scope"))
         held = frozenset() if token is None else token.requested | token.scopes
         words = " ".join(sorted(asked)) or "more than the token has"
@@ -540,7 +422,7 @@ class OAuthCredentials:
         if taken >= MAX_STEPS or not asked:
             raise AuthorizationError(f"{url} asks for {words}, which cannot be had from its authorization server")
         self._steps[scopes] = taken + 1
-        await self._grant(await self._discover(url, challenge, revision), scopes)
+        await self._grant(await self._discover(rejection, challenge), scopes)
         if self._token is not None and asked <= self._token.scopes:
             del self._steps[scopes]
 
@@ -548,8 +430,11 @@ class OAuthCredentials:
         if self.known_as() is not None and self.issuer is None:
             self.issuer = target.server.issuer  # pin the issuer: client credentials are not sent to any other issuer
         token = await self.grant(target, scopes)
-        if self._dpop and token.key is None:
-            raise AuthorizationError(f"{target.server.issuer} issued a token that is not bound to a key (DPoP)")
+        self.binding.check(token)
         if self.interactive and not token.subject:  # responses to different users must not share a cache
             token = msgspec.structs.replace(token, subject=secrets.token_urlsafe(12))
         await self._keep(token)
+
+
+def authorization_of(token: Token) -> str:
+    return f"{token.token_type} {token.access_token}"

@@ -15,15 +15,14 @@ from urllib.parse import urlsplit
 from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.client.authorization_server import AuthorizationServer, find_server
 from carrel.security.client.authorization_target import AuthorizationTarget
-from carrel.security.client.client_authentication import ClientIdentity, PrivateKey
+from carrel.security.client.client_authentication import ClientIdentity, PrivateKey, RegisteredClient
 from carrel.security.client.client_credentials import JWT_BEARER, Registered
 from carrel.security.client.credentials import Options
-from carrel.security.client.tokens import Token, request_token
+from carrel.security.client.tokens import EXCHANGE, Token, request_token
 from carrel.security.fetch import check_url
 
 __all__ = ["EnterpriseAuthorization"]
 
-EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105
 
@@ -94,23 +93,22 @@ class EnterpriseAuthorization(Registered):
         """
         if place.resource is None:
             raise AuthorizationError("The server does not say what it is called, so no identity provider can name it")
-        identity = self._identity
-        if callable(identity):
-            given = identity()
-            identity = await given if inspect.isawaitable(given) else given
+        subject = self._identity
+        if callable(subject):
+            given = subject()
+            subject = await given if inspect.isawaitable(given) else given
         provider = await self._find_provider()
         form = {
             "grant_type": EXCHANGE,
             "requested_token_type": ID_JAG,
             "audience": place.server.issuer,
-            "subject_token": identity,
+            "subject_token": subject,
             "subject_token_type": self._subject_token_type,
             **({"scope": " ".join(sorted(scopes))} if scopes else {}),
         }
-        client = ClientIdentity(issuer=provider.issuer, id=self._idp_client_id, secret=self._idp_client_secret)
-        token, issued = await request_token(
-            provider, client, form, self.fetcher, self.clock, resource=place.resource, exchange=True
-        )
+        identity = ClientIdentity(issuer=provider.issuer, id=self._idp_client_id, secret=self._idp_client_secret)
+        client = RegisteredClient(provider, identity, self.fetcher, self.clock)
+        token, issued = await request_token(client, form, resource=place.resource)
         if issued.issued_token_type not in (None, ID_JAG):
             raise AuthorizationError(f"{provider.issuer} issued something else than a grant for {place.resource}")
         return token.access_token
@@ -118,4 +116,4 @@ class EnterpriseAuthorization(Registered):
     async def _find_provider(self) -> AuthorizationServer:
         if self._endpoint is not None:
             return AuthorizationServer(issuer=self._provider, token_endpoint=self._endpoint)
-        return await find_server(self._provider, self.fetcher, self.hosts, {})
+        return await find_server(self._provider, self.fetcher)

@@ -82,7 +82,7 @@ def check_discovered_url(url: str, what: str, *, found_at: str, hosts: Collectio
 
 
 async def find_resource(
-    url: str, named: str | None, fetcher: Fetcher, hosts: Collection[str], headers: Mapping[str, str]
+    url: str, named: str | None, fetcher: Fetcher, headers: Mapping[str, str]
 ) -> ProtectedResource | None:
     """Return the protected resource metadata of the server at ``url``, or None.
 
@@ -91,6 +91,7 @@ async def find_resource(
     Raises:
         AuthorizationError: the metadata cannot be fetched, or belongs to another server.
     """
+    hosts = fetcher.hosts
     places = [] if named is None else [check_discovered_url(named, "resource_metadata", found_at=url, hosts=hosts)]
     for place in [*places, *(one for one in locations(url) if one not in places)]:
         try:

@@ -12,18 +12,19 @@ import msgspec
 
 from carrel.errors import AuthorizationError
 from carrel.redaction import RedactedStruct, Secret
-from carrel.security.client.authorization_server import AuthorizationServer
 from carrel.security.client.challenges import read_scope
-from carrel.security.client.client_authentication import ClientIdentity, PrivateKey, authenticate
+from carrel.security.client.client_authentication import RegisteredClient
 from carrel.security.client.dpop import Prover
-from carrel.security.fetch import FetchedResponse, Fetcher
+from carrel.security.fetch import FetchedResponse
 from carrel.security.id_token import read_id_token
-from carrel.security.server.bearer import Clock, InvalidToken, Unverifiable
+from carrel.security.server.bearer import InvalidToken, Unverifiable
 
-__all__ = ["Token", "TokenRejected", "explain", "request_token"]
+__all__ = ["EXCHANGE", "Token", "TokenRejected", "explain", "request_token"]
 
 #: Maximum number of characters of an authorization server's error text to include in messages.
 MAX_WORDS = 300
+#: Grant type of a token exchange (RFC 8693).
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 
 
 class TokenRejected(AuthorizationError):
@@ -78,39 +79,34 @@ class Issued(RedactedStruct, frozen=True):
 
 
 async def request_token(
-    server: AuthorizationServer,
-    identity: ClientIdentity,
+    client: RegisteredClient,
     form: Mapping[str, str],
-    fetcher: Fetcher,
-    clock: Clock,
     *,
-    key: PrivateKey | None = None,
     prover: Prover | None = None,
     requested: frozenset[str] = frozenset(),
     resource: str | None = None,
-    exchange: bool = False,
     nonce: str | None = None,
 ) -> tuple[Token, Issued]:
     """Request a token from the token endpoint. Client authentication and the resource are added to ``form``.
 
-    In an ``exchange``, the issued token need not be an access token (RFC 8693, section 2.2.1). ``nonce`` is the nonce
-    of the authorization request, which the ID token needs too.
+    ``nonce`` is the nonce of the authorization request, which the ID token needs too.
 
     Raises:
         TokenRejected: the authorization server rejects the request.
         AuthorizationError: the endpoint cannot be reached, or its response is invalid.
     """
+    server = client.server
     url = server.endpoint("token_endpoint")
     given = dict(form) if resource is None else {**form, "resource": resource}
     for attempt in (1, 2):
-        now = clock()
+        now = client.clock()
         headers: dict[str, str] = {}
         fields = dict(given)
-        authenticate(server, identity, key, now, fields, headers)
+        client.authenticate(fields, headers)
         if prover is not None:
             headers["dpop"] = prover.prove("POST", url, now)
         try:
-            answer = await fetcher.ask("POST", url, form=fields, headers=headers)
+            answer = await client.fetcher.ask("POST", url, form=fields, headers=headers)
         except Unverifiable as error:
             raise AuthorizationError(f"No token can be had of {server.issuer}: {error}") from None
         proof_nonce = answer.headers.get("dpop-nonce")
@@ -127,6 +123,7 @@ async def request_token(
     issued = read_issued(answer, server.issuer)
     scopes = requested if issued.scope is None else read_scope(issued.scope)
     bound = issued.token_type.lower() == "dpop"
+    exchange = form["grant_type"] == EXCHANGE  # may issue a token that is no access token (RFC 8693, section 2.2.1)
     if issued.token_type.lower() != "bearer" and not exchange and not (bound and prover is not None):
         raise AuthorizationError(f"{server.issuer} issued a token of a type that is not known here")
     token = Token(
@@ -139,8 +136,8 @@ async def request_token(
         scopes=scopes,
         issuer=server.issuer,
         resource=resource,
-        client_id=identity.id,
-        subject=subject_of(issued, server, identity, nonce, now),
+        client_id=client.identity.id,
+        subject=subject_of(issued, client, nonce, now),
         key=prover.key.private() if bound and prover is not None else None,
     )
     return token, issued
@@ -170,9 +167,7 @@ def lifetime(seconds: float | str | None, now: float) -> float | None:
     return now + given if 0 <= given < 1e10 else None
 
 
-def subject_of(
-    issued: Issued, server: AuthorizationServer, identity: ClientIdentity, nonce: str | None, now: float
-) -> str:
+def subject_of(issued: Issued, client: RegisteredClient, nonce: str | None, now: float) -> str:
     """Return the subject of the ID token in a token response; "" if there is no valid ID token.
 
     Raises:
@@ -181,11 +176,12 @@ def subject_of(
     if issued.id_token is None:
         return ""
     try:
-        claims = read_id_token(issued.id_token, issuer=server.issuer, client_id=identity.id, nonce=nonce, now=now)
+        issuer = client.server.issuer
+        claims = read_id_token(issued.id_token, issuer=issuer, client_id=client.identity.id, nonce=nonce, now=now)
     except InvalidToken as error:
         if nonce is None:
             return ""
-        raise AuthorizationError(f"{server.issuer} sent an ID token that is not valid: {error}") from None
+        raise AuthorizationError(f"{issuer} sent an ID token that is not valid: {error}") from None
     return str(claims["sub"])
 
 

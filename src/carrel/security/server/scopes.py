@@ -316,6 +316,6 @@ def expand_template(template: str, params: Any) -> str:
     values = {} if context is None or context.arguments is None else dict(context.arguments)
     folder, slash, _ = params.argument.value.rpartition("/")
     try:
-        return UriTemplate(template).place({**values, params.argument.name: folder + slash})
+        return UriTemplate(template).location({**values, params.argument.name: folder + slash})
     except UriTemplateError:
         return template

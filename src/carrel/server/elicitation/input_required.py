@@ -150,7 +150,7 @@ async def use_state(context: Asker) -> None:
     current, params = context._this_round, context._call.params
     if current.exchange and not context._repeatable:
         answers = b"" if params.input_responses is UNSET else sha256(bytes(params.input_responses))
-        await context._runtime.exchanges.use(current.exchange, current.step, answers, context._call.connection.client)
+        await context._runtime.exchanges.use(current.exchange, current.step, answers, context._call.client.key)
 
 
 async def ask(context: Asker, requests: Mapping[str | None, ClientRequest]) -> list[Any]:
@@ -284,7 +284,7 @@ class Pending(msgspec.Struct, eq=False):
 
     call: Call
     origin: Channel
-    request: RequestType[Any, Any]
+    request: RequestType
     params: Any
     answer: asyncio.Future[Any]
     id: Id = 0
@@ -336,7 +336,7 @@ async def _request(context: Asker, request: ClientRequest) -> Any:
         raise InvalidMessage("Invalid request: who does not accept text/event-stream cannot be asked what this needs")
     row, params = revision.server_requests[request.operation], revision.project(request.params)
     pending = Pending(call, context._channel, row, params, asyncio.get_running_loop().create_future())
-    limit: float | None = context._runtime.state_ttl
+    limit: float | None = context._runtime.settings.state_ttl
     task = pending.task
     if task is None:
         pending.send(call.connection, context._channel)

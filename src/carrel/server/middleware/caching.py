@@ -18,8 +18,9 @@ from carrel.wire.base import prepared
 from carrel.wire.resources import read_contents
 
 if TYPE_CHECKING:
+    from carrel.protocol.channel import ConnectedClient
     from carrel.protocol.principal import Principal
-    from carrel.protocol.server import Call, Connection
+    from carrel.protocol.server import Call
     from carrel.wire.base import Result
 
 __all__ = ["Caching"]
@@ -77,7 +78,7 @@ class Caching(Middleware):
         self._max_bytes = max_bytes
         self._clock = clock
         self._entries: dict[Hashable, Entry] = {}
-        self._clients: WeakKeyDictionary[Connection, int] = WeakKeyDictionary()
+        self._clients: WeakKeyDictionary[ConnectedClient, int] = WeakKeyDictionary()
         """Numbers of clients on stdio and in memory."""
         self._numbers = count()
         self._size = 0
@@ -151,14 +152,13 @@ class Caching(Middleware):
 
     def _caller_of(self, call: Call) -> str | None:
         """Return the key of a caller whose requests can be told from those of all others; None without one."""
-        connection = call.connection
         if call.principal is not None:
             return f"principal {call.principal.id} {_rights_of(call.principal)}"
-        if connection.id:
-            return f"session {connection.id}"
+        if call.client.session_id:
+            return f"session {call.client.session_id}"
         if call.raw_headers is not None:
             return None
-        return f"client {self._clients.setdefault(connection, next(self._numbers))}"
+        return f"client {self._clients.setdefault(call.client, next(self._numbers))}"
 
     def _put(self, key: Hashable, entry: Entry) -> None:
         before = self._entries.pop(key, None)

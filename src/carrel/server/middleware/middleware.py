@@ -119,7 +119,7 @@ def caller_of(call: Call) -> Hashable:
 
     All OAuth clients of a user count as one caller, as it can register many.
     """
-    return call.connection.client if call.principal is None else ("user", call.principal.user)
+    return call.client.key if call.principal is None else ("user", call.principal.user)
 
 
 def target_of(call: Call) -> str:

@@ -18,8 +18,8 @@ def owner_of(call: Call, slot: int) -> str:
     """Return the key of the owner of a call's tasks: its principal, session, or connection to ``slot``."""
     if call.principal is not None:
         return f"principal {call.principal.id}"
-    connection = call.connection
-    return f"session {connection.id}" if connection.id else f"connection {slot} {id(connection)}"
+    session = call.client.session_id
+    return f"session {session}" if session else f"connection {slot} {id(call.connection)}"
 
 
 def may_see(call: Call, record: TaskRecord, slot: int) -> bool:

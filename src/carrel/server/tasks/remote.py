@@ -111,9 +111,9 @@ class RemoteTasks:
         """Send the messages of a task to another replica, or no longer."""
         run = self._runs.get(letter.task)
         if run is not None:
-            own = run.call.connection
+            call = run.call
             remote = RemoteChannel(self._replica, letter.slot, letter.task)
-            run.hear(own, remote if letter.listens else own.channel)
+            run.hear(call.connection, remote if letter.listens else call.client.channel)
 
     def _on_message(self, letter: TaskMessageLetter) -> None:
         waiting = self._waiting.get(letter.task)

@@ -45,7 +45,7 @@ class TaskRun:
         self.work: asyncio.Task[None] | None = None
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.connection: Connection = call.connection
-        self.channel: Channel | None = call.connection.channel
+        self.channel: Channel | None = call.client.channel
         """Channel for messages of the task: the client's newest tasks/result request, or else its session."""
         self.unsent: list[TaskRequest] = []
         """Requests that wait for a client with an open stream."""

@@ -32,6 +32,7 @@ from carrel.wire.tasks import CreateTaskResult, TaskStatus
 if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
     from carrel.protocol.server import Call
+    from carrel.server.options import ServerSettings
     from carrel.server.subscriptions import Hub
 
 __all__ = ["TaskRuns", "TaskServer"]
@@ -49,7 +50,7 @@ class TaskServer(Protocol):
     """Server that has tasks."""
 
     hub: Hub
-    page_size: int
+    settings: ServerSettings
 
     @property
     def limits(self) -> Limits:
@@ -104,9 +105,9 @@ class TaskRuns:
             ttl_ms=DEFAULT_TTL if asked is None else min(asked, MAX_TTL),
         )
         run = TaskRun(call, record, self._changed)
-        self._take_quota(call.connection.client)
+        self._take_quota(call.client.key)
         if not self._keep(run, RECORD_BYTES + len(bytes(call.raw))):
-            self._quota.give(call.connection.client)
+            self._quota.give(call.client.key)
             raise ServerUnavailable(NO_ROOM)
         self._runs[run.id] = run
         self._replica.write(self._store.create(record))
@@ -128,7 +129,7 @@ class TaskRuns:
     @staticmethod
     def _keep(run: TaskRun, size: int) -> bool:
         """Count bytes of a task as kept for its client, and return whether there is room for them."""
-        if not run.call.connection.take(size):
+        if not run.call.client.take(size):
             return False
         run.size += size
         return True
@@ -139,26 +140,26 @@ class TaskRuns:
             return
         run.timer.cancel()
         run.timer = None
-        connection = run.call.connection
+        client = run.call.client
         self._runs.pop(run.id, None)
         if record:
             self._replica.write(self._store.remove(run.id))
-        self._quota.give(connection.client)
-        connection.give(run.size)
-        if connection.budget is not None:
-            connection.budget.remove_evictable(connection.client, run)
-        finished = self._finished.get(connection.client)
+        self._quota.give(client.key)
+        client.give(run.size)
+        if client.budget is not None:
+            client.budget.remove_evictable(client.key, run)
+        finished = self._finished.get(client.key)
         if finished is not None:
             finished.pop(run.id, None)
             if not finished:
-                del self._finished[connection.client]
+                del self._finished[client.key]
 
     def _rest(self, run: TaskRun) -> None:
         """Record that a task has ended: it is removed when its client needs room."""
-        connection = run.call.connection
-        self._finished.setdefault(connection.client, {})[run.id] = run
-        if connection.budget is not None:
-            connection.budget.add_evictable(connection.client, run, partial(self._remove, run))
+        client = run.call.client
+        self._finished.setdefault(client.key, {})[run.id] = run
+        if client.budget is not None:
+            client.budget.add_evictable(client.key, run, partial(self._remove, run))
 
     def begin(self, run: TaskRun, work: Awaitable[Result]) -> Result | Coroutine[Any, Any, Result]:
         """Run ``work`` as a task, and return the result that announces the task to the client, once it is stored."""
@@ -240,12 +241,12 @@ class TaskRuns:
             self._replica.publish(TaskChanged(run.id))
         elif revision.stateless:
             self._app.hub.task_changed(run.id, run.record.tool, detailed(run.record))
-        connection = run.call.connection
-        if revision.stateless or "task_status" not in revision.events or connection.channel is None:
+        client = run.call.client
+        if revision.stateless or "task_status" not in revision.events or client.channel is None:
             return
-        if self._app.hub.may_hear_of_task(connection, run.record.tool):
+        if self._app.hub.may_hear_of_task(client, run.record.tool):
             event = encode_event(revision, "task_status", as_task(run.record))
-            connection.channel.send(event, ("task", run.id))
+            client.channel.send(event, ("task", run.id))
 
     def _expire(self, run: TaskRun) -> None:
         self._cancel(run)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from carrel.errors import InvalidParams
-from carrel.sources.content.text import character_start, line_feed
+from carrel.errors import InvalidParams, ResourceTooLarge
+from carrel.sources.content.text import UTF8, character_start, line_feed
+from carrel.wire.resources import ResourceTemplate
 
 __all__ = [
     "EXAMPLES",
@@ -22,8 +23,12 @@ __all__ = [
     "Window",
     "parse_window",
     "slice_bytes",
+    "slice_data",
     "slice_lines",
     "slice_tail",
+    "slice_window",
+    "window_templates",
+    "windows_of",
 ]
 
 MAX_SCAN = 256 * 1024 * 1024  # bytes scanned to find a line
@@ -126,6 +131,54 @@ def number(digits: str) -> int | None:
 def invalid_window(unit: str, reason: str) -> InvalidParams:
     shown = EXAMPLES.get(unit) or " or ".join(f"?{example}" for example in EXAMPLES.values())
     return InvalidParams(f"Invalid params: {unit}: {reason}; it should look like {shown}", parameter=unit)
+
+
+def windows_of(uri: str, *queries: str) -> str:
+    """Return the URIs of windows, joined by "or", for an error message."""
+    return " or ".join(f"{uri.partition('?')[0]}?{query}" for query in queries)
+
+
+def window_templates(literal: str, title: str, of: str) -> list[ResourceTemplate]:
+    """Return the templates of windows; ``literal`` is the template of the whole, ``of`` says what it is."""
+    mark = "&" if "?" in literal else "?"
+    rows = (
+        ("lines", f"lines of {of}", "Lines first-last, for example 100-200 or 100-"),
+        ("tail", f"the end of {of}", "The last lines, for example 200"),
+        ("bytes", f"bytes of {of}", "Bytes first-last, for example 0-65535"),
+    )
+    return [
+        ResourceTemplate(f"{literal}{{{mark}{unit}}}", f"{title}: {part}", description=description)
+        for unit, part, description in rows
+    ]
+
+
+def slice_data(data: bytes, window: Window, limit: int, encoding: str | None, uri: str) -> tuple[bytes, dict[str, Any]]:
+    """Return a window of data in memory, and its description for ``_meta``; ``uri`` ends with the window.
+
+    Raises:
+        InvalidParams: the window is not valid for the data.
+        ResourceTooLarge: it is over the limit; the message has the URIs of windows that are not.
+    """
+    try:
+        excerpt = slice_window(lambda at, count: data[at : at + count], len(data), window, limit, encoding)
+    except (TooWide, TooFar) as error:
+        before = uri.rpartition(f"{window.unit}=")[0]
+        narrower = " or ".join(before + query for query in getattr(error, "queries", ("lines=1-100",)))
+        raise ResourceTooLarge(
+            uri, f"The window is over the limit of {limit:,} bytes; read a narrower one, {narrower}"
+        ) from None
+    return excerpt.data, {"carrel/window": excerpt.describe(window.unit), "carrel/size": len(data)}
+
+
+def slice_window(
+    read_at: ReadAt, size: int, window: Window, limit: int, encoding: str | None, scan: int = MAX_SCAN
+) -> Excerpt:
+    """Read a window of any kind; text without a known encoding is read as UTF-8. Raises the errors of the kinds."""
+    if window.unit == "bytes":
+        return slice_bytes(read_at, size, window, limit, encoding)
+    if window.unit == "tail":
+        return slice_tail(read_at, size, window, limit, encoding or UTF8)
+    return slice_lines(read_at, size, window, limit, encoding or UTF8, scan)
 
 
 def slice_bytes(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str | None) -> Excerpt:

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 
 from carrel.errors import ConfigError
 from carrel.sources.alias import base_of
-from carrel.uri.parse import UriError, parse, percent_decode, percent_encode
+from carrel.uri.parse import UriError, parse, percent_decode, percent_encode, split_port
 
 __all__ = ["DatabaseAddress", "read_address"]
 
@@ -85,16 +85,16 @@ def read_address(target: str, alias: str | None = None) -> DatabaseAddress:
         user, _, password = user_info.partition(":")
         parts = (uri.path.lstrip("/"), user, password, host_port.strip("[]"))
         database, user, password, _ = map(percent_decode, parts)
+        host, port = split_port(host_port)
     except UriError:
         raise wrong(kind) from None
     options = dict(parse_qsl(uri.query or ""))
-    host, port = split_port(host_port, kind)
     service = options.get("service")
     if (not database and not service) or "/" in database:
         raise wrong(kind)
-    seen = host or ("localhost" if not service else encoded(service))
+    seen = host or ("localhost" if not service else percent_encode(service))
     shown = seen if port in (None, PORTS[kind]) else f"{seen}:{port}"
-    base = base_of(kind, alias) if alias else f"{kind}://{shown.lower()}/{encoded(database or 'database')}"
+    base = base_of(kind, alias) if alias else f"{kind}://{shown.lower()}/{percent_encode(database or 'database')}"
     return DatabaseAddress(
         kind,
         base,
@@ -128,19 +128,6 @@ def path_of(target: str, kind: str) -> str:
     if not path or path == ":memory:" or "\0" in path:
         raise wrong(kind)
     return os.path.realpath(os.path.expanduser(path))
-
-
-def split_port(text: str, kind: str) -> tuple[str, int | None]:
-    host, colon, port = text.rpartition(":")
-    if not colon or port.endswith("]"):
-        return text, None
-    if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
-        raise wrong(kind)
-    return host, int(port)
-
-
-def encoded(text: str) -> str:
-    return percent_encode(text)
 
 
 def wrong(kind: str) -> ConfigError:

@@ -85,13 +85,30 @@ class Database(ABC):
             ConfigError: a driver is missing, or there is no such database.
         """
 
-    @abstractmethod
     async def start(self) -> None:
         """Open the database, and connect once.
 
         Raises:
             ConfigError: a driver is missing, or there is no such database.
         """
+        await self.open()
+        try:
+            await self.check()
+        except DatabaseFailed as error:
+            await self.stop()
+            raise not_opened(self.address.base, error) from None
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def check(self) -> None:
+        """Check what the account may do.
+
+        Raises:
+            ConfigError: it may do too much, or too little.
+            DatabaseFailed: the database reported an error.
+        """
+        await self.run("", self.check_account)
 
     @abstractmethod
     async def stop(self) -> None:
@@ -117,7 +134,7 @@ class Database(ABC):
 
     def digest(self, connection: Connection) -> Any:
         """Return a digest of the fingerprints of all tables, or None if the fingerprints must be compared instead."""
-        return None
+        return self.file_fingerprint()
 
     def fingerprints(self, connection: Connection, tables: dict[str, tuple[str | None, str]]) -> dict[str, Any]:
         """Return a fingerprint for each table (schema and name by id), which changes when the table's rows change."""
@@ -129,7 +146,7 @@ class Database(ABC):
 
     def schema_fingerprint(self, connection: Connection) -> Any:
         """Return a fingerprint that changes when the schema changes, or None if the schema must be read to find out."""
-        return None
+        return self.file_fingerprint()
 
     def account_may_write(self, connection: Connection) -> str | None:
         """Return the privilege with which the account could write, or None. Databases without accounts return None."""
@@ -215,18 +232,6 @@ class ThreadedDatabase(Database):
         """Make the engine and the threads."""
         self._engine = self.create_engine()
         self._workers.start()
-
-    async def start(self) -> None:
-        """Open the database, and connect once."""
-        await self.open()
-        try:
-            await self.run("", self.check_account)
-        except DatabaseFailed as error:
-            await self.stop()
-            raise not_opened(self.address.base, error) from None
-        except BaseException:
-            await self.stop()
-            raise
 
     async def stop(self) -> None:
         """Close all connections, and end the threads."""

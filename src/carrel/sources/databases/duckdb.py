@@ -87,14 +87,6 @@ class DuckDBDatabase(ThreadedDatabase):
         raw: Any = connection.connection.dbapi_connection
         running.interrupt = raw.interrupt
 
-    def digest(self, connection: Connection) -> Any:
-        """Return the time and size of the file."""
-        return self.file_fingerprint()
-
-    def schema_fingerprint(self, connection: Connection) -> Any:
-        """Return the time and size of the file."""
-        return self.file_fingerprint()
-
     def file_fingerprint(self) -> Any:
         """Return the modification time, size and inode number of the file, without opening it."""
         try:

@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from carrel.errors import InvalidParams, ResourceNotFound
+from carrel.sources.content.query import read_parameters
 from carrel.uri.parse import UriError, encode_path, percent_decode, percent_encode
 
 __all__ = [
@@ -26,7 +27,6 @@ __all__ = [
     "TOPS",
     "DatabaseLocation",
     "choice",
-    "number",
     "read_location",
     "uri_of",
     "with_parameters",
@@ -115,29 +115,6 @@ def location_of(
     return None
 
 
-def read_parameters(query: str, known: Collection[str]) -> dict[str, str]:
-    """Return the parameters of a URI.
-
-    Raises:
-        InvalidParams: a parameter is unknown, repeated, or not UTF-8.
-    """
-    found: dict[str, str] = {}
-    for part in query.split("&") if query else ():
-        name, _, value = part.partition("=")
-        try:
-            name, value = percent_decode(name), percent_decode(value)
-        except UriError as error:
-            raise InvalidParams(f"Invalid params: {error}", parameter="uri") from None
-        if name not in known or name in found:
-            there = f"there are {', '.join(known)}" if known else "there are none here"
-            reason = "comes twice" if name in found else f"is not known; {there}"
-            raise InvalidParams(f"Invalid params: the parameter {name[:50]!r} {reason}", parameter=name[:50] or "uri")
-        if "\0" in value:
-            raise InvalidParams(f"Invalid params: {name}: NUL is not possible", parameter=name)
-        found[name] = value
-    return found
-
-
 def choice(location: DatabaseLocation, formats: Mapping[str, str]) -> str:
     """Return the format in a URI, given by its name or its MIME type; by default, the first format.
 
@@ -154,20 +131,6 @@ def choice(location: DatabaseLocation, formats: Mapping[str, str]) -> str:
             f"Invalid params: format: {wanted[:50]!r} is none of {', '.join(formats)}", parameter="format"
         )
     return found
-
-
-def number(location: DatabaseLocation, name: str, fallback: int, most: int) -> int:
-    """Return a numeric parameter of a URI.
-
-    Raises:
-        InvalidParams: the value is not a number, or exceeds the limit.
-    """
-    text = location.parameters.get(name)
-    if text is None:
-        return min(fallback, most)
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
-        raise InvalidParams(f"Invalid params: {name}: {text[:50]!r} is not a number from 1 to {most:,}", parameter=name)
-    return int(text)
 
 
 def with_parameters(uri: str, parameters: Mapping[str, str]) -> str:

@@ -1,14 +1,27 @@
-"""Model of a database: its tables and views, their columns, keys, references and indexes."""
+"""Model of a database: its tables and views, their columns, keys, references and indexes; and keys of rows as text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from hashlib import sha256
 
 import msgspec
+from msgspec.structs import replace
 
-__all__ = ["PARTITIONED", "Column", "Reference", "Schema", "Table", "TableIndex", "table_id"]
+__all__ = [
+    "PARTITIONED",
+    "Column",
+    "Reference",
+    "Schema",
+    "Table",
+    "TableIndex",
+    "join_key",
+    "split_key",
+    "table_id",
+    "values_of",
+    "with_key",
+]
 
 
 PARTITIONED = "partitioned table"
@@ -119,3 +132,52 @@ def table_id(name: str, schema: str | None) -> str:
 
 def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"' if "." in name or '"' in name or not name else name
+
+
+def with_key(table: Table, uniques: Iterable[tuple[str, ...]], *, has_row_id: bool = False) -> Table:
+    """Return a table with what identifies its rows: its primary key, else unique columns that are never null."""
+    names = {column.name for column in table.columns}
+    if table.key and names.issuperset(table.key):
+        return replace(table, key_kind="primary key")
+    never_null = {column.name for column in table.columns if not column.nullable}
+    candidates = [*uniques, *(index.columns for index in table.indexes if index.unique)]
+    usable = sorted((columns for columns in candidates if columns and never_null.issuperset(columns)), key=len)
+    if usable:
+        return replace(table, key=usable[0], key_kind="unique columns")
+    if has_row_id and "rowid" not in {name.lower() for name in names}:
+        return replace(table, key=("rowid",), key_kind="row id")
+    return replace(table, key=(), key_kind="")
+
+
+def join_key(values: Iterable[str]) -> str:
+    r"""Return the key of a row as text: the value, or several joined by commas; in these ``\,`` is a comma.
+
+    ``7``; ``2024,north``; ``a\,b,c`` for "a,b" and "c".
+    """
+    every = list(values)
+    if len(every) == 1:
+        return every[0]
+    return ",".join(value.replace("\\", "\\\\").replace(",", "\\,") for value in every)
+
+
+def split_key(text: str, count: int) -> list[str] | None:
+    """Return the values of a key with ``count`` columns; None if the text has another number of them."""
+    if count == 1:
+        return [text]
+    found = values_of(text)
+    return found if found is not None and len(found) == count else None
+
+
+def values_of(text: str) -> list[str] | None:
+    """Return the values of a text as ``join_key`` writes several; None if an escape at its end is not complete."""
+    found, escaped = [""], False
+    for character in text:
+        if not escaped and character == ",":
+            found.append("")
+        elif not escaped and character == "\\":
+            escaped = True
+            continue
+        else:
+            found[-1] += character
+        escaped = False
+    return None if escaped else found

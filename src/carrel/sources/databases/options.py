@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from carrel.sources.options import Count, Globs, RedactedStruct, Secret, Size
+from carrel.sources.options import Alias, Count, Globs, RedactedStruct, Secret, Size
 
 __all__ = ["DatabaseOptions"]
 
@@ -22,10 +22,7 @@ class DatabaseOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_
     schemas: Annotated[
         tuple[str, ...], Meta(description="the schemas that are shared (default: all but the system's)")
     ] = ()
-    alias: Annotated[
-        str | None,
-        Meta(description="the base of URIs, as NAME, HOST/NAME or SCHEME://HOST/NAME (default: by the target)"),
-    ] = None
+    alias: Alias = None
     query: Annotated[bool, Meta(description="offer a tool that runs read-only SQL queries")] = False
     queries: Annotated[
         dict[str, str], Meta(description="SQL queries that are offered by name; :name in them is a parameter")

@@ -19,7 +19,6 @@ from carrel.sources.databases.failure import (
     DatabaseFailed,
     StatementRejected,
     Unreachable,
-    not_opened,
     translate,
     unreachable,
 )
@@ -153,19 +152,17 @@ class PostgresDatabase(Database):
         )
         event.listen(self._engine.sync_engine, "connect", prepare)
 
-    async def start(self) -> None:
-        """Open the pool, and connect once."""
-        await self.open()
-        try:
-            await self.run("", self.check_account)
-            if self.options.logical_decoding:
-                await self._check_decoding()
-        except DatabaseFailed as error:
-            await self.stop()
-            raise not_opened(self.address.base, error) from None
-        except BaseException:
-            await self.stop()
-            raise
+    async def check(self) -> None:
+        """Check what the account may do, and whether the server can decode its log, if that is used."""
+        await super().check()
+        if self.options.logical_decoding:
+            connection = await self.connect()
+            try:
+                await check_decoding(connection)
+            except ConfigError as error:
+                raise ConfigError(f"{self.address.base}: {error}") from None
+            finally:
+                await connection.close(timeout=CONNECT_TIMEOUT)
 
     async def stop(self) -> None:
         """Close all connections."""
@@ -239,15 +236,6 @@ class PostgresDatabase(Database):
                     log.debug("%s: a connection is lost: %s", self.address.base, type(error).__name__)
                     if not connection.closed:
                         await connection.invalidate()
-
-    async def _check_decoding(self) -> None:
-        connection = await self.connect()
-        try:
-            await check_decoding(connection)
-        except ConfigError as error:
-            raise ConfigError(f"{self.address.base}: {error}") from None
-        finally:
-            await connection.close(timeout=CONNECT_TIMEOUT)
 
     @asynccontextmanager
     async def listen(self, heard: Callable[[str | None], object]) -> AsyncIterator[None]:

@@ -12,8 +12,7 @@ from carrel.errors import InvalidParams, ToolError
 from carrel.sources.databases.failure import DatabaseFailed, StatementRejected, TooMuch
 from carrel.sources.databases.queries import run_query
 from carrel.sources.databases.reader import DatabaseReader
-from carrel.sources.databases.render import FORMATS
-from carrel.sources.databases.results import QueryResult, render_rows
+from carrel.sources.databases.render import FORMATS, QueryResult, render_rows
 from carrel.sources.databases.shared_tables import check_shared
 from carrel.sources.databases.statements import check_statement
 from carrel.wire.content import TextContent

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from carrel.errors import InvalidParams, ProviderUnavailable, ResourceError, ResourceNotFound, ResourceTooLarge
-from carrel.sources.databases import describe, diagram
+from carrel.sources.content.query import read_number
+from carrel.sources.databases import describe
 from carrel.sources.databases.address import DatabaseAddress
-from carrel.sources.databases.catalog_cache import CatalogCache
+from carrel.sources.databases.database import Database
 from carrel.sources.databases.engines import open_database
 from carrel.sources.databases.failure import BadValue, DatabaseFailed, StatementRejected, TooMuch, Unreachable
-from carrel.sources.databases.key import split_key
 from carrel.sources.databases.location import (
     SCHEMAS,
     TOPS,
     DatabaseLocation,
     choice,
-    number,
     read_location,
     uri_of,
 )
-from carrel.sources.databases.model import Schema, Table
+from carrel.sources.databases.model import Schema, Table, split_key
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.processes import DatabaseProcesses
 from carrel.sources.databases.render import FORMATS
@@ -35,9 +36,66 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from carrel.sources.databases.queries import NamedQuery
-    from carrel.sources.databases.results import QueryResult
+    from carrel.sources.databases.render import QueryResult
 
 __all__ = ["DatabaseReader"]
+
+#: Seconds between two checks of a server for a changed schema. Files are checked on every call.
+FRESH = 1.0
+
+
+class CatalogCache:
+    """Schema cache of one database. Concurrent requests share one read."""
+
+    def __init__(self, database: Database, selected: Callable[[str], bool]) -> None:
+        self._database = database
+        self._selected = selected
+        self._catalog: Schema | None = None
+        self._fingerprint: Any = None
+        self._checked = 0.0
+        self._lock = asyncio.Lock()
+
+    def forget(self) -> None:
+        """Clear the cache."""
+        self._catalog = None
+
+    async def get(self, client: str = "", *, fresh: bool = False) -> Schema:
+        """Return the schema. With ``fresh``, it was read or checked during this call.
+
+        Raises:
+            DatabaseFailed: the database reported an error.
+        """
+        async with self._lock:
+            kept = self._catalog
+            age = monotonic() - self._checked
+            if kept is not None and not fresh and age < self.patience:
+                return kept
+            known = self._fingerprint if kept is not None else None
+            if kept is not None and known is not None and self._database.file_fingerprint() == known:
+                return kept
+
+            def look(connection: Any) -> tuple[Any, Schema | None]:
+                from carrel.sources.databases.reflect import read_catalog
+
+                fingerprint = self._database.schema_fingerprint(connection)
+                if fingerprint is not None and fingerprint == known:
+                    return fingerprint, None
+                database = self._database
+                return fingerprint, read_catalog(connection, database.product, database.options, self._selected)
+
+            began = monotonic()
+            self._fingerprint, found = await self._database.run(client, look)
+            self._checked = began
+            if found is None:
+                assert kept is not None
+                return kept
+            self._catalog = found
+            return found
+
+    @property
+    def patience(self) -> float:
+        """Seconds for which the cached schema is used without a check."""
+        return 0.0 if self._database.address.path else min(FRESH, self._database.options.interval)
 
 
 class DatabaseReader:
@@ -113,8 +171,8 @@ class DatabaseReader:
             ("schema", "markdown"): describe.schema_text,
             ("dictionary", "markdown"): describe.dictionary_markdown,
             ("dictionary", "csv"): describe.dictionary_csv,
-            ("diagram", "mermaid"): diagram.mermaid_of,
-            ("diagram", "svg"): diagram.svg_of,
+            ("diagram", "mermaid"): describe.mermaid_of,
+            ("diagram", "svg"): describe.svg_of,
         }
         text = write.get((location.part, format), describe.json_of)(catalog)
         return self._text(
@@ -143,14 +201,14 @@ class DatabaseReader:
 
     async def _rows(self, uri: str, location: DatabaseLocation, table: Table, client: str) -> TextResourceContents:
         from carrel.sources.databases import rows
-        from carrel.sources.databases.results import render_rows
+        from carrel.sources.databases.render import render_rows
 
         options = self.database.options
         format = choice(location, FORMATS)
         shown = self._columns(location, table)
         about: dict[str, Any] = {"table": table.id}
         if location.part == "sample":
-            limit = number(location, "limit", options.sample_rows, options.max_rows)
+            limit = read_number(location.parameters, "limit", options.max_rows, options.sample_rows)
             sample = partial(rows.read_sample, table=shown, limit=limit, max_bytes=options.max_bytes)
             found = await self._run(uri, table, client, partial(render_rows, read=sample, format=format, about=about))
             return self._answer(uri, format, found)
@@ -163,7 +221,7 @@ class DatabaseReader:
             )
         if location.part == "row":
             return await self._row(uri, location, shown, client, format)
-        limit = number(location, "limit", options.page_rows, options.max_rows)
+        limit = read_number(location.parameters, "limit", options.max_rows, options.page_rows)
         after = None
         if "after" in location.parameters:
             after = self._key(uri, table, location.parameters["after"])
@@ -185,7 +243,7 @@ class DatabaseReader:
         self, uri: str, location: DatabaseLocation, table: Table, client: str, format: str
     ) -> TextResourceContents:
         from carrel.sources.databases import rows
-        from carrel.sources.databases.results import render_rows
+        from carrel.sources.databases.render import render_rows
 
         key = self._key(uri, table, location.key)
         read = partial(rows.read_row, table=table, key=key, max_bytes=self.database.options.max_bytes)
@@ -232,7 +290,7 @@ class DatabaseReader:
         return msgspec.structs.replace(table, columns=chosen) if types or not table.key else table
 
     async def _run(self, uri: str, table: Table, client: str, job: Callable[[Connection], QueryResult]) -> QueryResult:
-        from carrel.sources.databases.results import QueryResult
+        from carrel.sources.databases.render import QueryResult
 
         limit = self.database.options.max_bytes
         try:
@@ -254,14 +312,14 @@ class DatabaseReader:
     async def _statistics(
         self, uri: str, location: DatabaseLocation, table: Table, client: str
     ) -> TextResourceContents:
-        from carrel.sources.databases.results import QueryResult, render_statistics
+        from carrel.sources.databases.render import QueryResult, render_statistics
 
         format = choice(location, FORMATS)
         found = await self.processes.run(client, partial(render_statistics, table=table, format=format), QueryResult)
         return self._text(uri, found.text, FORMATS[format], "it has very many columns")
 
     async def _overview(self, uri: str, location: DatabaseLocation, client: str) -> TextResourceContents:
-        from carrel.sources.databases.results import QueryResult, render_rows
+        from carrel.sources.databases.render import QueryResult, render_rows
         from carrel.sources.databases.statistics import read_overview
 
         formats = TOPS["statistics"]
@@ -278,7 +336,7 @@ class DatabaseReader:
 
     async def _query(self, uri: str, location: DatabaseLocation, client: str) -> TextResourceContents:
         from carrel.sources.databases.queries import run_query
-        from carrel.sources.databases.results import QueryResult, render_rows
+        from carrel.sources.databases.render import QueryResult, render_rows
 
         options = self.database.options
         format = choice(location, FORMATS)
@@ -286,7 +344,7 @@ class DatabaseReader:
         missing = [name for name in query.statement.parameters if name not in location.parameters]
         if missing:
             raise InvalidParams(f"Invalid params: the query needs {', '.join(missing)}", parameter=missing[0])
-        limit = number(location, "limit", options.max_rows, options.max_rows)
+        limit = read_number(location.parameters, "limit", options.max_rows, options.max_rows)
         values = {name: location.parameters[name] for name in query.statement.parameters}
         read = partial(run_query, statement=query.statement, values=values, limit=limit, max_bytes=options.max_bytes)
         job = partial(render_rows, read=read, format=format, about={"query": query.name}, more=True)

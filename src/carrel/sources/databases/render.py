@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from carrel.sources.databases.location import with_parameters
 from carrel.sources.databases.rows import Rows
+from carrel.sources.databases.statistics import read_statistics
 from carrel.sources.databases.values import json_value, text_value
 
-__all__ = ["FORMATS", "rows_as", "table_of"]
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from carrel.sources.databases.model import Table
+    from carrel.sources.databases.rows import Rows
+
+__all__ = ["FORMATS", "QueryResult", "render_rows", "render_statistics", "rows_as", "table_of"]
 
 FORMATS = {"json": "application/json", "markdown": "text/markdown", "csv": "text/csv"}
 """Formats of rows, with their MIME types."""
@@ -87,3 +96,50 @@ def csv_field(text: str) -> str:
     if not text or any(character in text for character in ',"\r\n'):
         return '"' + text.replace('"', '""') + '"'
     return text
+
+
+class QueryResult(msgspec.Struct, array_like=True):
+    """Rows as text. ``found`` is false if the row does not exist. ``next`` is the URI of the next page."""
+
+    text: str
+    next: str | None = None
+    found: bool = True
+
+
+def render_rows(
+    connection: Connection,
+    read: Callable[[Connection], Rows | None],
+    format: str,
+    about: dict[str, Any],
+    uri: str = "",
+    parameters: Mapping[str, str] | None = None,
+    keys: bool = True,
+    more: bool = False,
+) -> QueryResult:
+    """Render the rows that ``read`` returns.
+
+    ``about`` describes the rows. The keys of the rows, whether more rows follow, and the URI of the next page are
+    added.
+    """
+    found = read(connection)
+    if found is None:
+        return QueryResult("", found=False)
+    if found.after is not None and uri:
+        about["next"] = with_parameters(uri, {**(parameters or {}), "after": found.after})
+    if found.keys and keys and format == "json":
+        about["keys"] = list(found.keys)
+    if more:
+        about["more"] = found.more
+    return QueryResult(rows_as(format, found, about), about.get("next"))
+
+
+def render_statistics(connection: Connection, table: Table, format: str) -> QueryResult:
+    """Return the statistics of a table."""
+    found, total, whole = read_statistics(connection, table)
+    about: dict[str, Any] = {"table": table.id, "rows_counted": total, "complete": whole}
+    if table.rows is not None:
+        about["rows_estimated"] = table.rows
+    text = rows_as(format, found, about)
+    if format == "markdown":
+        text = f"{'All' if whole else 'The first'} {total:,} rows of {table.id}:\n\n{text}"
+    return QueryResult(text)

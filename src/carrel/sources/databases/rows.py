@@ -15,8 +15,7 @@ from sqlalchemy.sql.elements import ColumnElement, quoted_name
 from sqlalchemy.types import UserDefinedType
 
 from carrel.sources.databases.failure import DatabaseFailed, TooMuch
-from carrel.sources.databases.key import join_key, values_of
-from carrel.sources.databases.model import Table
+from carrel.sources.databases.model import Table, join_key, values_of
 from carrel.sources.databases.values import size_of, text_value
 
 __all__ = ["Rows", "fetch", "prefix_of_key", "read_page", "read_row", "read_sample", "source_of"]

@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
-from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ProviderUnavailable, ResourceNotFound
+from carrel.errors import ConfigError, InvalidParams, ProviderUnavailable, ResourceNotFound
 from carrel.log import Log
-from carrel.media_types import DIRECTORY
 from carrel.near_names import did_you_mean
+from carrel.sources.base import MAX_SUGGESTIONS, BaseSource, Variable
+from carrel.sources.content.directory import directory_contents
 from carrel.sources.cursor import page_after, page_of
 from carrel.sources.databases.address import read_address
 from carrel.sources.databases.failure import DatabaseFailed, StatementRejected, not_opened
-from carrel.sources.databases.location import DatabaseLocation
+from carrel.sources.databases.location import SCHEMAS, TOPS, DatabaseLocation
 from carrel.sources.databases.offers import Offers
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.reader import DatabaseReader
+from carrel.sources.databases.render import FORMATS
 from carrel.sources.folder.patterns import read_globs
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
+from carrel.sources.watches import RunningWatches
+from carrel.wire.completion import Completion
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 from carrel.wire.tools import CallToolResult, Tool
 
 if TYPE_CHECKING:
     from carrel.sources.databases.model import Schema
-    from carrel.sources.databases.watch import DatabaseWatch
 
 __all__ = ["DatabaseSource"]
 
 log = Log("carrel.sources")
 
 
-class DatabaseSource(Provider):
+class DatabaseSource(BaseSource):
     """Provider of a database, given by its URL: ``sqlite:///shop.db``, ``postgresql://user@host/database``, ….
 
     The database is read-only: statements are checked and run in read-only transactions. If the database has accounts,
@@ -61,7 +62,7 @@ class DatabaseSource(Provider):
         self._ids: set[str] = set()
         self._reader = DatabaseReader(address, options, self._shares)
         self._offers = Offers(address.base, self._name)
-        self._watches: set[DatabaseWatch] = set()
+        self._watches = RunningWatches()
         self.name = address.base
         self.prefixes: Sequence[str] = (address.base,)
 
@@ -156,8 +157,7 @@ class DatabaseSource(Provider):
 
     async def stop(self) -> None:
         """End all watches, and close all connections."""
-        for watch in tuple(self._watches):
-            watch.stop()
+        await self._watches.stop()
         await self._reader.processes.stop()
         await self._reader.database.stop()
         self._reader.cache.forget()
@@ -192,38 +192,22 @@ class DatabaseSource(Provider):
         if location.part in ("database", "tables", "table", "queries"):
             entries = await self._entries(uri, location, request)
             visible = request.visible
-            seen = [entry for entry in entries if visible is None or visible(entry.uri)]
-            text = msgspec.json.encode(seen).decode()
-            return ReadResourceResult(contents=[TextResourceContents(uri, text, mime_type=DIRECTORY)])
+            seen = (entry for entry in entries if visible is None or visible(entry.uri))
+            return ReadResourceResult(contents=[directory_contents(uri, seen)])
         return ReadResourceResult(contents=[await self._reader.read(uri, location, request.client)])
 
     # Templates, completion, search
 
-    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the templates."""
-        return page_of(self._offers.templates(self._reader.queries), request, lambda item: item.uri_template)
+    def _templates(self) -> list[ResourceTemplate]:
+        return self._offers.templates(self._reader.queries)
 
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
-        """Return suggestions for a variable of one of the templates."""
-        from carrel.sources.databases.completion import complete
+    async def _suggest(self, variable: Variable, request: Request) -> Completion | list[str]:
 
-        known = [template.uri_template for template in self._offers.templates(self._reader.queries)]
-        if not isinstance(reference, ResourceTemplateReference) or reference.uri not in known:
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        return await complete(self._reader, reference.uri, argument, value, context, request.client)
+        return await complete(self._reader, variable, request.client)
 
-    async def search(self, query: str, request: Request) -> Page[Hit]:
-        """Return the tables whose names, columns and comments match a query, best first, in one page."""
-        if request.cursor is not None:
-            raise InvalidCursor
-        return Page(self._offers.search(await self._catalog(request), query, max(request.limit, 0)))
+    async def _hits(self, query: str, limit: int, request: Request) -> list[Hit]:
+        """Return the tables whose names, columns and comments match a query, best first."""
+        return self._offers.search(await self._catalog(request), query, limit)
 
     # Tools
 
@@ -248,20 +232,48 @@ class DatabaseSource(Provider):
 
     # Changes
 
-    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield the changes of the schema and of the rows of each table."""
+    def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Return the changes of the schema and of the rows of each table."""
         from carrel.sources.databases.watch import DatabaseWatch
 
-        watch = DatabaseWatch(self._reader, interest)
-        self._watches.add(watch)
-        try:
-            async with aclosing(watch.batches()) as batches:
-                async for batch in batches:
-                    yield batch
-        finally:
-            self._watches.discard(watch)
+        return DatabaseWatch(self._reader, interest).batches(self._watches)
 
 
 def path_of(id: str) -> str:
     """Return the id of a table as the path that patterns match. A slash in a name is not a path separator."""
     return id.replace("/", "\u2215")
+
+
+async def complete(reader: DatabaseReader, variable: Variable, client: str) -> Completion | list[str]:
+    """Return suggestions for a variable of one of the templates."""
+    name, value = variable.name, variable.value
+    if not value.isprintable() or len(value) > 500:
+        return []
+    location = variable.template.uri_template.removeprefix(reader.base)
+    try:
+        if name == "format":
+            known = SCHEMAS if "/schema{" in location else TOPS.get(location.partition("{")[0][1:], FORMATS)
+            return [one for one in known if one.startswith(value)]
+        if name == "table" and location.startswith("/tables/"):
+            catalog = await reader.cache.get(client)
+            typed = value.casefold()
+            found = [table for table in catalog.tables.values() if table.id.casefold().startswith(typed)]
+            return [table.id for table in found if table.key or "/rows" not in location]
+        if name in ("key", "after", "columns") and location.startswith("/tables/"):
+            return await complete_in_table(reader, variable, client)
+    except (DatabaseFailed, ResourceNotFound):
+        pass
+    return []
+
+
+async def complete_in_table(reader: DatabaseReader, variable: Variable, client: str) -> Completion | list[str]:
+    """Return the keys, or the columns, of a table that begin with the typed text."""
+    from carrel.sources.databases.rows import prefix_of_key
+
+    table = await reader.table(reader.base, variable.context.get("table", ""), client)
+    if variable.name == "columns":
+        before, comma, typed = variable.value.rpartition(",")
+        return [f"{before}{comma}{column.name}" for column in table.columns if column.name.startswith(typed)]
+    job = partial(prefix_of_key, table=table, typed=variable.value, limit=MAX_SUGGESTIONS + 1)
+    found = await reader.processes.run(client, job, list[str])
+    return Completion(found[:MAX_SUGGESTIONS], has_more=len(found) > MAX_SUGGESTIONS)

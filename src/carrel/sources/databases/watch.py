@@ -9,8 +9,8 @@ the fingerprints of the tables only if the digest differs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Hashable, Iterable, Mapping
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Hashable, Iterable, Mapping
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from carrel.catalog.provider import Change, Interest
@@ -20,6 +20,7 @@ from carrel.sources.databases.failure import DatabaseFailed
 from carrel.sources.databases.location import DatabaseLocation, uri_of
 from carrel.sources.databases.reader import DatabaseReader
 from carrel.sources.polling import poll
+from carrel.sources.watches import RunningWatches
 
 if TYPE_CHECKING:
     from carrel.sources.databases.database import Database
@@ -59,12 +60,11 @@ def quoted(name: str) -> str:
 
 
 class DatabaseWatch:
-    """Watch of one database, until ``stop``."""
+    """Watch of one database."""
 
     def __init__(self, reader: DatabaseReader, interest: Interest) -> None:
         self._reader = reader
         self._interest = interest
-        self._stopped = asyncio.Event()
         self._look_now = asyncio.Event()
         self._listen_now = asyncio.Event()
         self._outages = 0
@@ -75,38 +75,19 @@ class DatabaseWatch:
         self._found: Mapping[str, Hashable] = {}
         self._heard: Collection[str] = ()
 
-    def stop(self) -> None:
-        """End the watch."""
-        self._stopped.set()
-
-    async def batches(self) -> AsyncGenerator[Collection[Change], None]:
-        """Yield changes in batches. The first batch is empty."""
-        queue: asyncio.Queue[Collection[Change] | None] = asyncio.Queue()
+    async def batches(self, watches: RunningWatches) -> AsyncIterator[Collection[Change]]:
+        """Yield changes in batches, as one of the watches of the source. The first batch is empty."""
+        database, returned = self._reader.database, self._reader.database.returned
         wake = (self._look_now, self._listen_now)
-        async with AsyncExitStack() as stack:
-            self._reader.database.returned.update(wake)
-            stack.callback(self._reader.database.returned.difference_update, wake)
-            group = await stack.enter_async_context(asyncio.TaskGroup())
-            tasks = [group.create_task(self._poll(queue))]
-            if self._reader.database.listens:
-                tasks.append(group.create_task(self._listen(queue)))
-            tasks.append(group.create_task(self._end(queue)))
-            try:
-                waiting = len(tasks) - 1
-                while (batch := await queue.get()) is not None:
-                    if batch:
-                        yield self._with_dependents(batch)
-                        continue
-                    waiting -= 1  # an empty batch: one of the tasks listens now
-                    if waiting == 0:
-                        yield ()
-            finally:
-                for task in tasks:
-                    task.cancel()
-
-    async def _end(self, queue: asyncio.Queue[Collection[Change] | None]) -> None:
-        await self._stopped.wait()
-        queue.put_nowait(None)
+        producers = [poll(self.look, database.options.interval, owner=self._reader.base, wake=self._look_now)]
+        producers += [self._listen()] if database.listens else []
+        returned.update(wake)
+        try:
+            async with aclosing(watches.join(*producers)) as batches:
+                async for batch in batches:
+                    yield self._with_dependents(batch) if batch else ()
+        finally:
+            returned.difference_update(wake)
 
     def _with_dependents(self, changes: Collection[Change]) -> list[Change]:
         """Return changes, and the changes of subscribed resources that depend on them, such as a row of a table."""
@@ -130,12 +111,6 @@ class DatabaseWatch:
         return [uri_of(base, "statistics" if location.part in ("query", "database statistics") else location.part)]
 
     # Polling
-
-    async def _poll(self, queue: asyncio.Queue[Collection[Change] | None]) -> None:
-        reader = self._reader
-        interval = reader.database.options.interval
-        async for batch in poll(self.look, interval, owner=reader.base, wake=self._look_now):
-            queue.put_nowait(batch)
 
     async def look(self) -> Mapping[str, Hashable]:
         """Return fingerprints of the listed resources, in the same object if nothing has changed."""
@@ -181,8 +156,8 @@ class DatabaseWatch:
 
     # Notifications
 
-    async def _listen(self, queue: asyncio.Queue[Collection[Change] | None]) -> None:
-        """Put a change for each table that a notification names, or for every table if it names none."""
+    async def _listen(self) -> AsyncGenerator[Collection[Change], None]:
+        """Yield a change for each table that a notification names, or for every table if it names none."""
         database, base = self._reader.database, self._reader.base
         pause, listening = PAUSES[0], False
         while True:
@@ -205,14 +180,14 @@ class DatabaseWatch:
                         self._look_now.set()
                         log.warning("%s: notifications are back; subscribers are told of everything once", base)
                     else:
-                        queue.put_nowait(())
+                        yield ()
                     listening, pause = True, PAUSES[0]
                     while not disconnected.is_set():
                         some = [await payloads.get()]
                         while not payloads.empty():
                             some.append(payloads.get_nowait())
                         if changes := await self._changed([text for text in some if text is not None]):
-                            queue.put_nowait(changes)
+                            yield changes
             except Exception as error:
                 log.debug("%s: notifications: %s", base, type(error).__name__)
             log.warning("%s: notifications have ended; trying again in %g s, or when the database is back", base, pause)

@@ -15,8 +15,7 @@ from carrel.sources.databases.database import Database
 from carrel.sources.databases.engines import open_database
 from carrel.sources.databases.failure import DatabaseFailed
 from carrel.sources.databases.processes import ERRORS, OVERSIZE, Outcome
-from carrel.sources.process import receive, send
-from carrel.sources.process_worker import RECYCLED, limit_memory, limit_time, memory_used, open_pipes
+from carrel.sources.process import RECYCLED, limit_memory, limit_time, memory_used, open_pipes, receive, send
 
 __all__ = ["main"]
 

@@ -14,8 +14,7 @@ A source makes one ``Documents``, with a function that loads an original, and ca
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
@@ -24,13 +23,13 @@ from carrel.catalog.provider import Request
 from carrel.errors import InvalidParams, ResourceError, ResourceTooLarge, ServerUnavailable
 from carrel.log import Log
 from carrel.sources.content.text import UTF8
-from carrel.sources.content.window import TooFar, TooWide, Window, slice_bytes, slice_lines, slice_tail
+from carrel.sources.content.window import slice_data
 from carrel.sources.documents.kinds import IMAGE, PACKAGES, UNREAD, Kind, kind_of
 from carrel.sources.documents.messages import WorkerRequest, WorkerResponse
 from carrel.sources.documents.query import QUERIES, TEXT, VIEW, DocumentWindow, parse_wanted
-from carrel.sources.limiter import ClientLimiter
 from carrel.sources.process import Crashed, ProcessTimeout
-from carrel.sources.workers import Workers
+from carrel.sources.sized_cache import SizedCache
+from carrel.sources.workers import ClientLimiter, Workers
 from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.completion import Completion
 from carrel.wire.resources import (
@@ -94,6 +93,9 @@ class Documents:
     position of images. ``seconds`` and ``memory`` (bytes) limit the work for one text.
     """
 
+    variables = QUERIES
+    """Variables of ``templates`` that ``complete`` completes."""
+
     def __init__(
         self,
         owner: object,
@@ -114,8 +116,7 @@ class Documents:
         self._limiter = ClientLimiter(LOADED_PER_CLIENT, LOADED)
         self._memory = memory
         self._process: Process | None = None
-        self._kept: OrderedDict[tuple[str, Hashable, int], WorkerResponse] = OrderedDict()
-        self._size = 0
+        self._kept: SizedCache[tuple[str, Hashable, int], WorkerResponse] = SizedCache(KEPT)
 
     async def stop(self) -> None:
         """End the process that reads documents, and forget their texts."""
@@ -124,7 +125,6 @@ class Documents:
             process.stop()
         await self._workers.stop()
         self._kept.clear()
-        self._size = 0
 
     # Lists and templates
 
@@ -272,7 +272,6 @@ class Documents:
             raise InvalidParams(f"Invalid params: uri: {about}; read it without ?view and ?page", parameter="uri")
         key = (document, original.version, page)
         if (kept := self._kept.get(key)) is not None:
-            self._kept.move_to_end(key)
             return kept
         try:
             answer = await self._ask(request, self._message(repr(key[:2]), kind, original.data, page))
@@ -289,7 +288,7 @@ class Documents:
         if answer.failure == "missing" and original.data is None:
             return None
         self._check(answer, kind, uri)
-        self._keep(key, answer)
+        self._kept.put(key, answer, 4096 + 2 * len(answer.text))  # a character may have two bytes
         return answer
 
     def _knows(self, document: str, version: Hashable, page: int) -> bool:
@@ -335,14 +334,6 @@ class Documents:
         why = "it is encrypted, and needs a password" if failure == "encrypted" else f"it is not a valid {kind.title}"
         raise ResourceError(uri, f"The document cannot be turned into text: {why}")
 
-    def _keep(self, key: tuple[str, Hashable, int], answer: WorkerResponse) -> None:
-        before = self._kept.pop(key, None)
-        self._size += len(answer.text) - (0 if before is None else len(before.text))
-        self._kept[key] = answer
-        while self._size > KEPT // 2 or len(self._kept) > KEPT // 4096:  # a character may have two bytes
-            _, dropped = self._kept.popitem(last=False)
-            self._size -= len(dropped.text)
-
     def _contents(self, wanted: DocumentWindow, uri: str, answer: WorkerResponse) -> TextResourceContents:
         """Return a text, or the window of it.
 
@@ -358,8 +349,8 @@ class Documents:
             meta[FACTS] = answer.facts
         data = answer.text.encode()
         if wanted.window is not None:
-            excerpt, more = slice_text(data, wanted.window, self._limit, uri)
-            return TextResourceContents(uri, excerpt, mime_type=MARKDOWN, meta=meta | more)
+            excerpt, more = slice_data(data, wanted.window, self._limit, UTF8, uri)
+            return TextResourceContents(uri, excerpt.decode(), mime_type=MARKDOWN, meta=meta | more)
         if len(data) > self._limit:
             whole = uri.partition("&")[0]
             parts = [f"{whole}&lines=1-1000"] + ([f"{wanted.document}?page=1"] if wanted.page is None else [])
@@ -369,30 +360,3 @@ class Documents:
                 f"read a part of it, {' or '.join(parts)}",
             )
         return TextResourceContents(uri, answer.text, mime_type=MARKDOWN, meta=meta)
-
-
-def slice_text(data: bytes, window: Window, limit: int, uri: str) -> tuple[str, dict[str, object]]:
-    """Return a window of a text, and its description for ``_meta``.
-
-    Raises:
-        InvalidParams: the window is not valid for this text.
-        ResourceTooLarge: it is over the limit; the message has the URIs of windows that are not.
-    """
-
-    def read_at(offset: int, count: int) -> bytes:
-        return data[offset : offset + count]
-
-    try:
-        if window.unit == "bytes":
-            excerpt = slice_bytes(read_at, len(data), window, limit, UTF8)
-        elif window.unit == "lines":
-            excerpt = slice_lines(read_at, len(data), window, limit, UTF8)
-        else:
-            excerpt = slice_tail(read_at, len(data), window, limit, UTF8)
-    except (TooWide, TooFar) as error:
-        queries: Sequence[str] = getattr(error, "queries", ())
-        narrower = " or ".join(f"{uri.partition('&')[0]}&{query}" for query in queries)
-        raise ResourceTooLarge(
-            uri, f"The window is over the limit of {limit:,} bytes; read a narrower one, {narrower}"
-        ) from None
-    return excerpt.data.decode(), {"carrel/window": excerpt.describe(window.unit), "carrel/size": len(data)}

@@ -12,8 +12,7 @@ import msgspec
 
 from carrel.sources.documents.formats.document import DocumentFailed, OpenDocument
 from carrel.sources.documents.messages import WorkerRequest, WorkerResponse
-from carrel.sources.process import receive, send
-from carrel.sources.process_worker import RECYCLED, limit_memory, limit_time, memory_used, open_pipes, wait_for
+from carrel.sources.process import RECYCLED, limit_memory, limit_time, memory_used, open_pipes, receive, send, wait_for
 
 __all__ = ["answer", "main"]
 

@@ -21,15 +21,13 @@ from carrel.sources.content.text import (
 )
 from carrel.sources.content.window import (
     MAX_SCAN,
-    Excerpt,
     ReadAt,
     TooFar,
     TooWide,
     Window,
     invalid_window,
-    slice_bytes,
-    slice_lines,
-    slice_tail,
+    slice_window,
+    windows_of,
 )
 from carrel.sources.documents.documents import Original
 from carrel.sources.documents.kinds import kind_of
@@ -38,7 +36,6 @@ from carrel.wire.resources import BlobResourceContents, TextResourceContents
 
 __all__ = [
     *("HEAD", "Contents", "contents_of", "read_file", "read_original", "read_part", "read_window", "too_large_of"),
-    "windows_of",
 ]
 
 Contents: TypeAlias = TextResourceContents | BlobResourceContents
@@ -157,14 +154,6 @@ def recognise_later(read_at: ReadAt, data: bytes) -> str:
     return recognise(head, truncated=True) or UTF8
 
 
-def slice_window(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str | None, scan: int) -> Excerpt:
-    if window.unit == "bytes":
-        return slice_bytes(read_at, size, window, limit, encoding)
-    if window.unit == "tail":
-        return slice_tail(read_at, size, window, limit, encoding or UTF8)
-    return slice_lines(read_at, size, window, limit, encoding or UTF8, scan)
-
-
 def too_far(error: TooFar, uri: str, size: int, limit: int, scan: int) -> ResourceTooLarge:
     reached = f"; byte {error.offset:,} is in line {error.line:,}" if error.line is not None else ""
     begin = scan if error.offset is None else error.offset
@@ -189,11 +178,6 @@ def too_large_of(uri: str, size: int, limit: int, head: bytes) -> ResourceTooLar
     return ResourceTooLarge(
         uri, f"The file has {size:,} bytes, which is over the limit of {limit:,}; read a window of it, {windows}"
     )
-
-
-def windows_of(uri: str, *queries: str) -> str:
-    """Return the URIs of windows, joined by "or", for an error message."""
-    return " or ".join(f"{uri.partition('?')[0]}?{query}" for query in queries)
 
 
 def read_all(descriptor: int, size: int, limit: int) -> bytes | None:

@@ -7,34 +7,33 @@ from __future__ import annotations
 
 import os
 import re
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import islice
-
-import msgspec
+from typing import Self
 
 from carrel.catalog.provider import Hit, Page
 from carrel.errors import ConfigError, InvalidParams, MCPError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY, type_of_name
-from carrel.sources.content.window import SUGGESTIONS, Window, invalid_window, parse_window
+from carrel.sources.base import Variable, translate
+from carrel.sources.content.directory import directory_contents
+from carrel.sources.content.window import SUGGESTIONS, parse_window, window_templates, windows_of
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import read_cursor, write_cursor
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.files.options import FilesOptions
-from carrel.sources.files.read import Contents, read_file, read_original, windows_of
+from carrel.sources.files.read import Contents, read_file, read_original
 from carrel.sources.folder.describe import describe, display
 from carrel.sources.folder.notices import check_exhausted
 from carrel.sources.folder.position import START, Parts
-from carrel.sources.folder.reader import FolderReader, translate
+from carrel.sources.folder.reader import FolderReader
 from carrel.sources.folder.sandbox import OpenNode, relative_to
 from carrel.sources.folder.shared import SharedFolder
-from carrel.sources.folder.siblings import Siblings
+from carrel.sources.folder.tree import Tree
 from carrel.sources.folder.tree_view import TreeView
 from carrel.sources.folder.work import WHOLE, Work
 from carrel.threads import stop_if_cancelled
 from carrel.uri.parse import UriError, encode_path, file_path, file_uri
 from carrel.wire.completion import Completion
-from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
+from carrel.wire.resources import Resource, ResourceTemplate
 
 __all__ = ["FilesReader"]
 
@@ -183,7 +182,7 @@ class FilesReader(FolderReader[SharedFolder]):
         try:
             with opened(parts) as node:
                 if node.handle is not None:
-                    return self._read_directory(uri, parts, window)
+                    return directory_contents(uri, self._entries(uri, parts), window, options.max_size)
                 name = parts[-1] if parts else os.path.basename(self.folder.path)
                 return read_file(node.descriptor, uri, name, window, options.max_size, options.max_scan)
         except OSError as error:
@@ -201,39 +200,13 @@ class FilesReader(FolderReader[SharedFolder]):
         except OSError as error:
             raise translate(error, uri) from None
 
-    def _read_directory(self, uri: str, parts: Parts, window: Window | None) -> Contents:
-        lines = self._describe_directory(uri, parts)
-        first = 1
-        if window is not None:
-            if window.unit == "bytes":
-                raise invalid_window("lines", "a directory has lines, one for each entry, not bytes")
-            if window.unit == "tail":
-                lines = iter(deque(lines, maxlen=window.last))
-            else:
-                first = window.first
-                lines = islice(lines, first - 1, window.last)
-        text: list[bytes] = []
-        room = limit = self._options.max_size
-        for line in lines:
-            room -= len(line)
-            if room < 0:
-                some = windows_of(uri, f"lines={first}-{first + max(len(text), 1) - 1}")
-                raise ResourceTooLarge(
-                    uri,
-                    f"The entries of the directory take more than {limit:,} bytes; read some of them, {some}",
-                )
-            text.append(line)
-        return TextResourceContents(uri, b"".join(text).decode(), mime_type=DIRECTORY)
-
-    def _describe_directory(self, uri: str, parts: Parts) -> Iterator[bytes]:
-        """Yield the lines of a JSON array of resources.
+    def _entries(self, uri: str, parts: Parts) -> Iterator[Resource]:
+        """Yield the entries of a directory.
 
         Raises:
             ResourceTooLarge: the directory takes too long to read.
         """
-        work = Work(WHOLE)
-        yield b"[\n"
-        position, before = START, b""
+        work, position = Work(WHOLE), START
         while True:
             entries, then = self.folder.tree.children(parts, position, LISTED, work)
             if work.is_over:
@@ -241,46 +214,32 @@ class FilesReader(FolderReader[SharedFolder]):
                     uri, f"The directory takes too long to read; read some of it, {windows_of(uri, 'lines=1-100')}"
                 )
             for entry in entries:
-                if before:
-                    yield before + b",\n"
-                before = msgspec.json.encode(self._resource(*entry))
+                yield self._resource(*entry)
             if then is None:
                 break
             position = then
-        if before:
-            yield before + b"\n"
-        yield b"]\n"
 
     # Templates, completion, search
 
     def templates(self) -> Sequence[ResourceTemplate]:
         """Return a template for paths, if this is a folder, and one for each kind of window."""
         is_file, title = self.folder.is_file, self.title
-        literal, kind = (self.root, "of the file") if is_file else (f"{self._prefix}{{+path}}", "of a file")
+        literal, kind = (self.root, "the file") if is_file else (f"{self._prefix}{{+path}}", "a file")
         paths = ResourceTemplate(literal, title, description=f"A file or directory in {title}, by its path from there")
-        windows = (
-            ("lines", f"lines {kind}", "Lines first-last, for example 100-200 or 100-"),
-            ("tail", f"the end {kind}", "The last lines, for example 200"),
-            ("bytes", f"bytes {kind}", "Bytes first-last, for example 0-65535"),
-        )
         documents = [] if is_file and not self._documents.kind(type_of_name(title)) else [literal]
         return [
             *([] if is_file else [paths]),
-            *(
-                ResourceTemplate(f"{literal}{{?{unit}}}", f"{title}: {part}", description=description)
-                for unit, part, description in windows
-            ),
+            *window_templates(literal, title, kind),
             *(template for one in documents for template in self._documents.templates(one, title)),
         ]
 
-    def complete(self, variable: str, value: str) -> Completion:
+    def complete(self, variable: Variable) -> Completion | Sequence[str]:
         """Suggest paths, one directory at a time, or windows."""
         from carrel.sources.files.search import complete_path  # deferred import
 
-        if variable == "path":
-            return complete_path(self.folder.tree, value)
-        values = [suggestion for suggestion in SUGGESTIONS.get(variable, ()) if suggestion.startswith(value)]
-        return Completion(values=values, total=len(values), has_more=False)
+        if variable.name == "path":
+            return complete_path(self.folder.tree, variable.value)
+        return [one for one in SUGGESTIONS.get(variable.name, ()) if one.startswith(variable.value)]
 
     def search(self, query: str, limit: int) -> list[Hit]:
         """Find files and directories by the words in their paths."""
@@ -297,3 +256,35 @@ class FilesReader(FolderReader[SharedFolder]):
         if folder.is_file and all(word in self.title.casefold() for word in words_of(query) or ("\0",)):
             hits.append(Hit(self._resource((), os.stat(folder.path)), 1.0))
         return hits
+
+
+class Siblings:
+    """Opens files as ``tree.open`` does, and keeps the directory of the last one open."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._directory: OpenNode | None = None
+        self._parts: Parts = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        directory, self._directory = self._directory, None
+        if directory is not None:
+            directory.close()
+
+    def open(self, parts: Parts) -> OpenNode:
+        """Open a file or a directory; the caller closes it. Raises the errors of ``Tree.open``."""
+        above = parts[:-1]
+        if self._directory is None or above != self._parts:
+            self._close()
+            try:
+                self._directory, self._parts = self._tree.open(above), above
+            except OSError:
+                return self._tree.open(parts)
+        node = self._tree.open_in(self._directory, parts[-1]) if parts else None
+        return self._tree.open(parts) if node is None else node

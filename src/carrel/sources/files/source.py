@@ -8,17 +8,16 @@ events into changes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from carrel.catalog.provider import Request
 from carrel.errors import ConfigError, MCPError
-from carrel.sources.documents.documents import QUERIES, Documents, Original
+from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.reader import FilesReader
 from carrel.sources.folder.source import FolderSource
 from carrel.sources.workers import Workers
 from carrel.uri.parse import UriError, file_path
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.resources import ReadResourceResult
 
 __all__ = ["FilesSource"]
@@ -35,6 +34,7 @@ class FilesSource(FolderSource[FilesReader]):
     """
 
     options = FilesOptions
+    _documents: Documents
 
     def __init__(self, target: str | os.PathLike[str], options: FilesOptions = FilesOptions()) -> None:  # noqa: B008
         for what, size in (("max_size", options.max_size), ("max_scan", options.max_scan)):
@@ -53,15 +53,6 @@ class FilesSource(FolderSource[FilesReader]):
         path = self.uri.removeprefix("file://")
         self.prefixes = (self.uri, *((f"file:{path}", f"file://localhost{path}") if path[:1] == "/" else ()))
 
-    async def stop(self) -> None:
-        """End all watches, wait for running reads, and clear the caches."""
-        await self._documents.stop()
-        await super().stop()
-
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return the contents of a file, the text of a document, or a directory as a JSON array of resources."""
-        return await self._documents.read(uri, request, super().read_resource, self._original)
-
     async def read_searchable(self, uris: Sequence[str], request: Request) -> list[ReadResourceResult | MCPError]:
         """Return what ``read_resource`` returns for each of some URIs, or its error: all of them in one thread."""
         found = await self._run(request, lambda reader: reader.read_searchable(uris))
@@ -74,20 +65,6 @@ class FilesSource(FolderSource[FilesReader]):
 
     async def _original(self, uri: str, request: Request, limit: int, known: Callable[[Hashable], bool]) -> Original:
         return await self._run(request, lambda reader: reader.original(uri, limit, known))
-
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
-        """Return suggestions for a variable of one of the templates."""
-        found = await super().complete(reference, argument, value, context, request)
-        if argument not in QUERIES or not isinstance(reference, ResourceTemplateReference):
-            return found
-        return await self._documents.complete(reference.uri, value, context, request, self._original)
 
 
 def path_of(target: str | os.PathLike[str]) -> str:

@@ -10,7 +10,7 @@ from carrel.media_types import DIRECTORY, type_of_name
 from carrel.wire.base import Annotations
 from carrel.wire.resources import Resource
 
-__all__ = ["describe", "display"]
+__all__ = ["annotate", "describe", "display", "timestamp"]
 
 
 def describe(uri: str, name: str, info: os.stat_result, *, shown: str | None = None, whole: bool = True) -> Resource:
@@ -36,10 +36,14 @@ def display(name: str) -> str:
 
 def annotate(modified: float) -> Annotations | None:
     """Return a modification time, in seconds since 1970, as a ``lastModified`` annotation; None if out of range."""
+    found = timestamp(modified)
+    return None if found is None else Annotations(last_modified=found)
+
+
+def timestamp(seconds: float) -> str | None:
+    """Return seconds since 1970 as a timestamp in UTC; None if out of range."""
     try:
-        year, month, day, hour, minute, second, *_ = time.gmtime(modified)
+        year, month, day, hour, minute, second, *_ = time.gmtime(seconds)
     except (OverflowError, ValueError, OSError):
         return None
-    if not 0 <= year <= 9999:
-        return None
-    return Annotations(last_modified=f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z" if 0 <= year <= 9999 else None

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from carrel.sources.options import Globs
+from carrel.sources.options import Exclude, FollowLinks
 
 __all__ = ["FolderOptions"]
 
@@ -18,11 +18,9 @@ __all__ = ["FolderOptions"]
 class FolderOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which part of a folder is shared."""
 
-    exclude: Annotated[Globs, Meta(description="leave out files and folders that match")] = ()
+    exclude: Exclude = ()
     hidden: Annotated[bool, Meta(description="share files and folders whose name begins with a dot")] = False
-    follow_symlinks: Annotated[
-        bool, Meta(description="follow symbolic links that lead out of the folder (they are left out otherwise)")
-    ] = False
+    follow_symlinks: FollowLinks = False
     gitignore: Annotated[
         bool,
         Meta(

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import errno
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from copy import copy
 from functools import partial
 from typing import Generic, Self, TypeVar
 
-from carrel.catalog.provider import Hit, Page, Visible
-from carrel.errors import InvalidParams, ResourceError, ResourceForbidden, ResourceNotFound
+from carrel.catalog.provider import Visible
+from carrel.errors import InvalidParams, ResourceNotFound
+from carrel.sources.base import Reader
 from carrel.sources.folder.position import Parts
-from carrel.sources.folder.sandbox import Excluded
 from carrel.sources.folder.shared import SharedFolder
 from carrel.sources.folder.tree_view import TreeView
 from carrel.uri.intervals import Intervals
-from carrel.wire.completion import Completion
-from carrel.wire.resources import Resource, ResourceContents, ResourceTemplate
 
-__all__ = ["FolderReader", "translate"]
+__all__ = ["FolderReader"]
 
 F = TypeVar("F", bound=SharedFolder)
 
-ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, None)
 
-
-class FolderReader(ABC, Generic[F]):
-    """Lists, reads and searches ``folders``. The methods are the blocking versions of the methods of ``Provider``, with
-    the same limits and errors.
+class FolderReader(Reader, ABC, Generic[F]):
+    """Lists, reads and searches ``folders``.
 
     If a method raises ``OSError``, the process has reached the limit of open files.
     """
@@ -89,38 +82,3 @@ class FolderReader(ABC, Generic[F]):
         except (ResourceNotFound, InvalidParams):
             return True
         return not isinstance(folder.tree, TreeView) or folder.tree.admits(parts)
-
-    # Requests
-
-    @abstractmethod
-    def templates(self) -> Sequence[ResourceTemplate]:
-        """Return the resource templates."""
-
-    @abstractmethod
-    def list_resources(self, cursor: str | None, limit: int) -> Page[Resource]:
-        """Return a page of the resources."""
-
-    @abstractmethod
-    def list_directory(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
-        """Return a page of the entries of a directory, directories first."""
-
-    @abstractmethod
-    def read_resource(self, uri: str) -> ResourceContents:
-        """Return the contents of a file, or a directory as a JSON array of resources."""
-
-    @abstractmethod
-    def complete(self, variable: str, value: str) -> Completion:
-        """Return suggestions for a variable of the templates."""
-
-    @abstractmethod
-    def search(self, query: str, limit: int) -> list[Hit]:
-        """Return the resources that match a query, best first."""
-
-
-def translate(error: OSError, uri: str) -> ResourceError:
-    """Translate an ``OSError`` into a resource error."""
-    if isinstance(error, (Excluded, PermissionError)):
-        return ResourceForbidden(uri)
-    if error.errno in ABSENT:
-        return ResourceNotFound(uri)
-    return ResourceError(uri, f"Resource cannot be read ({error.strerror})")

@@ -15,7 +15,6 @@ import errno
 import os
 import stat
 from collections.abc import Iterable
-from threading import Lock
 from typing import NamedTuple, TypeAlias
 
 from carrel.sources.folder.notices import Notices, check_exhausted
@@ -23,6 +22,7 @@ from carrel.sources.folder.patterns import MAX_WEIGHT, WEIGHT, Patterns, TooMany
 from carrel.sources.folder.position import Parts
 from carrel.sources.folder.sandbox import FILE, Excluded, OpenDirectory
 from carrel.sources.folder.work import Work
+from carrel.sources.sized_cache import SizedCache
 
 __all__ = ["IGNORE_FILE", "INDEX_FOLDER", "FileSelection", "IgnoreRule", "SelectionGuard"]
 
@@ -30,8 +30,8 @@ IGNORE_FILE = ".gitignore"
 #: Beginning of the name of a folder with an index of the search, which has text of everything that is shared.
 INDEX_FOLDER = ".carrel-index-"
 MAX_IGNORE_FILE = 131_072  # bytes
-MAX_KEPT = 512  # ignore files whose patterns are cached
-MAX_KEPT_WEIGHT = 5 * MAX_WEIGHT
+MAX_KEPT = 5 * MAX_WEIGHT  # weight of the patterns that are cached
+LEAST = 100  # weight of an ignore file without patterns there
 
 # Work, in microseconds
 READ = 0.3  # to read a byte of an ignore file
@@ -77,9 +77,7 @@ class FileSelection:
         self.hidden = hidden
         self.gitignore = gitignore
         self._above: list[tuple[str, str]] = []  # ignore files above the root, and the path from there to the root
-        self._kept: dict[str | Key, tuple[Key, Patterns | str | None]] = {}
-        self._weight = 0
-        self._lock = Lock()
+        self._kept: SizedCache[str | Key, tuple[Key, Patterns | str | None]] = SizedCache(MAX_KEPT)
 
     def look_above(self, path: str) -> None:
         """Find the ignore files above the root, if it is in a git repository."""
@@ -155,19 +153,12 @@ class FileSelection:
         if kept is None or kept[0] != key:
             data = read_file(os.open(path, FILE) if handle is None else handle.open(path))
             work.spent += READ * len(data)
-            kept = key, read_patterns(data)
-            self._keep(name, kept)
+            found = read_patterns(data)
+            kept = key, found
+            self._kept.put(name, kept, LEAST + (found.weight if isinstance(found, Patterns) else 0))
         if isinstance(kept[1], str):
             raise Unusable(f"{path} {kept[1]}")
         return kept[1]
-
-    def _keep(self, name: str | Key, kept: tuple[Key, Patterns | str | None]) -> None:
-        with self._lock:
-            before = self._kept.pop(name, None)
-            self._weight += weight_of(kept) - weight_of(before)
-            self._kept[name] = kept
-            while len(self._kept) > MAX_KEPT or (self._weight > MAX_KEPT_WEIGHT and len(self._kept) > 1):
-                self._weight -= weight_of(self._kept.pop(next(iter(self._kept))))
 
 
 class SelectionGuard:
@@ -256,10 +247,6 @@ def read_patterns(data: bytes) -> Patterns | str | None:
         return read_lines(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n")) or None
     except TooMany:
         return TOO_MANY
-
-
-def weight_of(kept: tuple[Key, Patterns | str | None] | None) -> int:
-    return kept[1].weight if kept is not None and isinstance(kept[1], Patterns) else 0
 
 
 def read_file(descriptor: int) -> bytes:

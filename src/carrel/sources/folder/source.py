@@ -2,91 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
-from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
-from carrel.errors import InvalidCursor, InvalidParams
-from carrel.sources.cursor import page_of
-from carrel.sources.folder.reader import FolderReader, translate
-from carrel.sources.workers import Workers
-from carrel.uri.template import UriTemplate
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
+from carrel.catalog.provider import Change, Interest, Request
+from carrel.errors import ResourceError
+from carrel.sources.base import ReaderSource
+from carrel.sources.folder.reader import FolderReader
 
-if TYPE_CHECKING:
-    from carrel.sources.folder.watch import FolderWatch
-
-__all__ = ["Batches", "FolderSource"]
-
-Batches: TypeAlias = AsyncGenerator[Collection[Change], None]
-"""Changes, batch by batch. The first batch is empty."""
+__all__ = ["FolderSource"]
 
 T = TypeVar("T")
 R = TypeVar("R", bound=FolderReader[Any])
 
 
-class FolderSource(Provider, Generic[R]):
-    """Provider of shared folders. Its reader is called in threads, which clients share fairly."""
-
-    changes = "here"
-
-    def __init__(self, reader: R, workers: Workers) -> None:
-        self._reader = reader
-        self._workers = workers
-        self._watches: set[FolderWatch] = set()
+class FolderSource(ReaderSource[R]):
+    """Provider of shared folders."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(repr(folder.path) for folder in self._reader.folders)})"
 
-    async def start(self, events: Events) -> None:
-        """Start the threads and check the folders.
-
-        Raises:
-            ConfigError: one does not exist, may not be read, or is neither a folder nor a file.
-        """
-        await self._workers.open(self._reader.inspect)
-
-    async def stop(self) -> None:
-        """End all watches, wait for running reads, and clear the caches."""
-        for watch in tuple(self._watches):
-            await watch.stop()
-        await self._workers.stop()
-        self._reader.forget()
-
-    async def _run(self, request: Request, function: Callable[[R], T]) -> T:
-        """Call a function in a thread with the reader as the caller sees it.
-
-        Raises:
-            ResourceError: the process can open no more files.
-        """
+    def _seen(self, request: Request) -> R:
         visible, reader = request.visible, self._reader
-        if visible is not None:
-            reader = reader.seen_by(visible, None if request.view is None else request.view.intervals("read"))
-        try:
-            return await self._workers.run(request.client, function, reader)
-        except OSError as error:
-            for folder in self._reader.folders[:1]:
-                folder.tree.notices.warn((), f"cannot be read: {error.strerror}")
-            raise translate(error, self.prefixes[0]) from None
+        if visible is None:
+            return reader
+        return reader.seen_by(visible, None if request.view is None else request.view.intervals("read"))
+
+    def _failed(self, error: OSError) -> ResourceError:
+        for folder in self._reader.folders[:1]:
+            folder.tree.notices.warn((), f"cannot be read: {error.strerror}")
+        return super()._failed(error)
 
     # Resources
-
-    async def list_resources(self, request: Request) -> Page[Resource]:
-        """Return a page of the files. Files of a directory come before files of its subdirectories."""
-        return await self._run(request, lambda reader: reader.list_resources(request.cursor, max(request.limit, 1)))
-
-    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
-        """Return a page of the entries of a directory, directories first."""
-        limit = max(request.limit, 1)
-        return await self._run(request, lambda reader: reader.list_directory(uri, request.cursor, limit))
-
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return the contents of a file, or a directory as a JSON array of resources."""
-        return ReadResourceResult(contents=[await self._run(request, lambda reader: reader.read_resource(uri))])
 
     async def shows(self, uri: str, request: Request) -> bool:
         """Return whether a URI leads to nothing hidden from the caller, not even by a link."""
@@ -100,40 +48,10 @@ class FolderSource(Provider, Generic[R]):
         """Return True: at any time, a link to something hidden may be made at a URI."""
         return True
 
-    # Templates, completion, search
-
-    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the templates."""
-        return page_of(self._reader.templates(), request, lambda template: template.uri_template)
-
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
-        """Return suggestions for a variable of one of the templates."""
-        known = [template.uri_template for template in self._reader.templates()]
-        if not isinstance(reference, ResourceTemplateReference) or reference.uri not in known:
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        if argument not in UriTemplate(reference.uri).names:
-            raise InvalidParams(
-                f"Invalid params: the template has no variable {argument[:200]!r}", parameter="argument"
-            )
-        return await self._run(request, lambda reader: reader.complete(argument, value))
-
-    async def search(self, query: str, request: Request) -> Page[Hit]:
-        """Return the resources that match a query, best first, in one page."""
-        if request.cursor is not None:
-            raise InvalidCursor
-        return Page(await self._run(request, lambda reader: reader.search(query, max(request.limit, 0))))
-
     # Changes
 
-    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield the changes of all files in batches, regardless of ``interest``: the system reports all changes.
+    def watch(self, interest: Interest) -> AsyncGenerator[Collection[Change], None]:
+        """Return the changes of all files in batches, regardless of ``interest``: the system reports all changes.
 
         Raises:
             ConfigError: watchfiles is not installed, or the system does not allow watching.
@@ -142,58 +60,9 @@ class FolderSource(Provider, Generic[R]):
 
         self._workers.check()
         uri = self._reader.uri
-        watches = [
-            FolderWatch(folder.tree, folder.path, partial(uri, folder), is_file=folder.is_file)
-            for folder in self._reader.folders
-        ]
-        self._watches.update(watches)
-        try:
-            async with aclosing(self._resolve(merge(watches))) as batches:
-                async for batch in batches:
-                    yield batch
-        finally:
-            self._watches.difference_update(watches)
-            for watch in watches:
-                await watch.stop()
-
-    async def _resolve(self, batches: Batches) -> Batches:
-        """Convert batches of file changes to batches of resource changes."""
-        async with aclosing(batches):
-            async for batch in batches:
-                yield batch
-
-
-async def merge(watches: Sequence[FolderWatch]) -> Batches:
-    """Yield the batches of several watches. The first one is empty, and comes once all of them are listening.
-
-    Raises:
-        ConfigError: one of them cannot listen.
-    """
-    batches: asyncio.Queue[Collection[Change] | Exception | None] = asyncio.Queue(1)
-
-    async def follow(watch: FolderWatch) -> None:
-        try:
-            async for batch in watch:
-                await batches.put(batch)
-        except Exception as error:
-            await batches.put(error)
-        else:
-            await batches.put(None)
-
-    tasks = [asyncio.ensure_future(follow(watch)) for watch in watches]
-    deaf = len(tasks)
-    try:
-        while tasks:
-            batch = await batches.get()
-            if batch is None:
-                return
-            if isinstance(batch, Exception):
-                raise batch
-            if deaf:
-                deaf -= not batch
-            if not deaf:
-                yield batch
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        return self._watches.join(
+            *(
+                FolderWatch(folder.tree, folder.path, partial(uri, folder), is_file=folder.is_file)
+                for folder in self._reader.folders
+            )
+        )

@@ -14,7 +14,6 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from functools import partial
 from stat import S_ISDIR, S_ISREG
-from threading import Lock
 from time import time_ns
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -23,12 +22,13 @@ from carrel.sources.folder.position import START, Kind, Parts, TreePosition
 from carrel.sources.folder.sandbox import Costly, Guard, OpenNode, SandboxRoot
 from carrel.sources.folder.selection import FileSelection
 from carrel.sources.folder.work import PAGE, Work
+from carrel.sources.sized_cache import SizedCache
 from carrel.threads import stop_if_cancelled
 
 __all__ = ["Directory", "Tree", "TreeEntry", "VisitedDirectory"]
 
-MAX_NAMES = 250_000  # names kept in the cache of directories
 MAX_ENTRIES = 250_000  # names in one directory
+MAX_NAMES = MAX_ENTRIES + 1  # names, and directories, kept in the cache of directories
 
 # Work, in microseconds
 NAME = 1.0  # to check a name
@@ -105,9 +105,7 @@ class Tree:
         self._root = root
         self._selection = selection
         self.notices = Notices(root.path)
-        self._kept: dict[Parts, tuple[Key, Directory]] = {}
-        self._names = 0
-        self._lock = Lock()
+        self._kept: SizedCache[Parts, tuple[Key, Directory]] = SizedCache(MAX_NAMES)
 
     def open(self, parts: Parts, work: Work | None = None) -> OpenNode:
         """Open a file or a directory; the caller closes it. The cost is added to ``work``.
@@ -152,7 +150,7 @@ class Tree:
         if work is not None:
             work.spent += SCAN * (len(found.files) + len(found.directories))
         if time_ns() - info.st_mtime_ns > (FINE if info.st_mtime_ns % 1_000_000_000 else COARSE):
-            self._keep(parts, key, found)
+            self._kept.put(parts, (key, found), 1 + len(found.files) + len(found.directories))
         return found
 
     def kind(self, node: OpenNode, parts: Parts, name: str) -> Literal["directory", "other"] | None:
@@ -178,9 +176,7 @@ class Tree:
 
     def forget(self) -> None:
         """Clear the cache, and the record of logged warnings."""
-        with self._lock:
-            self._kept.clear()
-            self._names = 0
+        self._kept.clear()
         self.notices.forget()
 
     def page(
@@ -385,16 +381,3 @@ class Tree:
                 elif entry.is_file(follow_symlinks=False):
                     files.append(entry.name)
         return Directory(sorted(files + links), sorted(directories + links), frozenset(links))
-
-    def _keep(self, parts: Parts, key: Key, found: Directory) -> None:
-        with self._lock:
-            self._drop(parts)
-            self._kept[parts] = key, found
-            self._names += 1 + len(found.files) + len(found.directories)
-            while self._names > MAX_NAMES and len(self._kept) > 1:
-                self._drop(next(iter(self._kept)))
-
-    def _drop(self, parts: Parts) -> None:
-        dropped = self._kept.pop(parts, None)
-        if dropped is not None:
-            self._names -= 1 + len(dropped[1].files) + len(dropped[1].directories)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 
 from carrel.sources.folder.position import Parts, TreePosition
 from carrel.sources.folder.sandbox import Excluded, Guard, OpenNode, relative_to
-from carrel.sources.folder.tree import Directory, Key, Tree, TreeEntry
+from carrel.sources.folder.tree import Tree, TreeEntry
 from carrel.sources.folder.work import Work
 from carrel.uri.intervals import Intervals
 from carrel.uri.parse import UriError, encode_path, file_uri
@@ -69,7 +69,6 @@ class TreeView(Tree):
         within: Intervals | None = None,
     ) -> None:
         vars(self).update(vars(tree))
-        self._whole = tree
         self._path = path
         self._uri = uri
         self._visible = visible
@@ -158,9 +157,6 @@ class TreeView(Tree):
                 yield file_uri(real)
             except UriError:
                 yield ""  # no URI: not visible in a view
-
-    def _keep(self, parts: Parts, key: Key, found: Directory) -> None:
-        self._whole._keep(parts, key, found)
 
 
 def _prefix_of(uri: str) -> str:

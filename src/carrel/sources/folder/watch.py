@@ -87,7 +87,7 @@ class FolderWatch:
         self._taken.release()
         return batch
 
-    async def stop(self) -> None:
+    async def aclose(self) -> None:
         """End the watch, and wait until it has released its resources."""
         self._observer.stopping.set()
         self._taken.release()

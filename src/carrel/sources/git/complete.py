@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from carrel.errors import InvalidParams, ResourceError
 from carrel.media_types import DIRECTORY
+from carrel.sources.base import Variable
+from carrel.sources.content.window import SUGGESTIONS
 from carrel.sources.files.search import escape
-from carrel.sources.git.entries import JSON, display, shown_refs
+from carrel.sources.folder.describe import display
+from carrel.sources.git.entries import JSON, shown_refs
 from carrel.sources.git.location import RepositoryUris
 from carrel.sources.git.revisions import OpenRepository
 from carrel.sources.git.search import Search
 from carrel.sources.git.store import Ambiguous
-from carrel.wire.completion import Completion
 from carrel.wire.resources import ResourceTemplate
 
 __all__ = ["complete", "templates"]
 
-MAX_VALUES = 100
 LEAST_WORD = 3  # characters of a subject
 
-SUGGESTIONS = {
-    "lines": ["1-100", "1-1000", "1-"],
-    "bytes": ["0-4095", "0-65535", "0-1048575"],
-    "tail": ["20", "100", "200", "1000"],
-    "limit": ["20", "50", "100", "500"],
-}
+SUGGESTED = {**SUGGESTIONS, "limit": ["20", "50", "100", "500"]}
 
 
 def templates(names: RepositoryUris, title: str) -> list[ResourceTemplate]:
@@ -57,24 +53,21 @@ def templates(names: RepositoryUris, title: str) -> list[ResourceTemplate]:
     ]
 
 
-def complete(
-    opened: OpenRepository, search: Search, template: str, variable: str, value: str, context: Mapping[str, str]
-) -> Completion:
+def complete(opened: OpenRepository, search: Search, variable: Variable) -> list[str]:
     """Suggest values for a variable of a template.
 
     Raises:
         ResourceError: the repository cannot be read.
     """
+    name, value, template = variable.name, variable.value, variable.template.uri_template
     kind = template.removeprefix(opened.names.root + "/").partition("/")[0]
-    if variable in ("ref", "base", "after"):
-        values = list(dict.fromkeys(revisions(opened, search, value, context, variable)))
-    elif variable == "name":
-        values = matching((display(name) for name in shown_refs(opened, kind) if is_text(name)), value)
-    elif variable == "path":
-        values = paths(opened, value, context.get("ref", "HEAD"), template, kind)
-    else:
-        values = [one for one in SUGGESTIONS.get(variable, ()) if one.startswith(value)]
-    return Completion(values=values[:MAX_VALUES], total=len(values), has_more=len(values) > MAX_VALUES)
+    if name in ("ref", "base", "after"):
+        return list(dict.fromkeys(revisions(opened, search, variable)))
+    if name == "name":
+        return matching((display(name) for name in shown_refs(opened, kind) if is_text(name)), value)
+    if name == "path":
+        return paths(opened, value, variable.context.get("ref", "HEAD"), template, kind)
+    return [one for one in SUGGESTED.get(name, ()) if one.startswith(value)]
 
 
 def is_text(name: str) -> bool:
@@ -92,11 +85,10 @@ def matching(names: Iterator[str], value: str) -> list[str]:
     return groups[0] + groups[1]
 
 
-def revisions(
-    opened: OpenRepository, search: Search, value: str, context: Mapping[str, str], variable: str
-) -> Iterator[str]:
+def revisions(opened: OpenRepository, search: Search, variable: Variable) -> Iterator[str]:
     """Yield refs, and commits by the beginning of their id or words of their subject."""
-    if variable != "after":
+    value, is_after = variable.value, variable.name == "after"
+    if not is_after:
         named = {"HEAD": None} | dict.fromkeys(
             opened.spelled(full) for kind in ("branch", "tag") for full, _ in shown_refs(opened, kind).values()
         )
@@ -107,7 +99,7 @@ def revisions(
             yield found.id
     except Ambiguous:
         pass
-    start = context.get("ref", "HEAD") if variable == "after" else "HEAD"
+    start = variable.context.get("ref", "HEAD") if is_after else "HEAD"
     wanted = value.casefold()
     if value and len(value) < LEAST_WORD:
         return

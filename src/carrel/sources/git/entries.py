@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from carrel.media_types import DIRECTORY, type_of_name
+from carrel.sources.folder.describe import display, timestamp
 from carrel.sources.git.objects import DamagedObject, TreeObjectEntry
 from carrel.sources.git.process import GitFailed
 from carrel.sources.git.refs import BRANCHES, REMOTES, TAGS
@@ -15,16 +16,11 @@ from carrel.sources.git.store import MissingObject
 from carrel.wire.base import Annotations
 from carrel.wire.resources import Resource
 
-__all__ = ["JSON", "LINK", "SUBMODULE", "describe_entries", "describe_refs", "display", "overview", "shown_refs"]
+__all__ = ["JSON", "LINK", "SUBMODULE", "describe_entries", "describe_refs", "overview", "shown_refs"]
 
 JSON = "application/json"
 LINK = "inode/symlink"
 SUBMODULE = "application/x-git-submodule"
-
-
-def display(name: str) -> str:
-    """Return a name as valid Unicode, with bytes that are not UTF-8 replaced."""
-    return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def describe_entries(
@@ -77,17 +73,10 @@ def describe_refs(opened: OpenRepository, kind: str, refs: Sequence[tuple[str, s
         except (MissingObject, DamagedObject, GitFailed):
             description = "leads to an object that is missing, damaged or no commit"
         else:
-            description, modified = commit.subject or None, utc(commit.committer.time)
+            description, modified = commit.subject or None, timestamp(commit.committer.time)
         annotations = Annotations(priority=1.0 if name == head else 0.5, last_modified=modified)
         found.append(Resource(uri, shown, description=description, mime_type=JSON, annotations=annotations))
     return found
-
-
-def utc(seconds: int) -> str | None:
-    from carrel.sources.folder.describe import annotate  # deferred import
-
-    annotations = annotate(seconds)
-    return None if annotations is None else annotations.last_modified
 
 
 def overview(opened: OpenRepository, title: str) -> list[Resource]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from carrel.errors import InvalidParams, ResourceNotFound
+from carrel.sources.content.query import read_parameters
 from carrel.uri.parse import encode_path, percent_encode
 
 __all__ = ["KINDS", "GitLocation", "RepositoryUris"]
@@ -83,7 +84,13 @@ class RepositoryUris:
         parts = tuple(names[1:])
         if any(name in ("", ".", "..") or "/" in name for name in parts):
             raise ResourceNotFound(uri)
-        return GitLocation(kind, names[0] if names else "", parts, parameters_of(query, uri, kind, allowed), query)
+        return GitLocation(
+            kind,
+            names[0] if names else "",
+            parts,
+            read_parameters(query, allowed, lambda text: decode(text, uri)),
+            query,
+        )
 
 
 def decode(text: str, uri: str) -> str:
@@ -93,19 +100,4 @@ def decode(text: str, uri: str) -> str:
         raise ResourceNotFound(uri) from None
     if "\0" in found:
         raise InvalidParams("Invalid params: uri: a name has no NUL", parameter="uri")
-    return found
-
-
-def parameters_of(query: str, uri: str, kind: str, allowed: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for pair in query.split("&") if query else ():
-        key, _, value = pair.partition("=")
-        if key not in allowed or key in found:
-            known = ", ".join(allowed) or "none"
-            problem = "is given twice" if key in found else "is not a parameter"
-            raise InvalidParams(
-                f"Invalid params: uri: {key[:50]!r} {problem} of {kind or 'the repository'}; there are: {known}",
-                parameter="uri",
-            )
-        found[key] = decode(value, uri)
     return found

@@ -6,10 +6,10 @@ https://git-scm.com/book/en/v2/Git-Internals-Git-Objects
 from __future__ import annotations
 
 import codecs
-import time
 from typing import NamedTuple
 
 from carrel.sources.content.text import decode
+from carrel.sources.folder.describe import timestamp
 
 __all__ = [
     "UNSAFE",
@@ -64,13 +64,10 @@ class Person(NamedTuple):
     @property
     def date(self) -> str:
         """The time as ISO 8601; empty where it is out of range."""
-        try:
-            year, month, day, hour, minute, second, *_ = time.gmtime(self.time + self.offset * 60)
-        except (OverflowError, ValueError, OSError):
-            return ""
+        found = timestamp(self.time + self.offset * 60)
         hours, minutes = divmod(abs(self.offset), 60)
         zone = f"{'-' if self.offset < 0 else '+'}{hours:02}:{minutes:02}" if self.offset else "Z"
-        return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{zone}" if 0 <= year <= 9999 else ""
+        return "" if found is None else found.removesuffix("Z") + zone
 
 
 class Commit(NamedTuple):

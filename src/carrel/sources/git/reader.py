@@ -2,39 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from carrel.catalog.provider import Hit, Page
-from carrel.errors import InvalidCursor, MCPError, ResourceNotFound, ResourceTooLarge
-from carrel.media_types import DIRECTORY, type_of_bytes, type_of_name
-from carrel.sources.content.window import invalid_window, parse_window
+from carrel.errors import InvalidCursor, InvalidParams, MCPError, ResourceNotFound, ResourceTooLarge
+from carrel.media_types import DIRECTORY, type_of_bytes, type_of_name, type_of_text
+from carrel.sources.base import Variable
+from carrel.sources.content.text import decode as detect
+from carrel.sources.content.text import describe_encoding
+from carrel.sources.content.window import Window, invalid_window, parse_window, windows_of
 from carrel.sources.cursor import decode, encode
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.documents.kinds import kind_of
-from carrel.sources.files.read import Contents, windows_of
-from carrel.sources.git.blobs import read_entry
+from carrel.sources.files.read import Contents, read_window, too_large_of
+from carrel.sources.folder.describe import display
 from carrel.sources.git.complete import complete, templates
-from carrel.sources.git.differences import ends, read_blame, read_diff
-from carrel.sources.git.entries import describe_entries, describe_refs, display, json_lines, overview, shown_refs
-from carrel.sources.git.files import KEY, Files
-from carrel.sources.git.history import named_ref, read_branch, read_commit, read_log, read_tag
-from carrel.sources.git.location import GitLocation
+from carrel.sources.git.entries import (
+    LINK,
+    SUBMODULE,
+    describe_entries,
+    describe_refs,
+    json_lines,
+    overview,
+    shown_refs,
+)
+from carrel.sources.git.history import (
+    ends,
+    named_ref,
+    read_blame,
+    read_branch,
+    read_commit,
+    read_diff,
+    read_log,
+    read_tag,
+)
+from carrel.sources.git.isolation import Isolation
+from carrel.sources.git.location import GitLocation, RepositoryUris
 from carrel.sources.git.objects import DamagedObject, TreeObjectEntry
+from carrel.sources.git.options import GitOptions
 from carrel.sources.git.process import GitFailed, GitTimeout
 from carrel.sources.git.refs import Refs
+from carrel.sources.git.repository import find_repository
 from carrel.sources.git.revisions import OpenRepository, translate
-from carrel.sources.git.search import Search
-from carrel.sources.git.store import BlobTooLarge, MissingObject
+from carrel.sources.git.search import KEY, Files, Search
+from carrel.sources.git.store import BlobTooLarge, MissingObject, ObjectStore
 from carrel.threads import stop_if_cancelled
-from carrel.wire.completion import Completion
-from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
+from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 
-__all__ = ["GitReader"]
+__all__ = ["GitReader", "read_entry"]
 
 T = TypeVar("T")
 
@@ -71,14 +91,36 @@ class DirectoryPages:
 
 
 class GitReader:
-    """Reader of an open repository. ``title`` is its name in lists."""
+    """Reader of the repository at a path. ``title`` is its name in lists."""
 
-    def __init__(self, opened: OpenRepository, title: str, documents: Documents) -> None:
+    opened: OpenRepository
+
+    def __init__(self, path: str, options: GitOptions, names: RepositoryUris, title: str, documents: Documents) -> None:
+        self._path = path
+        self._options = options
+        self._names = names
         self._documents = documents
-        self.opened = opened
         self.title = title
-        self._search = Search(opened)
-        self._files = Files(opened)
+
+    def inspect(self) -> None:
+        """Open the repository.
+
+        Raises:
+            ConfigError: there is no repository, it takes objects from elsewhere, or git is not installed.
+        """
+        options = self._options
+        repository = find_repository(self._path, alternates=options.alternates)
+        isolation = Isolation(repository, options.max_memory, alternates=options.alternates)
+        store = ObjectStore(repository, isolation, options.max_seconds)
+        self.opened = OpenRepository(repository, store, self._names, options)
+        self._search = Search(self.opened)
+        self._files = Files(self.opened)
+
+    def forget(self) -> None:
+        """End all processes."""
+        if hasattr(self, "opened"):
+            self.opened.store.close()
+            self.opened.store.isolation.close()
 
     def guard(self, uri: str, function: Callable[[], T]) -> T:
         """Call a function, and translate its errors.
@@ -277,10 +319,9 @@ class GitReader:
         file = f"{self.opened.names.root}/file/{{ref}}/{{+path}}"
         return [*templates(self.opened.names, self.title), *self._documents.templates(file, self.title)]
 
-    def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
+    def complete(self, variable: Variable) -> list[str]:
         """Suggest values for a variable of a template."""
-        uri = self.opened.names.root
-        return self.guard(uri, lambda: complete(self.opened, self._search, template, variable, value, context))
+        return self.guard(self.opened.names.root, lambda: complete(self.opened, self._search, variable))
 
     def search(self, query: str, limit: int) -> list[Hit]:
         """Find files at HEAD by name and contents, and commits by their subjects."""
@@ -338,3 +379,66 @@ class GitReader:
         if entry is None:
             raise ResourceNotFound(uri)
         return entry.id
+
+
+POINTER = b"version https://git-lfs.github.com/spec/"
+MAX_POINTER = 1024  # bytes, by the specification of LFS
+
+
+def read_entry(opened: OpenRepository, entry: TreeObjectEntry, window: Window | None, uri: str) -> Contents:
+    """Read a file, or a window of it. A link is the path that it leads to, a submodule the commit that it is at.
+
+    Raises:
+        ResourceTooLarge: it exceeds the limit. The message suggests the URIs of smaller windows.
+        InvalidParams: the window is not valid for this file.
+    """
+    options = opened.options
+    if entry.is_submodule:
+        if window is not None:
+            raise InvalidParams("Invalid params: uri: a submodule has no lines or bytes", parameter="uri")
+        return TextResourceContents(
+            uri, f"Subproject commit {entry.id}\n", mime_type=SUBMODULE, meta={"carrel/commit": entry.id}
+        )
+    if window is not None:
+        return read_part(opened, entry, window, uri)
+    try:
+        _, data = opened.store.read(entry.id, options.max_size)
+    except BlobTooLarge as error:
+        raise too_large_of(uri, error.size, options.max_size, error.head) from None
+    if entry.is_link:
+        return TextResourceContents(uri, data.decode("utf-8", "replace"), mime_type=LINK)
+    text = detect(data)
+    if text is None:
+        return BlobResourceContents(uri, data, mime_type=type_of_bytes(data[:HEAD], display(entry.name)))
+    pointer = lfs_pointer(data)
+    if pointer is not None:
+        # The contents are on an LFS server, which is not contacted.
+        return TextResourceContents(uri, text.text, mime_type="text/plain", meta={"carrel/lfs": pointer})
+    meta = describe_encoding(text.encoding) or None
+    return TextResourceContents(uri, text.text, mime_type=type_of_text(display(entry.name)), meta=meta)
+
+
+def read_part(opened: OpenRepository, entry: TreeObjectEntry, window: Window, uri: str) -> Contents:
+    options = opened.options
+    try:
+        with opened.store.spool(entry.id, options.max_scan) as file:
+            size = file.seek(0, 2)
+            name = display(entry.name)
+            return read_window(file.fileno(), uri, name, size, window, options.max_size, options.max_scan)
+    except BlobTooLarge as error:
+        raise ResourceTooLarge(
+            uri,
+            f"The file has {error.size:,} bytes, and windows are read of files of up to {options.max_scan:,} bytes "
+            "(the option max_scan)",
+        ) from None
+
+
+def lfs_pointer(data: bytes) -> dict[str, Any] | None:
+    """Return the digest and the size in a Git LFS pointer, or None if the data is not an LFS pointer."""
+    if len(data) > MAX_POINTER or not data.startswith(POINTER):
+        return None
+    fields = dict(line.split(" ", 1) for line in data.decode("utf-8", "replace").splitlines() if " " in line)
+    size = fields.get("size", "")
+    if "oid" not in fields or not (size.isascii() and size.isdigit()):
+        return None
+    return {"oid": fields["oid"], "size": int(size)}

@@ -1,30 +1,36 @@
-"""Search at a revision: the names of files, their contents, and the subjects of the latest commits.
+"""Search at a revision: the names of files, their contents, and the subjects of the latest commits; and all files of a
+commit in one list, with the ids of their contents, for a search index.
 
 The search is for fixed strings only, so the time is linear in the amount of text.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import nlargest
-from threading import Lock
+from itertools import groupby
+
+import msgspec
 
 from carrel.catalog.provider import Hit
 from carrel.errors import InvalidParams
+from carrel.log import Log
 from carrel.media_types import type_of_name
 from carrel.sources.content.text import UTF8, decode_as, recognise
 from carrel.sources.content.words import words_of
 from carrel.sources.files.search import rate
-from carrel.sources.git.entries import display
+from carrel.sources.folder.describe import display
+from carrel.sources.git.entries import describe_entries
 from carrel.sources.git.history import path_of, walk
 from carrel.sources.git.location import GitLocation
+from carrel.sources.git.objects import UNSAFE, TreeObjectEntry
 from carrel.sources.git.process import GitFailed, GitTimeout, pieces, read_output
 from carrel.sources.git.revisions import OpenRepository
 from carrel.sources.git.store import BlobTooLarge
+from carrel.sources.sized_cache import SizedCache
 from carrel.wire.resources import Resource, TextResourceContents
 
-__all__ = ["Search"]
+__all__ = ["KEY", "VERSION", "Files", "Search"]
 
 SECONDS = 3.0  # for a search in contents, which then returns the matches found so far
 MAX_PATHS = 64 * 1024 * 1024  # bytes of the names of all files
@@ -39,8 +45,7 @@ class Search:
 
     def __init__(self, opened: OpenRepository) -> None:
         self._opened = opened
-        self._kept: OrderedDict[tuple[str, str], list[str]] = OrderedDict()
-        self._lock = Lock()
+        self._kept: SizedCache[tuple[str, str], list[str]] = SizedCache(4)
 
     def paths(self, id: str) -> list[str]:
         """Return the paths of all files of a commit, of at most ``MAX_PATHS`` bytes."""
@@ -51,8 +56,7 @@ class Search:
         return self._keep("recent", id)
 
     def _keep(self, what: str, id: str) -> list[str]:
-        with self._lock:
-            kept = self._kept.get((what, id))
+        kept = self._kept.get((what, id))
         if kept is not None:
             return kept
         opened = self._opened
@@ -62,10 +66,7 @@ class Search:
             command = ("ls-tree", "-r", "-z", "--name-only", id)
             data = read_output(opened.store.isolation, opened.options.max_seconds, MAX_PATHS, *command) or b""
             found = data.decode("utf-8", "surrogateescape").split("\0")[:-1]
-        with self._lock:
-            self._kept[what, id] = found
-            while len(self._kept) > 4:
-                self._kept.popitem(last=False)
+        self._kept.put((what, id), found, 1)
         return found
 
     # Search
@@ -174,3 +175,74 @@ class Search:
         ]
         more = f"(the first {MAX_LINES:,} lines; ?path= narrows the search)\n" if len(lines) == MAX_LINES else ""
         return TextResourceContents(uri, "".join(lines) + more, mime_type="text/plain")
+
+
+log = Log("carrel.sources")
+
+VERSION = "carrel/version"
+"""Name in ``_meta`` of the id of the contents."""
+
+KEY = "3"  # with which the keys of files begin
+MAX_LIST = 32 * 1024 * 1024  # bytes of the list as git prints it, which has some 300,000 files
+
+
+class Files:
+    """Files of a commit by their paths, kept from the first page of a list to the last."""
+
+    def __init__(self, opened: OpenRepository) -> None:
+        self._opened = opened
+        self._kept: tuple[str, Mapping[str, tuple[str, TreeObjectEntry]]] | None = None
+
+    def at(self, id: str) -> Mapping[str, tuple[str, TreeObjectEntry]]:
+        """Return the paths and entries of a commit's files by list key, sorted by key.
+
+        If a tree is damaged, or the commit has too many files, the result contains the files that git printed before it
+        stopped.
+        """
+        kept = self._kept
+        if kept is not None and kept[0] == id:
+            return kept[1]
+        found: dict[str, tuple[str, TreeObjectEntry]] = {}
+        for line in self._lines(id):
+            about, _, path = line.decode("utf-8", "surrogateescape").partition("\t")
+            mode, _, object = about.split(" ")
+            *folders, name = path.split("/")
+            if name not in UNSAFE and not any(folder in UNSAFE for folder in folders):
+                found[f"{KEY}/{path}"] = (path, TreeObjectEntry(name, int(mode, 8), object))
+        found = dict(sorted(found.items()))
+        self._kept = (id, found)
+        return found
+
+    def _lines(self, id: str) -> list[bytes]:
+        """Return the lines that git prints of the files of a commit."""
+        parts, size, whole = list[bytes](), 0, True
+        try:
+            for data in pieces(
+                self._opened.store.isolation, self._opened.options.max_seconds, "ls-tree", "-r", "-z", id
+            ):
+                parts.append(data)
+                size += len(data)
+                if size > MAX_LIST:
+                    whole = False
+                    break
+        except (GitFailed, GitTimeout):
+            whole = False
+        if not whole:
+            log.warning("%s: there are more files than search has", self._opened.names.root)
+        return b"".join(parts).split(b"\0")[:-1]
+
+    def forget(self) -> None:
+        """Clear the cached list."""
+        self._kept = None
+
+    def describe(self, ref: str, files: Sequence[tuple[str, TreeObjectEntry]]) -> list[Resource]:
+        """Return files as resources."""
+        found: list[Resource] = []
+        for folder, group in groupby(files, lambda file: file[0].rpartition("/")[0]):
+            entries = [entry for _, entry in group]
+            resources = describe_entries(self._opened, ref, tuple(folder.split("/")) if folder else (), entries)
+            found += [
+                msgspec.structs.replace(resource, meta={VERSION: entry.id})
+                for resource, entry in zip(resources, entries, strict=True)
+            ]
+        return found

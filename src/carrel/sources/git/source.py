@@ -11,44 +11,36 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Hashable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
-from carrel.errors import ConfigError, InvalidCursor, InvalidParams, MCPError, ResourceError
+from carrel.catalog.provider import Change, Interest, Page, Request
+from carrel.errors import ConfigError, MCPError, ResourceError
 from carrel.log import Log
-from carrel.sources.cursor import page_of
-from carrel.sources.documents.documents import QUERIES, Documents, Original
-from carrel.sources.git.entries import display
-from carrel.sources.git.isolation import Isolation
+from carrel.sources.base import ReaderSource
+from carrel.sources.documents.documents import Documents, Original
+from carrel.sources.folder.describe import display
 from carrel.sources.git.location import RepositoryUris
 from carrel.sources.git.options import GitOptions
 from carrel.sources.git.reader import GitReader
 from carrel.sources.git.refs import RefsAt
-from carrel.sources.git.repository import Repository, find_repository
-from carrel.sources.git.revisions import OpenRepository
-from carrel.sources.git.store import ObjectStore
 from carrel.sources.polling import changes_between
 from carrel.sources.workers import Workers
 from carrel.uri.parse import UriError, file_path
-from carrel.uri.template import UriTemplate
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
+from carrel.wire.resources import Resource, ResourceTemplate
 
 if TYPE_CHECKING:
     from carrel.sources.folder.watch import FolderWatch
 
 __all__ = ["GitSource"]
 
-T = TypeVar("T")
-
 UNWATCHED = ("/objects/", "/logs/", "/modules/", "/hooks/", "/info/", "/lfs/", "/rr-cache/", "*.lock")
 
 log = Log("carrel.sources")
 
 
-class GitSource(Provider):
+class GitSource(ReaderSource[GitReader]):
     """Provider of a git repository: a working tree, a worktree or a bare repository, by ``git:PATH`` or ``git+file:``.
 
     Raises:
@@ -56,7 +48,7 @@ class GitSource(Provider):
     """
 
     options = GitOptions
-    changes = "here"
+    _documents: Documents
     naming = "give each repository a name of its own by the option repository, in carrel.toml or in Python"
 
     def __init__(self, target: str | os.PathLike[str], options: GitOptions = GitOptions()) -> None:  # noqa: B008
@@ -65,129 +57,47 @@ class GitSource(Provider):
         if name == ".":
             name = "repository"
         self.title = display(name)
-        self._settings = options
-        self._names = RepositoryUris(name)
-        self.name = self.uri = self._names.root
+        uris = RepositoryUris(name)
+        self.name = self.uri = uris.root
         self.prefixes = (self.uri,)
-        self._workers = Workers(self, "carrel-git", options.threads, options.threads_per_client, options.max_waiting)
-        self._watches: set[FolderWatch] = set()
-        self._reader: GitReader | None = None
         self._documents = Documents(
             self, offered=options.documents, limit=options.max_size, locations=options.image_locations
         )
-        self._store: ObjectStore | None = None
+        threads = (options.threads, options.threads_per_client, options.max_waiting)
+        reader = GitReader(self.path, options, uris, self.title, self._documents)
+        super().__init__(reader, Workers(self, "carrel-git", *threads))
 
     def __repr__(self) -> str:
         return f"GitSource({self.path!r})"
 
-    async def start(self, events: Events) -> None:
-        """Start the threads, and open the repository.
-
-        Raises:
-            ConfigError: there is no repository, it takes objects from elsewhere, or git is not installed.
-        """
-        self._store = await self._workers.open(self._open)
-        opened = OpenRepository(self._store.repository, self._store, self._names, self._settings)
-        self._reader = GitReader(opened, self.title, self._documents)
-
-    def _open(self) -> ObjectStore:
-        options = self._settings
-        repository: Repository = find_repository(self.path, alternates=options.alternates)
-        isolation = Isolation(repository, options.max_memory, alternates=options.alternates)
-        return ObjectStore(repository, isolation, options.max_seconds)
-
-    async def stop(self) -> None:
-        """End all watches and processes, and wait for running reads."""
-        for watch in tuple(self._watches):
-            await watch.stop()
-        await self._documents.stop()
-        await self._workers.stop()
-        store, self._store, self._reader = self._store, None, None
-        if store is not None:
-            store.close()
-            store.isolation.close()
-
-    async def _run(self, request: Request, function: Callable[[GitReader], T]) -> T:
-        """Call a function in a thread with the reader.
-
-        Raises:
-            ResourceError: the process can open no more files.
-        """
-        self._workers.check()
-        try:
-            return await self._workers.run(request.client, function, self._reader)
-        except OSError as error:
-            log.warning("%s cannot be read: %s", self.title, error.strerror)
-            raise ResourceError(self.uri, f"Resource cannot be read ({error.strerror})") from None
+    def _failed(self, error: OSError) -> ResourceError:
+        log.warning("%s cannot be read: %s", self.title, error.strerror)
+        return ResourceError(self.uri, f"Resource cannot be read ({error.strerror})")
 
     # Resources
-
-    async def list_resources(self, request: Request) -> Page[Resource]:
-        """Return a page of the resources: the repository, its files and history at HEAD, branches, tags."""
-        return await self._run(request, lambda reader: reader.list_resources(request.cursor, max(request.limit, 1)))
 
     async def list_searchable(self, request: Request) -> Page[Resource]:
         """Return a page of the resources and of all files at HEAD."""
         return await self._run(request, lambda reader: reader.list_searchable(request.cursor, max(request.limit, 1)))
 
-    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
-        """Return a page of the entries of a directory, folders first."""
-        limit = max(request.limit, 1)
-        return await self._run(request, lambda reader: reader.list_directory(uri, request.cursor, limit))
-
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return a file, the text of a document, history, or a directory as a JSON array of resources."""
-        return await self._documents.read(uri, request, self._read, self._original)
-
-    async def _read(self, uri: str, request: Request) -> ReadResourceResult:
-        return ReadResourceResult(contents=[await self._run(request, lambda reader: reader.read_resource(uri))])
-
     async def _original(self, uri: str, request: Request, limit: int, known: Callable[[Hashable], bool]) -> Original:
         return await self._run(request, lambda reader: reader.original(uri, limit, known))
 
-    # Templates, completion, search
-
-    async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the templates."""
-        found = await self._run(request, lambda reader: reader.templates())
-        return page_of(found, request, lambda template: template.uri_template)
-
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
-        """Return suggestions for a variable of one of the templates."""
-        known = await self._run(request, lambda reader: [one.uri_template for one in reader.templates()])
-        if not isinstance(reference, ResourceTemplateReference) or reference.uri not in known:
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        template = reference.uri
-        if argument not in UriTemplate(template).names:
-            raise InvalidParams(
-                f"Invalid params: the template has no variable {argument[:200]!r}", parameter="argument"
-            )
-        if argument in QUERIES:
-            return await self._documents.complete(template, value, context, request, self._original)
-        return await self._run(request, lambda reader: reader.complete(template, argument, value, context))
-
-    async def search(self, query: str, request: Request) -> Page[Hit]:
-        """Return the files and commits that match a query, best first, in one page."""
-        if request.cursor is not None:
-            raise InvalidCursor
-        return Page(await self._run(request, lambda reader: reader.search(query, max(request.limit, 0))))
+    def _templates(self) -> Sequence[ResourceTemplate]:
+        self._workers.check()
+        return super()._templates()
 
     # Changes
 
-    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield the changes of branches and tags, and of the subscribed resources at these refs, when refs move.
+    def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Return the changes of branches and tags, and of the subscribed resources at these refs, when refs move.
 
         Raises:
             ConfigError: watchfiles is not installed, or the system does not allow watching.
         """
-        watch = self._listen()
+        return self._watches.join(self._changes(interest, self._listen()))
+
+    async def _changes(self, interest: Interest, watch: FolderWatch) -> AsyncGenerator[Collection[Change], None]:
         moved = asyncio.ensure_future(watch.__anext__())
         subscribed = asyncio.ensure_future(interest.wait())
         known: dict[str, Hashable] = {}
@@ -221,8 +131,7 @@ class GitSource(Provider):
             moved.cancel()
             subscribed.cancel()
             await asyncio.gather(moved, subscribed, return_exceptions=True)
-            self._watches.discard(watch)
-            await watch.stop()
+            await watch.aclose()
 
     def _listen(self) -> FolderWatch:
         """Return a watch on HEAD and the refs, which are files.
@@ -235,12 +144,9 @@ class GitSource(Provider):
         from carrel.sources.folder.watch import FolderWatch
 
         self._workers.check()
-        assert self._store is not None
         options = FolderOptions(exclude=UNWATCHED, hidden=True, gitignore=False)
-        folder = SharedFolder(self._store.repository.common_dir, options)
-        watch = FolderWatch(folder.tree, folder.path, "/".join, is_file=False)
-        self._watches.add(watch)
-        return watch
+        folder = SharedFolder(self._reader.opened.repository.common_dir, options)
+        return FolderWatch(folder.tree, folder.path, "/".join, is_file=False)
 
     async def _look(
         self, function: Callable[[GitReader], dict[str, Hashable]], otherwise: dict[str, Hashable]

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
 from time import monotonic
-from typing import IO, Generic, NamedTuple, TypeVar
+from typing import IO, NamedTuple, TypeVar
 
 from carrel.sources.git.isolation import Isolation
 from carrel.sources.git.objects import Commit, Tag, TreeObjectEntry, parse_commit, parse_tag, parse_tree
 from carrel.sources.git.process import GitFailed, ObjectPipe
 from carrel.sources.git.repository import Repository
+from carrel.sources.sized_cache import SizedCache
 
 __all__ = ["Ambiguous", "BlobTooLarge", "MissingObject", "Object", "ObjectStore"]
 
@@ -61,36 +61,6 @@ class Object(NamedTuple):
     size: int
 
 
-class ObjectCache(Generic[T]):
-    """Values by object id, of at most ``CACHED`` bytes; the least recently used value is evicted."""
-
-    def __init__(self) -> None:
-        self._found: OrderedDict[str, tuple[T, int]] = OrderedDict()
-        self._size = 0
-        self._lock = Lock()
-
-    def get(self, id: str) -> T | None:
-        with self._lock:
-            found = self._found.get(id)
-            if found is None:
-                return None
-            self._found.move_to_end(id)
-            return found[0]
-
-    def put(self, id: str, value: T, size: int) -> None:
-        with self._lock:
-            if id not in self._found:
-                self._found[id] = (value, size)
-                self._size += size
-            while self._size > CACHED:
-                self._size -= self._found.popitem(last=False)[1][1]
-
-    def clear(self) -> None:
-        with self._lock:
-            self._found.clear()
-            self._size = 0
-
-
 class ObjectStore:
     """Objects of a repository. All methods block, and are thread-safe. A request may take ``seconds``.
 
@@ -105,8 +75,8 @@ class ObjectStore:
         self._lock = Lock()
         self._idle: dict[str, list[ObjectPipe]] = {"--batch": [], "--batch-check": []}
         self._closed = False
-        self._trees: ObjectCache[list[TreeObjectEntry]] = ObjectCache()
-        self._commits: ObjectCache[Commit] = ObjectCache()
+        self._trees: SizedCache[str, list[TreeObjectEntry]] = SizedCache(CACHED)
+        self._commits: SizedCache[str, Commit] = SizedCache(CACHED)
 
     def _borrow(self, mode: str, ids: Sequence[str]) -> ObjectPipe:
         """Return a process from the pool. It is returned to the pool, or closed if an exchange does not complete."""
@@ -250,7 +220,7 @@ class ObjectStore:
         """
         return self._parsed(id, "tree", self._trees, parse_tree)
 
-    def _parsed(self, id: str, kind: str, cache: ObjectCache[T], parse: Callable[[bytes, int], T]) -> T:
+    def _parsed(self, id: str, kind: str, cache: SizedCache[str, T], parse: Callable[[bytes, int], T]) -> T:
         found = cache.get(id)
         if found is None:
             actual, data = self.read(id, MAX_TREE)

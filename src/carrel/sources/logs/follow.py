@@ -70,7 +70,7 @@ async def follow_folder(location: LogLocation, look: Looks) -> Batches:
                 known = now
             yield changes
     finally:
-        await watch.stop()
+        await watch.aclose()
 
 
 async def follow_journal(location: Journal) -> Batches:
@@ -114,7 +114,6 @@ class Coalesced:
         self._due: dict[str, float] = {}  # when a URI may be reported again
         self._event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self.ended = False
 
     def add(self, changes: Mapping[str, str]) -> None:
         """Add kinds of changes by their URIs."""
@@ -124,14 +123,9 @@ class Coalesced:
         if changes:
             self._event.set()
 
-    def end(self) -> None:
-        """End the batches."""
-        self.ended = True
-        self._event.set()
-
-    async def next(self) -> list[Change] | None:
-        """Wait for changes that are due, and return them; None at the end."""
-        while not self.ended:
+    async def next(self) -> list[Change]:
+        """Wait for changes that are due, and return them."""
+        while True:
             now = self._loop.time()
             self._due = {uri: due for uri, due in self._due.items() if due > now}
             ready = [uri for uri, kind in self._waiting.items() if kind != "changed" or uri not in self._due]
@@ -143,7 +137,6 @@ class Coalesced:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(first):
                     await self._event.wait()
-        return None
 
 
 async def pump(batches: Batches, add: Callable[[Mapping[str, str]], None], ready: asyncio.Event, owner: str) -> None:

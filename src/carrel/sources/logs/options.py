@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from carrel.sources.options import Count, Globs, Size
+from carrel.sources.options import Count, Exclude, FollowLinks, Size, ThreadsPerClient
 
 __all__ = ["FormatName", "LogsOptions"]
 
@@ -33,10 +33,8 @@ class LogsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     log_name: Annotated[
         str | None, Meta(description="the name of the logs in URIs (default: that of their folder, or journal)")
     ] = None
-    exclude: Annotated[Globs, Meta(description="leave out files and folders that match")] = ()
-    follow_symlinks: Annotated[
-        bool, Meta(description="follow symbolic links that lead out of the folder (they are left out otherwise)")
-    ] = False
+    exclude: Exclude = ()
+    follow_symlinks: FollowLinks = False
     line_format: Annotated[FormatName, Meta(description="the format of the lines, where it should not be detected")] = (
         "auto"
     )
@@ -57,4 +55,4 @@ class LogsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     journal_directory: Annotated[str | None, Meta(description="read the journal in this folder (logs:journal)")] = None
     search_tool: Annotated[bool, Meta(description="offer the tool search_logs")] = False
     threads: Annotated[Count, Meta(description="the most threads that read logs")] = 8
-    threads_per_client: Annotated[Count, Meta(description="the most of them for one client")] = 4
+    threads_per_client: ThreadsPerClient = 4

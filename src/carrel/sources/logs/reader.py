@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from datetime import tzinfo
 from functools import partial
 from math import inf
@@ -14,26 +15,27 @@ import msgspec
 from carrel.catalog.provider import Hit, Page, Visible
 from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound
 from carrel.media_types import DIRECTORY
+from carrel.sources.base import Variable
+from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import decode, encode
 from carrel.sources.folder.describe import annotate, display
 from carrel.sources.folder.position import Parts
 from carrel.sources.logs.budget import ReadBudget
+from carrel.sources.logs.levels import LEVELS
 from carrel.sources.logs.location import LogInfo, LogLocation
-from carrel.sources.logs.match import redactor
-from carrel.sources.logs.newest import Newest
 from carrel.sources.logs.options import LogsOptions
-from carrel.sources.logs.page import LogPage
+from carrel.sources.logs.page import LogPage, Newest
 from carrel.sources.logs.part import ReadOptions
-from carrel.sources.logs.query import LogQuery, parameters_of, read_query
+from carrel.sources.logs.query import LogQuery, parameters_of, read_query, redactor
 from carrel.sources.logs.rotation import rotated
 from carrel.sources.logs.statistics import Statistics
 from carrel.sources.logs.times import zone_of
 from carrel.uri.parse import UriError, encode_path
 from carrel.wire.base import Annotations
-from carrel.wire.resources import Resource, TextResourceContents
+from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
 
-__all__ = ["RECENT", "SCHEME", "STATISTICS", "LogsReader", "Named"]
+__all__ = ["RECENT", "SCHEME", "STATISTICS", "SUGGESTED", "LogsReader", "Named", "templates"]
 
 SCHEME = "logs://"
 RECENT = "logs://recent"
@@ -67,6 +69,7 @@ class LogsReader:
         self.zone: tzinfo | None = zone_of(options.timezone)
         self.redact = redactor(options.redact, secrets=options.redact_secrets)
         self._settings: dict[str, tuple[LogsOptions, LogsReader]] = {}
+        self._visible: Visible | None = None
 
     def add(self, location: LogLocation, reader: LogsReader) -> None:
         """Add a location, which is read with the options of ``reader``. If its name is taken, it gets another name."""
@@ -88,6 +91,12 @@ class LogsReader:
         for location in self.locations.values():
             location.inspect()
 
+    def seen_by(self, visible: Visible | None) -> LogsReader:
+        """Return the reader as a caller sees it."""
+        view = copy(self)
+        view._visible = visible
+        return view
+
     def forget(self) -> None:
         """Clear the caches."""
         for location in self.locations.values():
@@ -95,15 +104,15 @@ class LogsReader:
 
     # URIs
 
-    def logs(self, visible: Visible | None = None, location: str | None = None) -> dict[str, Named]:
-        """Return the logs, of one location or of all, by their URIs."""
+    def logs(self, location: str | None = None) -> dict[str, Named]:
+        """Return the visible logs, of one location or of all, by their URIs."""
         found: dict[str, Named] = {}
         for name, one in self.locations.items():
             if location not in (None, name):
                 continue
             for path, info in one.logs().items():
                 uri = uri_of(name, path)
-                if uri is not None and (visible is None or visible(uri)):
+                if uri is not None and (self._visible is None or self._visible(uri)):
                     found[uri] = Named(one, path, info)
         return found
 
@@ -147,12 +156,12 @@ class LogsReader:
         name = uri.removeprefix(SCHEME)
         if not uri.startswith(SCHEME) or name not in self.locations:
             raise ResourceNotFound(uri)
-        items = {uri: describe(uri, log) for uri, log in self.logs(location=name).items()}
+        items = {uri: describe(uri, log) for uri, log in self.logs(name).items()}
         return page_of(items, f"logs of {name}", cursor, limit)
 
     # Reading
 
-    def read(self, uri: str, visible: Visible | None) -> TextResourceContents:
+    def read_resource(self, uri: str) -> TextResourceContents:
         """Read entries, statistics, or the list of a location.
 
         Raises:
@@ -164,13 +173,13 @@ class LogsReader:
             raise InvalidParams("Invalid params: uri: a log has no fragment", parameter="uri")
         location = base.removeprefix(SCHEME)
         if base in (RECENT, STATISTICS):
-            logs = self.logs(visible)
+            logs = self.logs()
         elif location in self.locations and base.startswith(SCHEME):
-            logs = self.logs(visible, location)
+            logs = self.logs(location)
             if not query:
-                return listing(uri, logs)
+                return directory_contents(uri, (describe(name, log) for name, log in logs.items()))
         else:
-            whole = self.logs(visible, location.partition("/")[0])
+            whole = self.logs(location.partition("/")[0])
             if base not in whole or not base.startswith(SCHEME):
                 raise ResourceNotFound(uri)
             logs = {base: whole[base]}
@@ -184,18 +193,13 @@ class LogsReader:
             if not logs:
                 raise InvalidParams(f"Invalid params: log: there is no log {asked.log[:200]!r}", parameter="log")
         if base == STATISTICS:
-            return self._count(uri, logs, asked, visible)
-        return self._read(uri, base, logs, asked, given, visible)
+            return self._count(uri, logs, asked)
+        return self._read(uri, logs, asked, given)
 
     def _read(
-        self,
-        uri: str,
-        base: str,
-        logs: Mapping[str, Named],
-        asked: LogQuery,
-        given: Mapping[str, str],
-        visible: Visible | None,
+        self, uri: str, logs: Mapping[str, Named], asked: LogQuery, given: Mapping[str, str]
     ) -> TextResourceContents:
+        base = uri.partition("?")[0]
         options, notes = self.options, list[str]()
         plain = not {"timeframe", "since", "until", "tail"} & given.keys()
         most = asked.tail or (min(LAST, options.max_entries) if plain else options.max_entries)
@@ -203,7 +207,7 @@ class LogsReader:
         budget = ReadBudget(options.max_search, options.max_seconds)
         stopped: str | None = None  # the log in which the budget ended
         left: list[str] = []
-        for name, entries in self._entries(logs, asked, most + asked.skip, visible, budget, notes.append):
+        for name, entries in self._entries(logs, asked, most + asked.skip, budget, notes.append):
             if stopped is not None:
                 left.append(name)
                 continue
@@ -216,13 +220,11 @@ class LogsReader:
             answer.go_on()
         return answer.render()
 
-    def _count(
-        self, uri: str, logs: Mapping[str, Named], asked: LogQuery, visible: Visible | None
-    ) -> TextResourceContents:
+    def _count(self, uri: str, logs: Mapping[str, Named], asked: LogQuery) -> TextResourceContents:
         notes = list[str]()
         budget = ReadBudget(self.options.max_search, self.options.max_seconds)
         counts = Statistics()
-        for name, entries in self._entries(logs, asked, PLENTY, visible, budget, notes.append):
+        for name, entries in self._entries(logs, asked, PLENTY, budget, notes.append):
             counts.add(name.removeprefix(SCHEME), entries)
         result: dict[str, Any] = counts.result(asked.since, asked.until)
         result["complete"] = not budget.is_over()
@@ -237,7 +239,6 @@ class LogsReader:
         logs: Mapping[str, Named],
         asked: LogQuery,
         limit: int,
-        visible: Visible | None,
         budget: ReadBudget,
         note: Callable[[str], None],
     ) -> Iterator[tuple[str, Iterator[Any]]]:
@@ -257,18 +258,31 @@ class LogsReader:
                 options.line_format,
                 reader.zone,
                 reader.redact,
-                partial(shows, visible, names[id(log.location)]),
+                partial(shows, self._visible, names[id(log.location)]),
                 budget,
             )
             yield uri, log.location.entries(log.path, reading, note)
 
-    # Search
+    # Templates, completion, search
 
-    def search(self, query: str, limit: int, visible: Visible | None) -> list[Hit]:
+    def templates(self) -> list[ResourceTemplate]:
+        """Return the templates."""
+        return templates(self.locations)
+
+    def complete(self, variable: Variable) -> list[str]:
+        """Return suggestions for a variable: levels, durations, names of logs."""
+        known: Sequence[str] = SUGGESTED.get(variable.name, ())
+        if variable.name == "log":
+            location = variable.template.name
+            logs = self.logs(location if location != "statistics" else None).values()
+            known = sorted({log.path for log in logs if log.path.isprintable()})
+        return [each for each in known if each.startswith(variable.value)]
+
+    def search(self, query: str, limit: int) -> list[Hit]:
         """Return the logs whose names have all words of a query, the best first."""
         words = words_of(query)
         hits: list[Hit] = []
-        for uri, log in self.logs(visible).items() if words else ():
+        for uri, log in self.logs().items() if words else ():
             name = uri.removeprefix(SCHEME).casefold()
             if all(word in name or word in log.path.casefold() for word in words):
                 covered = sum(map(len, words)) / max(len(log.path), 1)
@@ -305,12 +319,6 @@ def describe(uri: str, log: Named) -> Resource:
     )
 
 
-def listing(uri: str, logs: Mapping[str, Named]) -> TextResourceContents:
-    """Return logs as JSON, one in each line, as the contents of a directory."""
-    lines = (msgspec.json.encode(describe(name, log)).decode() for name, log in logs.items())
-    return TextResourceContents(uri, "[" + ",\n".join(lines) + "]", mime_type=DIRECTORY)
-
-
 def page_of(items: Mapping[str, Resource], name: str, cursor: str | None, limit: int) -> Page[Resource]:
     """Return a page of resources in the order of their URIs, recent entries and statistics first.
 
@@ -329,3 +337,55 @@ def page_of(items: Mapping[str, Resource], name: str, cursor: str | None, limit:
         remaining = [uri for uri in remaining if key(uri) > key(after)]
     page = remaining[: max(limit, 1)]
     return Page([items[uri] for uri in page], encode(page[-1], name) if len(remaining) > len(page) else None)
+
+
+DURATIONS = ("5m", "15m", "1h", "6h", "1d", "7d")
+QUERY = "{?timeframe,since,until,level,match,tail,fields}"
+
+SUGGESTED: dict[str, Sequence[str]] = {
+    "duration": DURATIONS,
+    "timeframe": DURATIONS,
+    "since": DURATIONS,
+    "until": DURATIONS,
+    "level": LEVELS,
+    "tail": ("20", "100", "200", "1000"),
+    "fields": ("*", "time,level,message"),
+}
+
+
+def templates(locations: Iterable[str]) -> list[ResourceTemplate]:
+    """Return the templates for locations of these names."""
+    found = [
+        ResourceTemplate(
+            "logs://recent?timeframe={duration}{&level,match}",
+            "recent",
+            title="Recent log entries",
+            description="Entries of all logs in the last 5m, 2h or 1d, of a level and above, that match a pattern",
+            mime_type="text/plain",
+        ),
+        ResourceTemplate(
+            "logs://recent{?since,until,level,match,tail,fields}",
+            "entries",
+            title="Log entries of a time",
+            description="Entries of all logs between two times (ISO 8601), or the last ones; with fields as JSON",
+            mime_type="text/plain",
+        ),
+        ResourceTemplate(
+            "logs://statistics?timeframe={duration}{&level,match,log}",
+            "statistics",
+            title="Log statistics",
+            description="Levels over time, and the most frequent messages",
+            mime_type="application/json",
+        ),
+    ]
+    found += [
+        ResourceTemplate(
+            f"logs://{location}/{{+log}}{QUERY}",
+            location,
+            title=f"Entries of one log of {location}",
+            description="Entries of one log, with the files that rotation has made of it",
+            mime_type="text/plain",
+        )
+        for location in locations
+    ]
+    return found

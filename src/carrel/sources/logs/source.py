@@ -1,42 +1,34 @@
 """Logs as resources: files with their rotations, and the journal, under ``logs:`` URIs.
 
-``rotation`` says which files are one log; ``part`` reads the entries of a file, the newest first, from where ``seek``
-found their time; ``formats`` parse lines, ``entries`` group lines into entries; ``newest`` merges logs; ``follow``
-reports new entries.
+``rotation`` says which files are one log; ``part`` reads the entries of a file, the newest first; ``formats`` parse
+lines, ``entries`` group lines into entries; ``page`` merges and renders them; ``follow`` reports new entries.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from functools import partial
-from typing import TypeVar
 
 from msgspec import Raw
 
-from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
-from carrel.errors import ConfigError, InvalidCursor, InvalidParams
+from carrel.catalog.provider import Change, Interest, Page, Provider, Request
+from carrel.errors import ConfigError, InvalidParams
+from carrel.sources.base import ReaderSource
 from carrel.sources.cursor import page_of
-from carrel.sources.folder.reader import translate
 from carrel.sources.logs.follow import Coalesced, follow, pump
 from carrel.sources.logs.location import LogFolder, LogLocation
 from carrel.sources.logs.options import LogsOptions
 from carrel.sources.logs.reader import RECENT, SCHEME, STATISTICS, LogsReader, uri_of
-from carrel.sources.logs.templates import suggestions, templates
 from carrel.sources.logs.tool import SEARCH_LOGS, search_logs
 from carrel.sources.workers import Workers
-from carrel.uri.template import UriTemplate
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
+from carrel.wire.resources import TextResourceContents
 from carrel.wire.tools import CallToolResult, Tool
 
 __all__ = ["LogsSource"]
 
-T = TypeVar("T")
-MAX_SUGGESTIONS = 100
 
-
-class LogsSource(Provider):
+class LogsSource(ReaderSource[LogsReader]):
     """Provider of the logs that a URL names: ``logs:/var/log/app/*.log``, ``logs:/var/log/app``, ``logs:journal``.
 
     ``join`` adds the logs of another source that has not been started, so that ``logs://recent`` contains both.
@@ -48,7 +40,6 @@ class LogsSource(Provider):
     options = LogsOptions
     name = "logs"
     naming = "add all logs before the server starts, as one provider then; or give this one a namespace"
-    changes = "here"
     prompt_names = frozenset[str]()
 
     def __init__(self, target: str, options: LogsOptions = LogsOptions()) -> None:  # noqa: B008
@@ -56,11 +47,9 @@ class LogsSource(Provider):
         path = path.removeprefix("//")
         if not path:
             raise ConfigError("logs: needs a path with patterns, a folder or journal: logs:/var/log/app/*.log")
-        self._reader = LogsReader(options)
+        super().__init__(LogsReader(options), Workers(self, "carrel-logs", options.threads, options.threads_per_client))
         self._reader.add(place_of(path, options), self._reader)
-        self._workers = Workers(self, "carrel-logs", options.threads, options.threads_per_client)
         self._search_tool = options.search_tool
-        self._watches: dict[Coalesced, list[asyncio.Task[None]]] = {}
         self._describe()
 
     def _describe(self) -> None:
@@ -81,80 +70,8 @@ class LogsSource(Provider):
         self._describe()
         return True
 
-    async def start(self, events: Events) -> None:
-        """Start the threads, and check the locations.
-
-        Raises:
-            ConfigError: a log does not exist, or cannot be read.
-        """
-        await self._workers.open(self._reader.inspect)
-
-    async def stop(self) -> None:
-        """End all watches, wait for running reads, and clear the caches."""
-        for watch, tasks in tuple(self._watches.items()):
-            watch.end()
-            await ended(tasks)
-        await self._workers.stop()
-        self._reader.forget()
-
-    async def _run(self, request: Request, function: Callable[..., T], *arguments: object) -> T:
-        try:
-            return await self._workers.run(request.client, function, *arguments)
-        except OSError as error:
-            raise translate(error, RECENT) from None
-
-    # Resources
-
-    async def list_resources(self, request: Request) -> Page[Resource]:
-        """Return a page: recent entries, statistics, then each location and its logs."""
-        return await self._run(request, self._reader.list_resources, request.cursor, request.limit)
-
-    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
-        """Return a page of the logs of a location."""
-        return await self._run(request, self._reader.list_directory, uri, request.cursor, request.limit)
-
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return the entries that a URI requests, statistics, or a location as a JSON array of its logs."""
-        return ReadResourceResult(contents=[await self._run(request, self._reader.read, uri, request.visible)])
-
-    async def search(self, query: str, request: Request) -> Page[Hit]:
-        """Return the logs whose names match a query, best first, in one page."""
-        if request.cursor is not None:
-            raise InvalidCursor
-        limit = max(request.limit, 0)
-        return Page(await self._run(request, self._reader.search, query, limit, request.visible))
-
-    # Templates and completion
-
-    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the templates."""
-        return page_of(templates(self._reader.locations), request, lambda template: template.uri_template)
-
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
-        """Return suggestions for a variable: levels, durations, names of logs."""
-        known = {template.uri_template: template.name for template in templates(self._reader.locations)}
-        if not isinstance(reference, ResourceTemplateReference) or reference.uri not in known:
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        if argument not in UriTemplate(reference.uri).names:
-            raise InvalidParams(
-                f"Invalid params: the template has no variable {argument[:200]!r}", parameter="argument"
-            )
-        logs: Collection[str] = ()
-        if argument == "log":
-            location = known[reference.uri]
-            found = await self._run(
-                request, self._reader.logs, request.visible, location if location != "statistics" else None
-            )
-            logs = {log.path for log in found.values() if log.path.isprintable()}
-        values = suggestions(argument, value, logs)
-        return Completion(values[:MAX_SUGGESTIONS], total=len(values), has_more=len(values) > MAX_SUGGESTIONS)
+    def _seen(self, request: Request) -> LogsReader:
+        return self._reader.seen_by(request.visible)
 
     # Tools
 
@@ -166,13 +83,20 @@ class LogsSource(Provider):
         """Search logs, as their resources do."""
         if not self._search_tool or name != SEARCH_LOGS.name:
             raise InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
-        return await search_logs(arguments, partial(self._run, request, self._reader.read), request)
+
+        async def read(uri: str) -> TextResourceContents:
+            return await self._run(request, lambda reader: reader.read_resource(uri))
+
+        return await search_logs(arguments, read)
 
     # Changes
 
-    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield the changes of logs, of subscribed URIs with a query, and of recent entries."""
+    def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Return the changes of logs, of subscribed URIs with a query, and of recent entries."""
         self._workers.check()
+        return self._watches.join(self._changes(interest))
+
+    async def _changes(self, interest: Interest) -> AsyncGenerator[Collection[Change], None]:
         reader = self._reader
 
         async def look(location: LogLocation) -> Collection[str]:
@@ -188,24 +112,16 @@ class LogsSource(Provider):
             asyncio.ensure_future(pump(follow(location, look), partial(add, name), ready[name], f"logs://{name}"))
             for name, location in reader.locations.items()
         ]
-        self._watches[coalesced] = tasks
         try:
             for event in ready.values():
                 await event.wait()
-            if not coalesced.ended:
-                yield ()
-            while (batch := await coalesced.next()) is not None:
-                yield batch
+            yield ()
+            while True:
+                yield await coalesced.next()
         finally:
-            self._watches.pop(coalesced, None)
-            await ended(tasks)
-
-
-async def ended(tasks: Collection[asyncio.Task[None]]) -> None:
-    """Cancel tasks, and wait until they have ended."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def changes_of(location: str, changes: Mapping[str, str], interest: Collection[str]) -> dict[str, str]:

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from carrel.catalog.provider import Request
 from carrel.errors import InvalidParams, ResourceError, ToolError
 from carrel.sources.logs.reader import RECENT
 from carrel.uri.parse import UriError, percent_encode
 from carrel.wire.content import TextContent
+from carrel.wire.resources import TextResourceContents
 from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
 
 __all__ = ["SEARCH_LOGS", "search_logs"]
@@ -55,8 +55,8 @@ SEARCH_LOGS = Tool(
 )
 
 
-async def search_logs(arguments: Raw, read: Callable[..., Awaitable[Any]], request: Request) -> CallToolResult:
-    """Search logs, as the arguments specify.
+async def search_logs(arguments: Raw, read: Callable[[str], Awaitable[TextResourceContents]]) -> CallToolResult:
+    """Search logs, as the arguments specify; ``read`` reads a URI.
 
     Raises:
         InvalidParams: the arguments do not match the schema.
@@ -72,7 +72,7 @@ async def search_logs(arguments: Raw, read: Callable[..., Awaitable[Any]], reque
     except (msgspec.DecodeError, UriError) as error:
         raise InvalidParams(f"Invalid params: arguments: {error}", parameter="arguments") from None
     try:
-        found = await read(f"{RECENT}?{query}" if query else RECENT, request.visible)
+        found = await read(f"{RECENT}?{query}" if query else RECENT)
     except (InvalidParams, ResourceError) as error:
         raise ToolError(error.message if isinstance(error, InvalidParams) else str(error)) from None
     return CallToolResult(content=[TextContent(found.text or "There are no such entries.\n")])

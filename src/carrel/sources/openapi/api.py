@@ -103,7 +103,7 @@ class API:
         headers = headers_of(operation, values)
         if body is not None:
             headers["Content-Type"] = kind or "application/json"
-        added, query = await self.credentials.apply(operation, self)
+        added, query = await self.credentials.apply(operation, self.post_form)
         if "Cookie" in added and "Cookie" in headers:
             added["Cookie"] = f"{headers['Cookie']}; {added['Cookie']}"
         url = public

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 from urllib.parse import quote, quote_plus
 
 import msgspec
@@ -21,17 +21,15 @@ from carrel.sources.openapi.document import ApiDocuments
 from carrel.sources.openapi.operations import ApiOperation
 from carrel.sources.openapi.options import OpenAPIOptions
 
-__all__ = ["ApiCredentials", "Poster"]
+__all__ = ["ApiCredentials", "PostForm"]
 
 #: Seconds before expiry when a token is no longer used, and the default lifetime of a token.
 MARGIN, USUAL = 10.0, 300.0
 HIDDEN = "[hidden]"
 
 
-class Poster(Protocol):
-    """Client that posts a form to a token endpoint, and returns the status and the body."""
-
-    async def post_form(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]: ...
+PostForm: TypeAlias = Callable[[str, Mapping[str, str], Mapping[str, str]], Awaitable[tuple[int, bytes]]]
+"""Posts a form (the second argument) to a URL with headers, and returns the status and the body."""
 
 
 class ApiCredentials:
@@ -73,7 +71,7 @@ class ApiCredentials:
                 text = text.replace(form, HIDDEN)
         return text
 
-    async def apply(self, operation: ApiOperation, poster: Poster) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    async def apply(self, operation: ApiOperation, post_form: PostForm) -> tuple[dict[str, str], list[tuple[str, str]]]:
         """Return the headers, and the query parameters (percent-encoded), that an operation requires.
 
         Use the first alternative for which all credentials are configured. If no alternative qualifies, send no
@@ -88,7 +86,7 @@ class ApiCredentials:
                 headers: dict[str, str] = {}
                 query: list[tuple[str, str]] = []
                 for name, scheme in schemes:
-                    await self._add(scheme, as_texts(requirement[name]), headers, query, poster)
+                    await self._add(scheme, as_texts(requirement[name]), headers, query, post_form)
                 return headers, query
         if not self._schemes and self._options.token:  # the description has no security schemes
             return {"Authorization": f"Bearer {self._options.token}"}, []
@@ -119,7 +117,7 @@ class ApiCredentials:
         scopes: list[str],
         headers: dict[str, str],
         query: list[tuple[str, str]],
-        poster: Poster,
+        post_form: PostForm,
     ) -> None:
         options, kind = self._options, scheme.get("type")
         if kind == "apiKey":
@@ -134,10 +132,10 @@ class ApiCredentials:
         elif kind == "http" and str(scheme.get("scheme", "")).lower() == "basic":
             headers["Authorization"] = f"Basic {basic(options.user or '', options.password or '')}"
         else:
-            token = options.token or await self._get_token(scheme, scopes, poster)
+            token = options.token or await self._get_token(scheme, scopes, post_form)
             headers["Authorization"] = f"Bearer {token}"
 
-    async def _get_token(self, scheme: Mapping[str, Any], scopes: Iterable[str], poster: Poster) -> str:
+    async def _get_token(self, scheme: Mapping[str, Any], scopes: Iterable[str], post_form: PostForm) -> str:
         """Return a token with the client credentials grant, from the cache if it is valid (RFC 6749, section 4.4).
 
         Raises:
@@ -154,7 +152,7 @@ class ApiCredentials:
                 form["scope"] = wanted
             both = f"{quote_plus(options.client_id or '')}:{quote_plus(options.client_secret or '')}"
             headers = {"Authorization": "Basic " + base64.b64encode(both.encode()).decode()}
-            status, body = await poster.post_form(url, form, headers)
+            status, body = await post_form(url, form, headers)
             try:
                 found = msgspec.json.decode(body, type=dict[str, Any]) if status == 200 else {}
             except (msgspec.DecodeError, RecursionError):

@@ -7,15 +7,12 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta
 
 from carrel.sources.documents.options import AsText, Locations
-from carrel.sources.options import RedactedStruct, Secret, Size
+from carrel.sources.options import RedactedStruct, Seconds, Secret, Size
 
-__all__ = ["OpenAPIOptions", "Pattern", "Seconds"]
+__all__ = ["OpenAPIOptions", "Pattern"]
 
 Pattern: TypeAlias = Annotated[str, Meta(title="OPERATION")]
 """Operation by its operationId or as ``POST /path``; ``*`` stands for any characters."""
-
-Seconds: TypeAlias = Annotated[float, Meta(gt=0, title="SECONDS")]
-"""Duration in seconds, more than 0."""
 
 
 class OpenAPIOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):

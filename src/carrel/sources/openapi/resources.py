@@ -9,15 +9,16 @@ import msgspec
 
 from carrel.errors import InvalidParams, ResourceError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY
+from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.text import decode as detect
 from carrel.sources.content.text import describe_encoding
 from carrel.sources.documents.query import QUERIES
 from carrel.sources.openapi.api import API, next_link
-from carrel.sources.openapi.documentation import describe_operation, overview
+from carrel.sources.openapi.document import ApiDocuments
 from carrel.sources.openapi.operations import ApiOperation
-from carrel.sources.openapi.parameters import read_value, text_of, variable_of
+from carrel.sources.openapi.parameters import ApiParameter, read_value, text_of, variable_of
 from carrel.sources.openapi.routes import read_query, template_of
-from carrel.sources.openapi.schemas import Bundler
+from carrel.sources.openapi.schemas import Bundler, body_of
 from carrel.sources.openapi.transport import ApiResponse
 from carrel.transports.client.response_text import decode, is_textual, read_type
 from carrel.uri.parse import UriError, percent_decode, percent_encode
@@ -30,7 +31,7 @@ from carrel.wire.resources import (
     TextResourceContents,
 )
 
-__all__ = ["ApiResources", "contents_of"]
+__all__ = ["ApiResources", "contents_of", "describe_operation", "overview"]
 
 MARKDOWN, SCHEMA = "text/markdown", "application/schema+json"
 NEXT = "carrel/next"
@@ -85,8 +86,8 @@ class ApiResources:
         ]
         self.listed: Sequence[Resource] = in_order([root, *top, *fixed, *operations, *schemas])
         self._guides = {
-            f"{uri}/operations/{{operation}}": ("operation", list(api.operations)),
-            f"{uri}/schemas/{{schema}}": ("schema", list(api.schemas)),
+            f"{uri}/operations/{{operation}}": list(api.operations),
+            f"{uri}/schemas/{{schema}}": list(api.schemas),
         }
         guides = [
             ResourceTemplate(
@@ -114,28 +115,14 @@ class ApiResources:
         return uri.startswith(f"{self._live}/")
 
     def suggest(self, template: str, variable: str) -> list[str]:
-        """Return the values that are known for a variable of a template.
-
-        Raises:
-            InvalidParams: there is no such template or variable.
-        """
+        """Return the values that are known for a variable of a template."""
         if template in self._guides:
-            name, values = self._guides[template]
-            if name == variable:
-                return values
-        elif template in self._by_template:
-            for parameter in self._by_template[template].parameters:
-                if parameter.location in ("path", "query") and variable in (
-                    parameter.name,
-                    variable_of(parameter.name),
-                ):
-                    kind = parameter.items if parameter.kind == "array" else parameter.kind
-                    return [text_of(one) for one in parameter.choices] or (
-                        ["true", "false"] if kind == "boolean" else []
-                    )
-        else:
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        raise InvalidParams(f"Invalid params: the template has no variable {variable[:200]!r}", parameter="argument")
+            return self._guides[template]
+        for parameter in self._by_template[template].parameters:
+            if parameter.location in ("path", "query") and variable in (parameter.name, variable_of(parameter.name)):
+                kind = parameter.items if parameter.kind == "array" else parameter.kind
+                return [text_of(one) for one in parameter.choices] or (["true", "false"] if kind == "boolean" else [])
+        return []
 
     def may_be_document(self, uri: str) -> bool:
         """Return whether ``page`` and ``view`` in the query of a URI request the text of a response.
@@ -185,8 +172,7 @@ class ApiResources:
             text = overview(api.documents.root, list(api.operations.values()))
             return TextResourceContents(uri, text, mime_type=MARKDOWN)
         if uri in self._directories:
-            lines = b",\n".join(map(msgspec.json.encode, self._directories[uri])).decode()
-            return TextResourceContents(uri, f"[\n{lines}\n]\n", mime_type=DIRECTORY)
+            return directory_contents(uri, self._directories[uri])
         raise ResourceNotFound(uri)
 
     async def _read_live(self, uri: str) -> ResourceContents:
@@ -245,3 +231,94 @@ def in_order(resources: list[Resource]) -> list[Resource]:
 
 def escaped(name: str) -> str:
     return percent_encode(name.encode("utf-8", "replace").decode())
+
+
+MAX_EXAMPLE = 4000
+
+
+def overview(document: dict[str, Any], operations: list[ApiOperation]) -> str:
+    """Return an overview of an API: its title and description, and its operations by tag."""
+    info = document.get("info")
+    info = info if isinstance(info, dict) else {}
+    lines = [f"# {info.get('title', 'API')}", "", f"Version {info.get('version', '')}", ""]
+    if isinstance(info.get("description"), str):
+        lines += [info["description"].strip(), ""]
+    groups: dict[str, list[ApiOperation]] = {}
+    for operation in operations:
+        groups.setdefault(operation.tags[0] if operation.tags else "", []).append(operation)
+    for tag, some in groups.items():
+        lines += [f"## {tag or 'Operations'}", ""]
+        lines += [f"- `{one.method.upper()} {one.path}` {one.title} ({one.id})" for one in some]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def describe_operation(documents: ApiDocuments, operation: ApiOperation, uri: str | None) -> str:
+    """Return the documentation of an operation. ``uri`` is the template of its resources, if it has any."""
+    lines = [f"# {operation.title}", "", f"`{operation.method.upper()} {operation.path}` ({operation.id})", ""]
+    if operation.deprecated:
+        lines += ["**Deprecated.**", ""]
+    if operation.description:
+        lines += [operation.description, ""]
+    if uri is not None:
+        lines += [f"Resource template: `{uri}`", ""]
+    if operation.parameters:
+        lines += ["## Parameters", "", "| name | in | type | required | |", "| --- | --- | --- | --- | --- |"]
+        lines += [parameter_row(parameter) for parameter in operation.parameters]
+        lines.append("")
+    body = body_of(documents, operation)
+    if body is not None:
+        kind, media, required, base = body
+        lines += ["## Request body", "", f"`{kind}`{', required' if required else ''}", ""]
+        lines += schema_lines(documents, media.get("schema"), base)
+    lines += ["## Responses", ""]
+    responses = operation.raw.get("responses")
+    for status, given in responses.items() if isinstance(responses, dict) else ():
+        response, base = documents.resolve(given, operation.location)
+        response = response if isinstance(response, dict) else {}
+        lines.append(f"- **{status}** {' '.join(str(response.get('description', '')).split())}")
+        content = response.get("content")
+        for kind, media in content.items() if isinstance(content, dict) else ():
+            schema = media.get("schema") if isinstance(media, dict) else None
+            lines.append(f"  - `{kind}` {shown_schema(documents, schema, base)}")
+    names = sorted({name for requirement in operation.security for name in requirement})
+    if names:
+        lines += ["", f"Credentials: {', '.join(names)} (sent by the server)"]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def parameter_row(parameter: ApiParameter) -> str:
+    kind = f"array of {parameter.items}" if parameter.kind == "array" else parameter.kind
+    choices = ", ".join(f"`{text_of(choice)}`" for choice in parameter.choices[:30])
+    words = " ".join(parameter.description.split()).replace("|", "\\|")
+    shown = f"{words} One of {choices}." if choices else words
+    return f"| `{parameter.name}` | {parameter.location} | {kind} | {'yes' if parameter.required else ''} | {shown} |"
+
+
+def shown_schema(documents: ApiDocuments, schema: Any, base: str) -> str:
+    """Return the name of a schema, or its type."""
+    if not isinstance(schema, dict):
+        return ""
+    if isinstance(schema.get("$ref"), str):
+        return str(schema["$ref"]).rpartition("/")[2]
+    if schema.get("type") == "array":
+        return f"array of {shown_schema(documents, schema.get('items'), base)}"
+    return str(schema.get("type", ""))
+
+
+def schema_lines(documents: ApiDocuments, schema: Any, base: str) -> list[str]:
+    found, where = documents.resolve(schema, base)
+    properties = found.get("properties") if isinstance(found, dict) else None
+    if not isinstance(properties, dict):
+        text = msgspec.json.format(msgspec.json.encode(found)).decode()
+        return ["```json", text[:MAX_EXAMPLE], "```", ""]
+    required = found.get("required")
+    required = required if isinstance(required, list) else []
+    lines = ["| property | type | required | |", "| --- | --- | --- | --- |"]
+    for name, given in properties.items():
+        one, location = documents.resolve(given, where)
+        one = one if isinstance(one, dict) else {}
+        words = " ".join(str(one.get("description", "")).split()).replace("|", "\\|")
+        kind = shown_schema(documents, given, location)
+        lines.append(f"| `{name}` | {kind} | {'yes' if name in required else ''} | {words} |")
+    return [*lines, ""]

@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
-from carrel.errors import ConfigError, InvalidCursor, InvalidParams, MCPError, ResourceNotFound, SourceUnavailable
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
+from carrel.errors import ConfigError, MCPError, ResourceNotFound, SourceUnavailable
+from carrel.sources.base import BaseSource, Variable
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import page_after, page_of
 from carrel.sources.documents.documents import Documents, Original
@@ -22,18 +23,16 @@ from carrel.sources.openapi.options import OpenAPIOptions
 from carrel.sources.openapi.resources import ApiResources
 from carrel.sources.openapi.tools import ApiTools
 from carrel.sources.openapi.transport import ApiOverASGI, ApiOverHTTP, ApiTransport
-from carrel.sources.polling import Polls
+from carrel.sources.polling import poll
+from carrel.sources.watches import RunningWatches
 from carrel.sources.workers import Workers
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.resources import BlobResourceContents, ReadResourceResult, Resource, ResourceTemplate, decoded
 from carrel.wire.tools import CallToolResult, Tool
 
 __all__ = ["OpenAPISource"]
 
-MAX_SUGGESTIONS = 100
 
-
-class OpenAPISource(Provider):
+class OpenAPISource(BaseSource):
     """Provider of an API, given by ``openapi+https://…``, ``openapi+http://…`` or ``openapi+file:PATH``.
 
     Args:
@@ -65,8 +64,8 @@ class OpenAPISource(Provider):
         self._api: API | None = None
         self._resources: ApiResources | None = None
         self._tools: ApiTools | None = None
-        self._documents = Documents(self, offered=options.documents, locations=options.image_locations)
-        self._polls = Polls(options.poll_seconds)
+        self._texts = Documents(self, offered=options.documents, locations=options.image_locations)
+        self._watches = RunningWatches()
         self._versions: dict[str, tuple[bytes, int]] = {}
         self.name = f"openapi {self._location}"
 
@@ -150,8 +149,8 @@ class OpenAPISource(Provider):
 
     async def stop(self) -> None:
         """Stop: end watches and close connections."""
-        await self._polls.stop()
-        await self._documents.stop()
+        await self._watches.stop()
+        await self._texts.stop()
         await self._workers.stop()
         transport, self._transport = self._transport, None
         if transport is not None:
@@ -194,35 +193,22 @@ class OpenAPISource(Provider):
             return ReadResourceResult(contents=[await resources.read(uri)])
 
         if resources.may_be_document(uri):
-            return await self._documents.read(uri, request, read, load)
+            return await self._texts.read(uri, request, read, load)
         return await read(uri, request)
 
     # Templates, completion, search
 
-    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the templates: documentation, and one for each GET operation."""
-        return page_of(self._ready()[0].templates, request, lambda template: template.uri_template)
+    def _templates(self) -> Sequence[ResourceTemplate]:
+        """Return the templates: documentation, and one for each GET operation."""
+        return self._ready()[0].templates
 
-    def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
+    def _suggest(self, variable: Variable, request: Request) -> list[str]:
         """Return the values of a parameter that its description names."""
-        if not isinstance(reference, ResourceTemplateReference):
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        found = self._ready()[0].suggest(reference.uri, argument)
-        typed = value.casefold()
-        values = [one for one in found if one.casefold().startswith(typed)]
-        return Completion(values[:MAX_SUGGESTIONS], total=len(values), has_more=len(values) > MAX_SUGGESTIONS)
+        found = self._ready()[0].suggest(variable.template.uri_template, variable.name)
+        return [one for one in found if one.casefold().startswith(variable.value.casefold())]
 
-    def search(self, query: str, request: Request) -> Page[Hit]:
+    def _hits(self, query: str, limit: int, request: Request) -> list[Hit]:
         """Return the operations and schemas whose names, titles or paths have all words of a query."""
-        if request.cursor is not None:
-            raise InvalidCursor
         words = words_of(query)
         hits: list[Hit] = []
         for resource in self._ready()[0].listed if words else ():
@@ -231,7 +217,7 @@ class OpenAPISource(Provider):
             if all(word in text for word in words):
                 hits.append(Hit(resource, 1.0 if all(word in name for word in words) else 0.5))
         hits.sort(key=lambda hit: -hit.score)
-        return Page(hits[: max(request.limit, 0)])
+        return hits[:limit]
 
     # Tools
 
@@ -254,7 +240,7 @@ class OpenAPISource(Provider):
 
     def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         """Return changes of subscribed resources of the API, found by polling."""
-        return self._polls.watch(lambda: self._look(interest), self.uri)
+        return self._watches.join(poll(lambda: self._look(interest), self._options.poll_seconds, owner=self.uri))
 
     async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
         """Return a number for each subscribed resource, which grows as it changes."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from carrel.sources.options import Count, Size
+from carrel.sources.options import Alias, Count, Size
 
 __all__ = ["ImageFormat", "ScreenOptions", "Seconds"]
 
@@ -21,10 +21,7 @@ ImageFormat: TypeAlias = Literal["png", "webp"]
 class ScreenOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of a screen: the form of its pictures, and how often they are taken."""
 
-    alias: Annotated[
-        str | None,
-        Meta(description="the base of URIs, as NAME, HOST/NAME or SCHEME://HOST/NAME (default: by the target)"),
-    ] = None
+    alias: Alias = None
     image_format: Annotated[ImageFormat, Meta(description="the format of pictures, where the URI names none")] = "png"
     max_width: Annotated[Count | None, Meta(description="make wider pictures so wide, in pixels")] = None
     max_size: Annotated[

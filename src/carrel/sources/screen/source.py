@@ -9,38 +9,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Hashable, Mapping
 
-import msgspec
-
-from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
-from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound, ResourceTooLarge
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
+from carrel.errors import ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY
 from carrel.printable import printable
+from carrel.sources.base import BaseSource, Variable
+from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.words import words_of
-from carrel.sources.cursor import page_after, page_of
-from carrel.sources.polling import Polls
+from carrel.sources.cursor import page_after
+from carrel.sources.polling import poll
 from carrel.sources.screen.camera import Camera, Shot
 from carrel.sources.screen.desktop import Area
 from carrel.sources.screen.options import ScreenOptions
 from carrel.sources.screen.picture import FORMATS, PictureFormat, fitting, read_form
 from carrel.sources.screen.scope import read_target
-from carrel.uri.template import UriTemplate
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.sources.watches import RunningWatches
 from carrel.wire.resources import (
     BlobResourceContents,
     ReadResourceResult,
     Resource,
     ResourceTemplate,
-    TextResourceContents,
 )
 
 __all__ = ["ScreenSource"]
 
 #: 1568 pixels are what large language models look at, at most.
 WIDTHS = ("640", "1024", "1280", "1568", "1920")
-MAX_SUGGESTIONS = 100
 
 
-class ScreenSource(Provider):
+class ScreenSource(BaseSource):
     """Provider of pictures of a display and its monitors, of one monitor, or of the windows of a display.
 
     Raises:
@@ -59,7 +56,7 @@ class ScreenSource(Provider):
         self._options = options
         self._form = PictureFormat(options.image_format, options.max_width)
         self._camera = Camera(self._scope, options)
-        self._polls = Polls(options.poll_seconds)
+        self._watches = RunningWatches()
 
     def __repr__(self) -> str:
         return f"ScreenSource({self.uri!r})"
@@ -74,7 +71,7 @@ class ScreenSource(Provider):
 
     async def stop(self) -> None:
         """End watches, and forget all pictures."""
-        await self._polls.stop()
+        await self._watches.stop()
         await self._camera.stop()
 
     # Lists
@@ -118,8 +115,7 @@ class ScreenSource(Provider):
         if self._scope.windows and uri == self.uri:
             visible = request.visible
             windows = [one for one in await self._resources(request) if visible is None or visible(one.uri)]
-            text = msgspec.json.encode(windows).decode()
-            return ReadResourceResult(contents=[TextResourceContents(uri, text, mime_type=DIRECTORY)])
+            return ReadResourceResult(contents=[directory_contents(uri, windows)])
         form = read_form(query, self._form)
         shot = await self._camera.shot(place, request.client)
         if shot is None:
@@ -145,7 +141,7 @@ class ScreenSource(Provider):
 
     # Templates, completion, search
 
-    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
+    def _templates(self) -> list[ResourceTemplate]:
         """Return the template of pictures in a size and a format."""
         what = "a window" if self._scope.windows else "the display, or of one of its monitors"
         template = ResourceTemplate(
@@ -154,49 +150,32 @@ class ScreenSource(Provider):
             title="Screenshot",
             description=f"A picture of {what}, at most width pixels wide, as {' or '.join(FORMATS)}",
         )
-        return page_of([template], request, lambda item: item.uri_template)
+        return [template]
 
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
+    async def _suggest(self, variable: Variable, request: Request) -> list[str]:
         """Return suggestions for a variable: numbers of monitors, windows by id or title, widths, formats."""
-        if getattr(reference, "uri", None) != self._scope.template:
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        if argument not in UriTemplate(self._scope.template).names:
-            raise InvalidParams(
-                f"Invalid params: the template has no variable {argument[:200]!r}", parameter="argument"
-            )
-        if argument in ("width", "format"):
-            known = WIDTHS if argument == "width" else FORMATS
-            values = [one for one in known if one.startswith(value)]
-        else:
-            typed, windows = value.casefold(), self._scope.windows
-            areas = await self._camera.areas(request.client)
-            ids = {uri.removeprefix(f"{self.uri}/"): area for uri, area in areas.items() if uri != self.uri}
-            values = [
-                id for id, area in ids.items() if id.startswith(typed) or (windows and typed in area.name.casefold())
-            ]
-        return Completion(values[:MAX_SUGGESTIONS], total=len(values), has_more=len(values) > MAX_SUGGESTIONS)
+        if variable.name in ("width", "format"):
+            known = WIDTHS if variable.name == "width" else FORMATS
+            return [one for one in known if one.startswith(variable.value)]
+        typed, windows = variable.value.casefold(), self._scope.windows
+        areas = await self._camera.areas(request.client)
+        ids = {uri.removeprefix(f"{self.uri}/"): area for uri, area in areas.items() if uri != self.uri}
+        return [id for id, area in ids.items() if id.startswith(typed) or (windows and typed in area.name.casefold())]
 
-    async def search(self, query: str, request: Request) -> Page[Hit]:
+    async def _hits(self, query: str, limit: int, request: Request) -> list[Hit]:
         """Return the displays, monitors or windows whose names have all words of a query."""
-        if request.cursor is not None:
-            raise InvalidCursor
         words = words_of(query)
         found = await self._resources(request) if words else []
         hits = [Hit(one, 1.0) for one in found if all(word in f"{one.name} {one.title}".casefold() for word in words)]
-        return Page(hits[: max(request.limit, 0)])
+        return hits[:limit]
 
     # Changes
 
     def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         """Return the windows and monitors that come and go, and the subscribed ones whose pixels have changed."""
-        return self._polls.watch(lambda: self._fingerprints(interest), self.uri)
+        return self._watches.join(
+            poll(lambda: self._fingerprints(interest), self._options.poll_seconds, owner=self.uri)
+        )
 
     async def _fingerprints(self, interest: Interest) -> Mapping[str, Hashable]:
         """Return fingerprints of the displays, monitors and windows of interest."""

@@ -13,25 +13,24 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Self
 
-import msgspec
-
 from carrel.catalog.provider import Hit, Page, Visible
 from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound, ResourceTooLarge
-from carrel.media_types import DIRECTORY
-from carrel.protocol.extensions.skills import SKILL_FILE
+from carrel.media_types import type_of_bytes, type_of_text
+from carrel.protocol.extensions.skills import MAX_BYTES, SKILL_FILE
+from carrel.sources.base import Variable, translate
+from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import read_cursor, write_cursor
 from carrel.sources.folder.describe import describe
 from carrel.sources.folder.position import START, Parts, TreePosition
-from carrel.sources.folder.reader import FolderReader, translate
+from carrel.sources.folder.reader import FolderReader
+from carrel.sources.folder.sandbox import OpenNode
 from carrel.sources.folder.tree import TreeEntry
 from carrel.sources.folder.tree_view import TreeView
 from carrel.sources.folder.work import PAGE, WHOLE, Work
-from carrel.sources.skills.folder import SkillFolder, Stop
-from carrel.sources.skills.text import rate, read_exactly
+from carrel.sources.skills.folder import SkillFolder, Stop, read_chunks
 from carrel.uri.intervals import Intervals
 from carrel.uri.parse import UriError, encode_path, file_path, normalize
-from carrel.wire.completion import Completion
 from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 from carrel.wire.skills import Skill, SkillResource
 
@@ -39,8 +38,8 @@ __all__ = ["SCHEME", "SkillsReader"]
 
 SCHEME = "skill://"
 TEMPLATE = SCHEME + "{+path}"
+HEAD = 8192  # bytes used to detect a MIME type
 LISTED = 1000  # entries of a directory read at a time
-MAX_SUGGESTIONS = 100
 LOOKUP = 50.0  # microseconds of work to open a directory
 
 
@@ -314,7 +313,7 @@ class SkillsReader(FolderReader[SkillFolder]):
                 )
             cursor = page.next_cursor
             if cursor is None:
-                return TextResourceContents(uri, msgspec.json.encode(items).decode(), mime_type=DIRECTORY)
+                return directory_contents(uri, items)
 
     # Templates, completion, search
 
@@ -322,12 +321,11 @@ class SkillsReader(FolderReader[SkillFolder]):
         """Return the one URI template: a file of a skill by its path."""
         return [ResourceTemplate(TEMPLATE, "skill file", description="A file of a skill, by its path")]
 
-    def complete(self, variable: str, value: str) -> Completion:
+    def complete(self, variable: Variable) -> list[str]:
         """Complete the path of a file by prefix, ignoring case."""
-        wanted = value.casefold()
+        wanted = variable.value.casefold()
         uris = (resource.uri.removeprefix(SCHEME) for resource in self._served())
-        values = [path for path in uris if path.casefold().startswith(wanted)]
-        return Completion(values=values[:MAX_SUGGESTIONS], total=len(values), has_more=len(values) > MAX_SUGGESTIONS)
+        return [path for path in uris if path.casefold().startswith(wanted)]
 
     def search(self, query: str, limit: int) -> list[Hit]:
         """Search files by the words in their paths, and skills also by their names and descriptions."""
@@ -373,3 +371,32 @@ def encode_name(name: str) -> str:
 def frontmatter_for(entry: TreeEntry, stop: Stop) -> dict[str, Any] | None:
     """Return the frontmatter for a skill's SKILL.md; None for other files."""
     return stop.frontmatter if entry.parts[-1] == SKILL_FILE else None
+
+
+def read_exactly(node: OpenNode, uri: str, name: str) -> TextResourceContents | BlobResourceContents:
+    """Read an open file so that its exact bytes can be recovered from the contents: text if UTF-8, else a blob.
+
+    Raises:
+        ResourceTooLarge: it is larger than a skill may be.
+    """
+    data = b"".join(read_chunks(node.descriptor, MAX_BYTES + 1))
+    if len(data) > MAX_BYTES:
+        raise ResourceTooLarge(uri, f"The file has more than {MAX_BYTES:,} bytes, which is more than a skill may have")
+    if b"\0" not in data:
+        try:
+            return TextResourceContents(uri, data.decode(), mime_type=type_of_text(name))
+        except UnicodeDecodeError:
+            pass
+    return BlobResourceContents(uri, data, mime_type=type_of_bytes(data[:HEAD], name))
+
+
+def rate(words: list[str], resource: Resource) -> float:
+    """Return the search score of a file: by its name or its skill's name, path, then description; 0 for no match."""
+    name, path = resource.name.casefold(), resource.uri.removeprefix("skill://").casefold()
+    description = (resource.description or "").casefold()
+    if " ".join(words) in (name, name.rpartition(".")[0]):
+        return 1.0
+    for score, text in ((0.8, name), (0.6, path), (0.4, f"{path} {description}")):
+        if all(word in text for word in words):
+            return score
+    return 0.0

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from carrel.catalog.provider import Change, Page, Request
+from carrel.catalog.provider import Change, Interest, Page, Request
 from carrel.log import Log
 from carrel.sources.folder.patterns import read_globs
-from carrel.sources.folder.source import Batches, FolderSource
+from carrel.sources.folder.source import FolderSource
 from carrel.sources.skills.folder import SkillFolder
 from carrel.sources.skills.options import SkillsOptions
 from carrel.sources.skills.reader import SCHEME, SkillsReader
+from carrel.sources.watches import Batches
 from carrel.sources.workers import Workers
 from carrel.wire.skills import Skill
 
@@ -66,8 +67,19 @@ class SkillsSource(FolderSource[SkillsReader]):
 
     # Changes
 
-    async def _resolve(self, batches: Batches) -> Batches:
-        """Yield the changes of skill files. A SKILL.md with new frontmatter is listed differently: it is created."""
+    def watch(self, interest: Interest) -> AsyncGenerator[Collection[Change], None]:
+        """Return the changes of skill files.
+
+        Raises:
+            ConfigError: watchfiles is not installed, or the system does not allow watching.
+        """
+        return self._resolve(super().watch(interest))
+
+    async def _resolve(self, batches: Batches) -> AsyncGenerator[Collection[Change], None]:
+        """Yield the changes of skill files, given the changes of all files.
+
+        A SKILL.md with new frontmatter is listed differently: it is created.
+        """
         before: dict[str, Any] | None = None
         touched: list[Change] = []
         async with aclosing(batches):

@@ -13,11 +13,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
+from carrel.media_types import DIRECTORY, type_of_name
 from carrel.sources.alias import base_of
-from carrel.sources.stores.store import is_shareable
-from carrel.uri.parse import UriError, encode_path, normalize, parse, percent_decode
+from carrel.sources.folder.describe import annotate
+from carrel.sources.stores.store import StoreEntry, is_shareable
+from carrel.uri.parse import UriError, encode_path, normalize, parse, percent_decode, split_port
+from carrel.wire.resources import Resource
 
-__all__ = ["StoreAddress", "read_address"]
+__all__ = ["StoreAddress", "describe", "read_address"]
 
 FORMS = {
     "memory": "memory://NAME",
@@ -75,6 +78,20 @@ class StoreAddress(NamedTuple):
         return self.prefix + "/".join(names)
 
 
+def describe(address: StoreAddress, entry: StoreEntry, name: str | None = None) -> Resource:
+    """Return the resource of an object or a directory; ``name`` overrides its own name."""
+    uri = address.uri(entry.key)
+    if entry.is_directory or entry.key == address.prefix:
+        return Resource(uri, name or entry.name, mime_type=DIRECTORY)
+    return Resource(
+        uri,
+        name or entry.name,
+        mime_type=type_of_name(entry.name),
+        size=entry.size,
+        annotations=None if entry.modified is None else annotate(entry.modified),
+    )
+
+
 def read_address(target: str, alias: str | None = None) -> StoreAddress:
     """Parse the URL of a store.
 
@@ -94,7 +111,10 @@ def read_address(target: str, alias: str | None = None) -> StoreAddress:
         raise ConfigError(
             f"{scheme}: the URL has credentials, which belong into the environment or the options: {form}"
         )
-    host, port = split_port(host_port, form)
+    try:
+        host, port = split_port(host_port)
+    except UriError:
+        host, port = "", None
     if not host or uri.query is not None or uri.fragment is not None:
         raise ConfigError(f"this URL names no store; it should look like {form}")
     prefix = path.removeprefix("/").removesuffix("/")
@@ -106,12 +126,3 @@ def read_address(target: str, alias: str | None = None) -> StoreAddress:
     if alias:
         base = f"{base_of(scheme, alias)}/"
     return StoreAddress(scheme, base, name, prefix, percent_decode(user) or None, port)
-
-
-def split_port(text: str, form: str) -> tuple[str, int | None]:
-    host, colon, port = text.rpartition(":")
-    if not colon or port.endswith("]"):
-        return text, None
-    if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
-        raise ConfigError(f"this URL names no store; it should look like {form}")
-    return host, int(port)

@@ -11,26 +11,25 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from carrel.errors import ConfigError
-from carrel.sources.stores.address import StoreAddress, read_address
-from carrel.sources.stores.index import ListingIndex
+from carrel.sources.stores.address import StoreAddress
 from carrel.sources.stores.options import CloudOptions
-from carrel.sources.stores.source import StoreSource
+from carrel.sources.stores.source import AddressedSource
 from carrel.sources.stores.store import (
     AccessDenied,
     EntryPage,
     GetOptions,
     GetResult,
+    ListingIndex,
     NotFound,
     Store,
     StoreEntry,
     StoreError,
     VersionChanged,
-    page_of_keys,
 )
 from carrel.sources.workers import Workers
 from carrel.threads import stop_if_cancelled
 
-__all__ = ["AzureSource", "CloudStore", "GoogleSource"]
+__all__ = ["CloudSource", "CloudStore"]
 
 T = TypeVar("T")
 
@@ -105,7 +104,7 @@ class CloudStore(Store):
             few = await self._call(self._few, above)
             if few is not None:
                 return ListingIndex(few).level(prefix, after, limit)
-        return page_of_keys(await self._call(self._level, above), prefix, after, limit)
+        return ListingIndex(await self._call(self._level, above)).level(prefix, after, limit)
 
     def _few(self, above: str) -> Sequence[StoreEntry] | None:
         """Return all objects below a directory if there are few; otherwise check that the server's pages differ.
@@ -148,9 +147,7 @@ class CloudStore(Store):
         import obstore
 
         found = obstore.list_with_delimiter(self._store, above or None)
-        entries = [entry_of(item) for item in found["objects"]]
-        entries += [StoreEntry(f"{key}/") for key in found["common_prefixes"]]
-        return sorted(entries, key=lambda entry: entry.key)
+        return [*map(entry_of, found["objects"]), *(StoreEntry(f"{key}/") for key in found["common_prefixes"])]
 
     async def walk(self, prefix: str, after: str = "", limit: int = PAGE) -> EntryPage:
         return await self._call(self._walk, prefix.rstrip("/"), after, limit)
@@ -220,23 +217,13 @@ def first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
 
 
-class AzureSource(StoreSource):
-    """Provider of the blobs in a container of Azure, given as ``az://CONTAINER`` or ``az://CONTAINER/PREFIX``.
+class CloudSource(AddressedSource):
+    """Provider of the blobs in a container of Azure, or the objects in a bucket of Google: ``az://CONTAINER/PREFIX``,
+    ``gs://BUCKET/PREFIX``.
 
     Raises:
-        ConfigError: the URL names no container.
+        ConfigError: the URL names no container or bucket.
     """
 
     options = CloudOptions
-
-    def __init__(self, target: str, options: CloudOptions = CloudOptions()) -> None:  # noqa: B008
-        address = read_address(target, options.alias)
-        super().__init__(CloudStore(address, options), address, options)
-
-
-class GoogleSource(AzureSource):
-    """Provider of the objects in a bucket of Google, given as ``gs://BUCKET`` or ``gs://BUCKET/PREFIX``.
-
-    Raises:
-        ConfigError: the URL names no bucket.
-    """
+    store = CloudStore

@@ -6,11 +6,10 @@ import time
 from hashlib import sha256
 from typing import ClassVar
 
-from carrel.sources.stores.address import read_address
-from carrel.sources.stores.index import ListingIndex
+from carrel.sources.stores.address import StoreAddress
 from carrel.sources.stores.options import StoreOptions
-from carrel.sources.stores.source import StoreSource
-from carrel.sources.stores.store import EntryPage, GetOptions, GetResult, Store, StoreEntry
+from carrel.sources.stores.source import AddressedSource
+from carrel.sources.stores.store import EntryPage, GetOptions, GetResult, ListingIndex, Store, StoreEntry
 
 __all__ = ["InMemoryStore", "MemorySource"]
 
@@ -67,13 +66,14 @@ class InMemoryStore(Store):
         return GetResult(self._data[key][first : first + wanted.limit], entry)
 
 
-class MemorySource(StoreSource):
+class MemorySource(AddressedSource):
     """Provider of a store in memory, given as ``memory://NAME`` or ``memory://NAME/PREFIX``.
 
     Raises:
         ConfigError: the URL names no store.
     """
 
-    def __init__(self, target: str, options: StoreOptions = StoreOptions()) -> None:  # noqa: B008
-        address = read_address(target, options.alias)
-        super().__init__(InMemoryStore.named(address.host), address, options)
+    @staticmethod
+    def store(address: StoreAddress, options: StoreOptions) -> InMemoryStore:
+        """Return the store of a name."""
+        return InMemoryStore.named(address.host)

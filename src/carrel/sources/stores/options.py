@@ -10,11 +10,10 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta
 
 from carrel.sources.documents.options import AsText, Locations
-from carrel.sources.options import Count, RedactedStruct, Secret, Size
+from carrel.sources.options import Alias, Count, MaxScan, RedactedStruct, Seconds, Secret, Size
 
 __all__ = ["CloudOptions", "S3Options", "SFTPOptions", "StoreOptions", "WebDAVOptions"]
 
-Seconds: TypeAlias = Annotated[float, Meta(gt=0, title="SECONDS")]
 Password: TypeAlias = Secret | None
 Endpoint: TypeAlias = Annotated[
     str | None,
@@ -26,14 +25,11 @@ class StoreOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fie
     """Options of every store: its name, how much of it is read at once, and the poll interval for changes."""
 
     title: Annotated[str | None, Meta(description="the name of the store in lists (default: bucket or host)")] = None
-    alias: Annotated[
-        str | None,
-        Meta(description="the base of URIs, as NAME, HOST/NAME or SCHEME://HOST/NAME (default: by the target)"),
-    ] = None
+    alias: Alias = None
     max_size: Annotated[
         Size, Meta(description="the largest object that is read whole; of larger ones, windows can be read")
     ] = 10 * 1024 * 1024
-    max_scan: Annotated[Size, Meta(description="the most that is looked through to find a line")] = 256 * 1024 * 1024
+    max_scan: MaxScan = 256 * 1024 * 1024
     documents: AsText = True
     image_locations: Locations = False
     cache_size: Annotated[Size, Meta(description="the memory for objects that were read")] = 64 * 1024 * 1024

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable
 from typing import Any
 
@@ -14,6 +13,7 @@ from carrel.sources.content.window import Window
 from carrel.sources.documents.documents import Original
 from carrel.sources.documents.kinds import kind_of
 from carrel.sources.files.read import HEAD, Contents, contents_of, read_part, too_large_of
+from carrel.sources.sized_cache import SizedCache
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.store import (
     GetOptions,
@@ -43,13 +43,11 @@ class ObjectReader:
         self._store = store
         self._options = options
         self._workers = workers
-        self._cache: OrderedDict[str, GetResult] = OrderedDict()
-        self._cached = 0
+        self._cache: SizedCache[str, GetResult] = SizedCache(options.cache_size)
 
     def forget(self) -> None:
         """Clear the cache."""
         self._cache.clear()
-        self._cached = 0
 
     async def read(self, key: str, uri: str, window: Window | None, client: str) -> Contents:
         """Read an object, or a window of it.
@@ -103,27 +101,16 @@ class ObjectReader:
             head = await self._store.get(key, GetOptions(HEAD, first=0))
             raise too_large_of(uri, error.size, limit, b"" if head is None else head.data) from None
         except NotFound:
-            self._drop(key)
+            self._cache.drop(key)
             raise
         if part is None:
             assert known is not None
             part = known
-        self._keep(key, part)
-        return part.data
-
-    def _keep(self, key: str, part: GetResult) -> None:
-        self._drop(key)
         if part.entry.version is None or len(part.data) > self._options.cache_size // 4:
-            return
-        self._cache[key] = part
-        self._cached += len(part.data) + 500
-        while self._cached > self._options.cache_size:
-            self._drop(next(iter(self._cache)))
-
-    def _drop(self, key: str) -> None:
-        part = self._cache.pop(key, None)
-        if part is not None:
-            self._cached -= len(part.data) + 500
+            self._cache.drop(key)
+        else:
+            self._cache.put(key, part, len(part.data) + 500)
+        return part.data
 
     async def _window(self, key: str, uri: str, window: Window, client: str) -> Contents:
         options, known = self._options, self._cache.get(key)

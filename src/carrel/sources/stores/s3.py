@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any, TypeVar
 
 from carrel.errors import ConfigError
-from carrel.sources.stores.address import StoreAddress, read_address
+from carrel.sources.stores.address import StoreAddress
 from carrel.sources.stores.options import S3Options
-from carrel.sources.stores.source import StoreSource
+from carrel.sources.stores.source import AddressedSource
 from carrel.sources.stores.store import (
     AccessDenied,
     EntryPage,
@@ -194,7 +194,7 @@ def translate(response: Mapping[str, Any]) -> StoreError:
     return kinds.get(status, StoreError)(f"the server answered {status} {code}")
 
 
-class S3Source(StoreSource):
+class S3Source(AddressedSource):
     """Provider of the objects in a bucket, given as ``s3://BUCKET`` or ``s3://BUCKET/PREFIX``.
 
     Raises:
@@ -202,7 +202,4 @@ class S3Source(StoreSource):
     """
 
     options = S3Options
-
-    def __init__(self, target: str, options: S3Options = S3Options()) -> None:  # noqa: B008
-        address = read_address(target, options.alias)
-        super().__init__(S3Store(address, options), address, options)
+    store = S3Store

@@ -16,9 +16,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from carrel.errors import ConfigError
-from carrel.sources.stores.address import StoreAddress, read_address
+from carrel.sources.stores.address import StoreAddress
 from carrel.sources.stores.options import SFTPOptions
-from carrel.sources.stores.source import StoreSource
+from carrel.sources.stores.source import AddressedSource
 from carrel.sources.stores.spelling import Spelling
 from carrel.sources.stores.store import (
     MAX_KEY,
@@ -27,12 +27,12 @@ from carrel.sources.stores.store import (
     GetOptions,
     GetResult,
     InvalidStore,
+    ListingIndex,
     NotFound,
     Store,
     StoreEntry,
     StoreError,
     Unreadable,
-    page_of_keys,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ HOME = "~/"
 MAX_NAMES = 64 * 1024 * 1024  # characters of all names of a directory
 GROWING = ("size", "mtime")  # of a file that is written to
 SAME = ("uid", "gid", "permissions")  # of a file when it is looked at, and when it is open
+
+
+class Disconnected(StoreError):
+    """The connection to the server is lost."""
 
 
 class SFTPStore(Store):
@@ -149,36 +153,24 @@ class SFTPStore(Store):
             raise NotFound(str(error)) from None
         except asyncssh.SFTPPermissionDenied as error:
             raise AccessDenied(str(error)) from None
+        except (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection, asyncssh.ConnectionLost):
+            raise Disconnected("the connection is lost") from None
         except (asyncssh.Error, OSError, ValueError) as error:
             raise StoreError(str(error) or type(error).__name__) from None
 
     async def _call(self, work: Callable[[SFTPClient], Awaitable[T]]) -> T:
         """Call a function with the client; once more if the connection turns out to be lost."""
-        import asyncssh
-
-        disconnected = (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection, asyncssh.ConnectionLost)
         for attempt in range(2):
             client = await self._connected()
             try:
-                async with self._errors_but(disconnected):
+                async with self._errors():
                     return await work(client)
-            except disconnected:
+            except Disconnected:
                 if self._client is client:
                     await self.close()
                 if attempt:
-                    raise StoreError("the connection is lost") from None
+                    raise
         raise AssertionError
-
-    @asynccontextmanager
-    async def _errors_but(self, passed: tuple[type[Exception], ...]) -> AsyncIterator[None]:
-        disconnected: Exception | None = None
-        async with self._errors():
-            try:
-                yield
-            except passed as error:
-                disconnected = error
-        if disconnected is not None:
-            raise disconnected
 
     # Paths
 
@@ -207,12 +199,12 @@ class SFTPStore(Store):
     async def list(self, prefix: str, after: str = "", limit: int = 1000) -> EntryPage:
         level = prefix[: prefix.rfind("/") + 1]
 
-        async def read(client: SFTPClient) -> list[StoreEntry]:
+        async def read(client: SFTPClient) -> Collection[StoreEntry]:
             async with asyncio.timeout(self._options.timeout):
                 await self._check(client, level)
-                return sorted(await self._entries(client, level), key=lambda entry: entry.key)
+                return await self._entries(client, level)
 
-        page = page_of_keys(await self._call(read), prefix, after, limit)
+        page = ListingIndex(await self._call(read)).level(prefix, after, limit)
         self._spelling.learn(entry.key for entry in page.entries)
         return page
 
@@ -312,7 +304,7 @@ def expanded(path: str) -> str:
     return os.path.expanduser(path)  # noqa: PTH111
 
 
-class SFTPSource(StoreSource):
+class SFTPSource(AddressedSource):
     """Provider of the files of an SSH server, given as ``sftp://USER@HOST/PATH`` or ``sftp://HOST/~/PATH``.
 
     Raises:
@@ -320,7 +312,4 @@ class SFTPSource(StoreSource):
     """
 
     options = SFTPOptions
-
-    def __init__(self, target: str, options: SFTPOptions = SFTPOptions()) -> None:  # noqa: B008
-        address = read_address(target, options.alias)
-        super().__init__(SFTPStore(address, options), address, options)
+    store = SFTPStore

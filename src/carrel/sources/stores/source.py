@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from heapq import nlargest
+from typing import Any
 
-from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.errors import (
     ConfigError,
     InvalidCursor,
@@ -16,20 +17,20 @@ from carrel.errors import (
     ResourceError,
     ResourceForbidden,
     ResourceNotFound,
+    ResourceTooLarge,
     SourceUnavailable,
 )
 from carrel.log import Log
 from carrel.media_types import DIRECTORY
-from carrel.sources.content.window import parse_window
+from carrel.sources.base import BaseSource, Variable
+from carrel.sources.content.directory import directory_contents
+from carrel.sources.content.window import SUGGESTIONS, parse_window, window_templates, windows_of
 from carrel.sources.content.words import words_of
-from carrel.sources.cursor import decode, encode, page_of
-from carrel.sources.documents.documents import QUERIES, Documents, Original
-from carrel.sources.files.search import rate
-from carrel.sources.limiter import ClientLimiter
-from carrel.sources.polling import Polls, Unlisted
-from carrel.sources.stores.address import StoreAddress
-from carrel.sources.stores.describe import describe, read_directory
-from carrel.sources.stores.lookup import complete, templates
+from carrel.sources.cursor import decode, encode
+from carrel.sources.documents.documents import Documents, Original
+from carrel.sources.files.search import escape, rate
+from carrel.sources.polling import Unlisted, poll
+from carrel.sources.stores.address import StoreAddress, describe, read_address
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.reading import ObjectReader
 from carrel.sources.stores.store import (
@@ -43,12 +44,13 @@ from carrel.sources.stores.store import (
     Unreadable,
     is_shareable,
 )
-from carrel.sources.workers import Workers
-from carrel.uri.template import UriTemplate
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.sources.watches import RunningWatches
+from carrel.sources.workers import ClientLimiter, Workers
+from carrel.uri.parse import UriError, percent_decode
+from carrel.wire.completion import Completion
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 
-__all__ = ["StoreSource"]
+__all__ = ["AddressedSource", "StoreSource", "complete", "templates"]
 
 log = Log("carrel.sources.stores")
 
@@ -57,10 +59,11 @@ PAGES = 20  # of a list to search for a page with a shared entry
 LEVEL = 1000  # entries of a directory that a look for changes compares
 
 
-class StoreSource(Provider):
+class StoreSource(BaseSource):
     """Read-only provider of the objects in a store below the prefix of its address."""
 
     options: type[StoreOptions] = StoreOptions
+    _documents: Documents
     naming = "give each store a name of its own by the option alias, in carrel.toml or in Python"
 
     def __init__(self, store: Store, address: StoreAddress, options: StoreOptions) -> None:
@@ -76,7 +79,7 @@ class StoreSource(Provider):
             self, offered=options.documents, limit=options.max_size, locations=options.image_locations
         )
         self._limiter = ClientLimiter(options.requests_per_client, REQUESTS)
-        self._polls = Polls(options.poll_seconds)
+        self._watches = RunningWatches()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.uri!r})"
@@ -96,17 +99,17 @@ class StoreSource(Provider):
                 raise ConfigError(f"{self.uri} cannot be listed: it does not exist ({error})") from None
             if isinstance(error, AccessDenied):
                 raise ConfigError(f"{self.uri} cannot be listed: the account may not do that ({error})") from None
-            if type(error) in (StoreError, InvalidStore):
+            if isinstance(error, Unreadable):
+                raise ConfigError(f"{self.uri} cannot be listed: {error}") from None
+            if isinstance(error, StoreError):
                 is_down = not isinstance(error, InvalidStore)
                 raise SourceUnavailable(f"{self.uri} cannot be listed: {error}", is_down=is_down) from None
-            if isinstance(error, StoreError):
-                raise ConfigError(f"{self.uri} cannot be listed: {error}") from None
             raise
         self._workers.start()
 
     async def stop(self) -> None:
         """End watches, close connections, forget contents."""
-        await self._polls.stop()
+        await self._watches.stop()
         await self._documents.stop()
         await self._workers.stop()
         await self._store.close()
@@ -234,59 +237,42 @@ class StoreSource(Provider):
                 return ReadResourceResult(contents=[await self._reader.read(key, uri, window, request.client)])
             entries: list[StoreEntry] = []
             position: str | None = ""
-            while position is not None and len(entries) <= self._options.max_objects:
+            most = self._options.max_objects
+            while position is not None and len(entries) <= most:
                 page = await self._page(key, position, LEVEL, deep=False)
                 entries += page.entries
                 position = page.after
-        visible = request.visible
-        shown = [self._resource(entry) for entry in entries[: self._options.max_objects]]
-        shown = [item for item in shown if visible is None or visible(item.uri)]
-        excerpt = position is not None or len(entries) > self._options.max_objects
-        return ReadResourceResult(
-            contents=[read_directory(shown, uri, window, self._options.max_size, excerpt=excerpt)]
-        )
+
+        def shown() -> Iterator[Resource]:
+            for item in map(self._resource, entries[:most]):
+                if request.visible is None or request.visible(item.uri):
+                    yield item
+            if position is not None or len(entries) > most:
+                some = windows_of(uri, f"lines=1-{min(1000, max(most // 2, 1))}")
+                raise ResourceTooLarge(uri, f"The directory has more than {most:,} entries; read some of it, {some}")
+
+        return ReadResourceResult(contents=[directory_contents(uri, shown(), window, self._options.max_size)])
 
     # Templates, completion, search
 
-    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the templates: paths, windows of objects, and texts of documents."""
-        return page_of(self._templates(), request, lambda template: template.uri_template)
-
     def _templates(self) -> list[ResourceTemplate]:
+        """Return the templates of paths, windows of objects, and texts of documents."""
         found = templates(self.uri, self.title)
         return [*found, *self._documents.templates(found[0].uri_template, self.title)]
 
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
+    async def _suggest(self, variable: Variable, request: Request) -> Completion | list[str]:
         """Return paths, one directory at a time, or windows."""
-        known = [template.uri_template for template in self._templates()]
-        if not isinstance(reference, ResourceTemplateReference) or reference.uri not in known:
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        if argument not in UriTemplate(reference.uri).names:
-            raise InvalidParams(
-                f"Invalid params: the template has no variable {argument[:200]!r}", parameter="argument"
-            )
-        if argument in QUERIES:
-            return await self._documents.complete(reference.uri, value, context, request, self._original)
         async with self._request(self.uri, request.client):
             try:
-                return await complete(self._store, self._address.prefix, argument, value)
+                return await complete(self._store, self._address.prefix, variable)
             except (NotFound, AccessDenied, Unreadable):
-                return Completion([], total=0, has_more=False)
+                return []
 
-    async def search(self, query: str, request: Request) -> Page[Hit]:
+    async def _hits(self, query: str, limit: int, request: Request) -> Sequence[Hit]:
         """Return the objects whose paths have all words of a query, of the first ``max_objects`` objects."""
-        if request.cursor is not None:
-            raise InvalidCursor
         words = words_of(query)
-        if not words or request.limit < 1:
-            return Page([])
+        if not words or limit < 1:
+            return []
         scored: list[tuple[float, StoreEntry]] = []
         prefix = self._address.prefix
         async with self._request(self.uri, request.client):
@@ -295,8 +281,8 @@ class StoreSource(Provider):
                 if all(word in path for word in words):
                     above, _, name = path.rpartition("/")
                     scored.append((rate(words, name, len(above)), entry))
-        best = nlargest(request.limit, scored, key=lambda pair: pair[0])
-        return Page([Hit(self._resource(entry), score) for score, entry in best])
+        best = nlargest(limit, scored, key=lambda pair: pair[0])
+        return [Hit(self._resource(entry), score) for score, entry in best]
 
     async def _objects(self) -> AsyncIterator[StoreEntry]:
         """Yield the shared objects, up to ``max_objects``."""
@@ -314,7 +300,7 @@ class StoreSource(Provider):
     def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         """Return changes that polling finds: of the first ``max_objects`` objects, and of all with a subscription."""
         self._workers.check()
-        return self._polls.watch(lambda: self._look(interest), self.uri)
+        return self._watches.join(poll(lambda: self._look(interest), self._options.poll_seconds, owner=self.uri))
 
     async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
         """Return a fingerprint for each object, each directory, and each subscribed resource beyond ``max_objects``."""
@@ -337,6 +323,21 @@ class StoreSource(Provider):
             return (await self._store.head(key)).fingerprint
         page = await self._page(key, "", LEVEL, deep=False)
         return tuple((entry.key, entry.fingerprint) for entry in page.entries)
+
+
+class AddressedSource(StoreSource):
+    """Base of the sources of one kind of ``store``, which a URL and options name.
+
+    Raises:
+        ConfigError: the URL does not name a store.
+    """
+
+    store: Callable[[StoreAddress, Any], Store]
+
+    def __init__(self, target: str, options: StoreOptions | None = None) -> None:
+        options = self.options() if options is None else options
+        address = read_address(target, options.alias)
+        super().__init__(type(self).store(address, options), address, options)
 
 
 def directories_of(prefix: str, entries: Iterable[StoreEntry]) -> dict[str, int]:
@@ -367,3 +368,49 @@ def key_of_cursor(cursor: str, listing: str) -> str:
     except UnicodeEncodeError:
         raise InvalidCursor from None
     return key
+
+
+MAX_VALUES = 100
+
+
+def templates(base: str, title: str) -> Sequence[ResourceTemplate]:
+    """Return a template for paths, and one for each kind of window."""
+    path = f"{base}{{+path}}"
+    about = f"An object in {title}, or a directory, whose path ends with a slash"
+    return [ResourceTemplate(path, title, description=about), *window_templates(path, title, "an object")]
+
+
+async def complete(store: Store, prefix: str, variable: Variable) -> Completion | list[str]:
+    """Complete paths that begin with the typed text, one directory at a time, or windows.
+
+    Values are suitable for ``{+path}`` (RFC 6570): ``#``, ``?`` and text that looks like a percent-escape are escaped.
+
+    Raises:
+        StoreError: the directory cannot be listed.
+    """
+    typed = variable.value
+    if variable.name != "path":
+        return [value for value in SUGGESTIONS[variable.name] if value.startswith(typed)]
+    path = typed.lstrip("/") if typed.strip("/") else ""
+    candidates = dict.fromkeys((path, unescaped(path)))
+    for candidate in candidates:
+        if candidate and not is_shareable(candidate):
+            continue
+        try:
+            candidate.encode()
+        except UnicodeEncodeError:  # a lone surrogate
+            continue
+        found = await store.list(prefix + candidate, "", MAX_VALUES + 1)
+        keys = [entry.key[len(prefix) :] for entry in found.entries]
+        values = [escape(key) for key in keys if is_shareable(key) and key != candidate + "/" * candidate.endswith("/")]
+        if values:
+            more = found.after is not None or len(values) > MAX_VALUES
+            return Completion(values[:MAX_VALUES], total=None if more else len(values), has_more=more)
+    return []
+
+
+def unescaped(text: str) -> str:
+    try:
+        return percent_decode(text)
+    except UriError:
+        return text

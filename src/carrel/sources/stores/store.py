@@ -8,8 +8,8 @@ so that a list at all depths, and the lists of one level after another, have the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Hashable, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from carrel.errors import MCPError
@@ -21,6 +21,7 @@ __all__ = [
     "GetOptions",
     "GetResult",
     "InvalidStore",
+    "ListingIndex",
     "NotFound",
     "ObjectTooLarge",
     "Store",
@@ -29,7 +30,6 @@ __all__ = [
     "Unreadable",
     "VersionChanged",
     "is_shareable",
-    "page_of_keys",
 ]
 
 MAX_DEPTH = 100
@@ -267,23 +267,6 @@ async def visit(store: Store, prefix: str, after: str, limit: int) -> AsyncItera
         position = listing.after
 
 
-def page_of_keys(entries: Sequence[StoreEntry], prefix: str, after: str, limit: int) -> EntryPage:
-    """Return the page of a whole level, or of all objects, that is sorted by key."""
-    start = max(bisect_right(entries, after, key=key_of), bisect_left(entries, prefix, key=key_of))
-    found: list[StoreEntry] = []
-    for at in range(start, len(entries)):
-        if not entries[at].key.startswith(prefix):
-            break
-        if len(found) == limit:
-            return EntryPage(found, found[-1].key)
-        found.append(entries[at])
-    return EntryPage(found)
-
-
-def key_of(entry: StoreEntry) -> str:
-    return entry.key
-
-
 def is_shareable(key: str) -> bool:
     """Return whether a key has a URI that all parties understand alike: no empty, ``.`` or ``..`` segment, no NUL."""
     parts = key.removesuffix("/").split("/")
@@ -293,3 +276,67 @@ def is_shareable(key: str) -> bool:
         and "\0" not in key
         and not any(part in ("", ".", "..") for part in parts)
     )
+
+
+class ListingIndex:
+    """Entries in the order of their keys."""
+
+    def __init__(self, entries: Iterable[StoreEntry] = ()) -> None:
+        self._entries = {entry.key: entry for entry in entries}
+        self._keys = sorted(self._entries)
+
+    def put(self, entry: StoreEntry) -> None:
+        """Add an entry. Replace an entry with the same key."""
+        if entry.key not in self._entries:
+            insort(self._keys, entry.key)
+        self._entries[entry.key] = entry
+
+    def remove(self, key: str) -> None:
+        """Remove an entry.
+
+        Raises:
+            KeyError: the entry does not exist.
+        """
+        del self._entries[key]
+        del self._keys[bisect_left(self._keys, key)]
+
+    def find(self, key: str) -> StoreEntry:
+        """Return an entry.
+
+        Raises:
+            NotFound: the entry does not exist.
+        """
+        try:
+            return self._entries[key]
+        except KeyError:
+            raise NotFound(key) from None
+
+    def level(self, prefix: str, after: str, limit: int) -> EntryPage:
+        """Return a page of one level, as ``Store.list`` does."""
+        above = prefix[: prefix.rfind("/") + 1]
+        found: list[StoreEntry] = []
+        at = self._start(prefix, after)
+        while at < len(self._keys) and self._keys[at].startswith(prefix):
+            if len(found) == limit:
+                return EntryPage(found, found[-1].key)
+            key = self._keys[at]
+            name, slash, _ = key[len(above) :].partition("/")
+            if slash:
+                found.append(StoreEntry(f"{above}{name}/"))
+                at = bisect_left(self._keys, f"{above}{name}0")  # "0" follows the slash
+            else:
+                found.append(self._entries[key])
+                at += 1
+        return EntryPage(found)
+
+    def objects(self, prefix: str, after: str, limit: int) -> EntryPage:
+        """Return a page of all objects below a prefix, as ``Store.walk`` does."""
+        at = self._start(prefix, after)
+        keys = [key for key in self._keys[at : at + limit + 1] if key.startswith(prefix)]
+        found = [self._entries[key] for key in keys[:limit]]
+        return EntryPage(found, found[-1].key if len(keys) > limit else None)
+
+    def _start(self, prefix: str, after: str) -> int:
+        # After a directory means after all that is in it.
+        passed = bisect_left(self._keys, after[:-1] + "0") if after.endswith("/") else bisect_right(self._keys, after)
+        return max(bisect_left(self._keys, prefix), passed if after else 0)

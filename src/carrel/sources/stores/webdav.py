@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from carrel.errors import ConfigError
-from carrel.sources.stores.address import StoreAddress, read_address
+from carrel.sources.stores.address import StoreAddress
 from carrel.sources.stores.options import WebDAVOptions
-from carrel.sources.stores.source import StoreSource
+from carrel.sources.stores.source import AddressedSource
 from carrel.sources.stores.spelling import Spelling
 from carrel.sources.stores.store import (
     AccessDenied,
@@ -24,13 +24,13 @@ from carrel.sources.stores.store import (
     GetOptions,
     GetResult,
     InvalidStore,
+    ListingIndex,
     NotFound,
     Store,
     StoreEntry,
     StoreError,
     Unreadable,
     VersionChanged,
-    page_of_keys,
 )
 from carrel.uri.parse import UriError, encode_path, percent_decode
 
@@ -133,7 +133,7 @@ class WebDAVStore(Store):
         level = prefix[: prefix.rfind("/") + 1]
         entries = await self._entries(level)
         await self._check(level)
-        page = page_of_keys(sorted(entries, key=lambda entry: entry.key), prefix, after, limit)
+        page = ListingIndex(entries).level(prefix, after, limit)
         self._spelling.learn(entry.key for entry in page.entries)
         return page
 
@@ -313,7 +313,7 @@ def make_entry(key: str, length: str, modified: str, tag: str) -> StoreEntry:
     return StoreEntry(key, size, time, tag or f"{modified}-{length}")
 
 
-class WebDAVSource(StoreSource):
+class WebDAVSource(AddressedSource):
     """Provider of the files of a WebDAV server, given as ``webdavs://HOST/PATH`` or ``webdav://HOST/PATH``.
 
     Raises:
@@ -321,7 +321,4 @@ class WebDAVSource(StoreSource):
     """
 
     options = WebDAVOptions
-
-    def __init__(self, target: str, options: WebDAVOptions = WebDAVOptions()) -> None:  # noqa: B008
-        address = read_address(target, options.alias)
-        super().__init__(WebDAVStore(address, options), address, options)
+    store = WebDAVStore

@@ -19,7 +19,6 @@ from carrel.errors import ConfigError
 from carrel.log import Log
 from carrel.sources.alias import base_of
 from carrel.sources.stores.address import StoreAddress
-from carrel.sources.stores.index import ListingIndex
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.source import StoreSource
 from carrel.sources.stores.store import (
@@ -27,6 +26,7 @@ from carrel.sources.stores.store import (
     GetOptions,
     GetResult,
     InvalidStore,
+    ListingIndex,
     Store,
     StoreEntry,
     StoreError,

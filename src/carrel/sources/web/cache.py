@@ -1,15 +1,14 @@
-"""Cache of fetched pages in memory, bounded by size, with the validators of conditional requests (RFC 9111)."""
+"""Fetched pages in memory, with the validators of conditional requests (RFC 9111)."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections import OrderedDict
 from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["MAX_FRESH", "Cached", "PageCache", "fresh_for", "is_storable"]
+__all__ = ["MAX_FRESH", "Cached", "fresh_for", "is_storable"]
 
 #: Upper limit of max-age: seconds for which a page may be used without revalidation.
 MAX_FRESH = 24 * 3600.0
@@ -44,42 +43,6 @@ class Cached(msgspec.Struct):
     def size(self) -> int:
         """Size in memory, in bytes."""
         return OVERHEAD + len(self.data) + len(self.markdown or "") * 2
-
-
-class PageCache:
-    """Least recently used cache of up to ``limit`` bytes."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._pages: OrderedDict[str, Cached] = OrderedDict()
-        self._sizes: dict[str, int] = {}
-        self.size = 0
-
-    def get(self, url: str) -> Cached | None:
-        """Return the cached response of a URL, fresh or stale."""
-        found = self._pages.get(url)
-        if found is not None:
-            self._pages.move_to_end(url)
-        return found
-
-    def put(self, url: str, page: Cached) -> None:
-        """Cache a response, and evict the least recently used responses. Call it again when the size changes.
-
-        A response that is larger than the whole cache is not stored.
-        """
-        self.drop(url)
-        size = page.size
-        if size > self._limit:
-            return
-        self._pages[url], self._sizes[url] = page, size
-        self.size += size
-        while self.size > self._limit:
-            self.drop(next(iter(self._pages)))
-
-    def drop(self, url: str) -> None:
-        """Remove the response of a URL from the cache."""
-        if self._pages.pop(url, None) is not None:
-            self.size -= self._sizes.pop(url)
 
 
 def is_storable(headers: Mapping[str, str]) -> bool:

@@ -24,7 +24,8 @@ from carrel.errors import (
     ResourceTooLarge,
 )
 from carrel.log import Log
-from carrel.sources.web.cache import MAX_FRESH, Cached, PageCache, fresh_for, is_storable
+from carrel.sources.sized_cache import SizedCache
+from carrel.sources.web.cache import MAX_FRESH, Cached, fresh_for, is_storable
 from carrel.sources.web.disk import DiskCache, Stored, digest_of, fresh_seconds
 from carrel.sources.web.options import WebOptions
 from carrel.sources.workers import Workers
@@ -66,7 +67,7 @@ class Pages:
         self._fetch = Fetch(
             timeout=options.fetch_timeout, max_bytes=options.max_page_size, hosts=options.private_hosts, ssl=ssl
         )
-        self.cache = PageCache(options.cache_size)
+        self.cache: SizedCache[str, Cached] = SizedCache(options.cache_size)
         self._workers = workers
         rules = f"{options.robots} {sorted(options.redirect_hosts)} {sorted(options.private_hosts)}"
         folder, limit = options.cache_folder, options.cache_folder_size
@@ -120,7 +121,7 @@ class Pages:
                 raise RequestTimeout(
                     f"{url} was not fetched within {self._options.fetch_timeout:g} seconds (fetch_timeout)"
                 ) from None
-            self.cache.put(url, page)
+            self.cache.put(url, page, page.size)
             if page is not known:
                 await self._keep(url, page)
             return page
@@ -133,7 +134,7 @@ class Pages:
         stored, data = found
         fresh = self._now() + fresh_seconds(stored, MAX_FRESH)
         page = Cached(stored.url, stored.kind, stored.charset, data, fresh, stored.validators, stored.modified)
-        self.cache.put(url, page)
+        self.cache.put(url, page, page.size)
         return page
 
     async def _keep(self, url: str, page: Cached) -> None:

@@ -8,12 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from carrel.sources.documents.options import AsText, Locations
-from carrel.sources.options import Count, Folder, Size
+from carrel.sources.options import Count, Folder, Seconds, Size
 
-__all__ = ["Host", "Seconds", "WebOptions"]
-
-Seconds: TypeAlias = Annotated[float, Meta(gt=0, title="SECONDS")]
-"""Duration in seconds, more than 0."""
+__all__ = ["Host", "WebOptions"]
 
 Host: TypeAlias = Annotated[str, Meta(title="HOST")]
 """Host name or IP address."""

@@ -40,6 +40,10 @@ class SharedPages(msgspec.Struct, frozen=True):
     versions: Mapping[str, str]
     directories: Mapping[str, tuple[str, ...]]
 
+    def inside(self, uri: str) -> list[Resource]:
+        """Return the entries of a directory, in the order of their URIs."""
+        return [self.resources[one] for one in sorted(self.directories[uri])]
+
 
 class Lister:
     """Finds the pages of a scope."""

@@ -11,37 +11,46 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
-from carrel.errors import ConfigError, InvalidCursor, InvalidParams, MCPError, ResourceError, ResourceNotFound
-from carrel.media_types import DIRECTORY
-from carrel.sources.content.window import SUGGESTIONS
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
+from carrel.errors import ConfigError, MCPError, ResourceError, ResourceNotFound
+from carrel.sources.base import BaseSource, Variable
+from carrel.sources.content.directory import directory_contents
+from carrel.sources.content.text import UTF8, describe_encoding
+from carrel.sources.content.text import decode as detect
+from carrel.sources.content.window import SUGGESTIONS, invalid_window, parse_window, slice_data, window_templates
 from carrel.sources.content.words import words_of
-from carrel.sources.cursor import page_after, page_of
-from carrel.sources.documents.documents import QUERIES, Documents, Original
-from carrel.sources.documents.kinds import kind_of
-from carrel.sources.polling import Polls
+from carrel.sources.cursor import page_after
+from carrel.sources.documents.documents import Documents, Original
+from carrel.sources.documents.kinds import kind_of as document_kind
+from carrel.sources.polling import poll
+from carrel.sources.watches import RunningWatches
 from carrel.sources.web.cache import Cached
-from carrel.sources.web.contents import contents_of, read_entry
+from carrel.sources.web.feeds import kind_of, read_feed
 from carrel.sources.web.fetching import Pages
 from carrel.sources.web.options import WebOptions
 from carrel.sources.web.pages import Lister, SharedPages, type_of_page
+from carrel.sources.web.readable import HTML, html_text, to_markdown
 from carrel.sources.web.scope import PageAddress, WebScope
 from carrel.sources.workers import Workers
 from carrel.transports.addresses import is_loopback, is_public, plain, read_address
+from carrel.transports.client.response_text import decode, is_textual
 from carrel.uri.parse import percent_decode
-from carrel.uri.template import UriTemplate
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
+from carrel.wire.resources import (
+    BlobResourceContents,
+    ReadResourceResult,
+    Resource,
+    ResourceContents,
+    ResourceTemplate,
+    TextResourceContents,
+)
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-__all__ = ["WebSource"]
-
-MAX_SUGGESTIONS = 100
+__all__ = ["WebSource", "contents_of", "read_entry", "window_of"]
 
 
-class WebSource(Provider):
+class WebSource(BaseSource):
     """Provider of the pages of one site, given by an ``https:``, ``web+https:`` or ``web+http:`` URL.
 
     Under ``https:``, clients may fetch the listed pages themselves; for other clients, pages are read unchanged. Under
@@ -55,6 +64,7 @@ class WebSource(Provider):
     """
 
     options = WebOptions
+    _documents: Documents
 
     def __init__(
         self,
@@ -78,7 +88,7 @@ class WebSource(Provider):
         self._looked = 0.0
         self._lock = asyncio.Lock()
         self._versions: dict[str, tuple[bytes, int]] = {}
-        self._polls = Polls(options.poll_seconds)
+        self._watches = RunningWatches()
 
     def __repr__(self) -> str:
         return f"WebSource({self.uri!r})"
@@ -99,7 +109,7 @@ class WebSource(Provider):
 
     async def stop(self) -> None:
         """Stop the source: close watches and connections, and clear the caches."""
-        await self._polls.stop()
+        await self._watches.stop()
         await self._documents.stop()
         await self._workers.stop()
         await self._pages.close()
@@ -129,8 +139,7 @@ class WebSource(Provider):
         listing = await self._list()
         if uri not in listing.directories:
             raise ResourceNotFound(uri)
-        inside = [listing.resources[one] for one in sorted(listing.directories[uri])]
-        return page_after(inside, request, f"web entries {uri}")
+        return page_after(listing.inside(uri), request, f"web entries {uri}")
 
     # Reading
 
@@ -150,20 +159,18 @@ class WebSource(Provider):
         page = await self._get(address, uri)
         whole = self._scope.uri_of(address.url)
         if address.extra.startswith("entry="):
-            contents = await read_entry(self._workers, request.client, page, uri, address.extra)
+            contents: ResourceContents = await read_entry(self._workers, request.client, page, uri, address.extra)
         else:
             listing = None
             if self._listing is None or whole in self._listing.directories:
                 listing = await self._list()
             if listing is not None and whole in listing.directories and not address.extra:
-                items = [listing.resources[one] for one in sorted(listing.directories[whole])]
-                lines = b",\n".join(map(msgspec.json.encode, items)).decode()
-                contents = TextResourceContents(uri, f"[\n{lines}\n]\n", mime_type=DIRECTORY)
+                contents = directory_contents(uri, listing.inside(whole))
             else:
                 contents = await contents_of(
                     self._workers, request.client, page, uri, address.extra, convert=self._scope.fetched
                 )
-                self._pages.cache.put(address.url, page)  # it has grown by its Markdown
+                self._pages.cache.put(address.url, page, page.size)  # it has grown by its Markdown
         fresh = max(page.fresh_until - asyncio.get_running_loop().time(), 0.0)
         return ReadResourceResult(contents=[contents], ttl_ms=int(fresh * 1000))
 
@@ -188,62 +195,36 @@ class WebSource(Provider):
 
     async def _original(self, uri: str, request: Request, limit: int, known: Callable[[Hashable], bool]) -> Original:
         page = await self._get(self._scope.address(uri), uri)
-        kind = page.kind if kind_of(page.kind) is not None else type_of_page(uri)
+        kind = page.kind if document_kind(page.kind) is not None else type_of_page(uri)
         return Original(kind, page.digest, page.data)
 
     # Templates, completion, search
 
-    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return the templates of the pages below a folder, and of windows and texts of pages that are fetched here."""
-        return page_of(self._templates(), request, lambda template: template.uri_template)
-
     def _templates(self) -> list[ResourceTemplate]:
+        """Return the templates of the pages below a folder, and of windows and texts of pages that are fetched here."""
         scope, title = self._scope, self._options.title or f"{self._scope.host}: page"
         literal, which = (f"{self.uri}{{+path}}", "a page") if scope.folder else (self.uri, "the page")
         shown = "A page as Markdown, by its path" if scope.fetched else "A page, by its path"
         found = [ResourceTemplate(literal, title, description=f"{shown} below {scope.url}")] if scope.folder else []
-        mark = "&" if "?" in literal else "?"
-        windows = (("lines", "first-last, such as 1-100"), ("tail", "the last, such as 20"), ("bytes", "first-last"))
-        found += [
-            ResourceTemplate(f"{literal}{{{mark}{unit}}}", f"{title}, {unit}", description=f"{unit} of {which}: {text}")
-            for unit, text in (windows if scope.fetched else ())
-        ]
+        found += window_templates(literal, title, which) if scope.fetched else []
         return found + (self._documents.templates(literal, scope.host) if scope.folder else [])
 
-    async def complete(
-        self,
-        reference: ResourceTemplateReference | PromptReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str],
-        request: Request,
-    ) -> Completion:
+    async def _suggest(self, variable: Variable, request: Request) -> list[str]:
         """Return the paths of known pages that begin with the typed text, followed by the paths that contain it."""
-        template = getattr(reference, "uri", None)
-        if not isinstance(template, str) or template not in [one.uri_template for one in self._templates()]:
-            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
-        if argument not in UriTemplate(template).names:
-            raise InvalidParams("Invalid params: the template has no such variable", parameter="argument")
-        if argument in QUERIES:
-            return await self._documents.complete(template, value, context, request, self._original)
-        if argument != "path":
-            ranges = [text for text in SUGGESTIONS[argument] if text.startswith(value)]
-            return Completion(ranges, total=len(ranges), has_more=False)
+        if variable.name != "path":
+            return [text for text in SUGGESTIONS[variable.name] if text.startswith(variable.value)]
         listing = await self._list()
         paths = [
             uri.removeprefix(self.uri) for uri in listing.resources if uri.startswith(self.uri) and uri != self.uri
         ]
-        typed = value.casefold()
+        typed = variable.value.casefold()
         begin = [path for path in paths if unescaped(path).casefold().startswith(typed)]
         seen = set(begin)
         inside = [path for path in paths if path not in seen and typed in unescaped(path).casefold()]
-        values = begin + inside
-        return Completion(values[:MAX_SUGGESTIONS], total=len(values), has_more=len(values) > MAX_SUGGESTIONS)
+        return begin + inside
 
-    async def search(self, query: str, request: Request) -> Page[Hit]:
+    async def _hits(self, query: str, limit: int, request: Request) -> list[Hit]:
         """Return the pages whose titles or addresses have all words of a query."""
-        if request.cursor is not None:
-            raise InvalidCursor
         words = words_of(query)
         hits: list[Hit] = []
         for resource in (await self._list()).resources.values() if words else ():
@@ -252,13 +233,13 @@ class WebSource(Provider):
             if all(word in text for word in words):
                 hits.append(Hit(resource, 1.0 if all(word in name for word in words) else 0.5))
         hits.sort(key=lambda hit: -hit.score)
-        return Page(hits[: max(request.limit, 0)])
+        return hits[:limit]
 
     # Changes
 
     def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         """Return changes that polling finds: of the list, of feeds and sitemaps, and of subscribed pages."""
-        return self._polls.watch(lambda: self._look(interest), self.uri)
+        return self._watches.join(poll(lambda: self._look(interest), self._options.poll_seconds, owner=self.uri))
 
     async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
         """Return a fingerprint for each page: its version in the sitemap or feed, and a count of changes."""
@@ -319,3 +300,74 @@ def require_libraries() -> None:
     for name in ("aiohttp", "trafilatura", "feedparser", "protego", "lxml"):
         if find_spec(name) is None:
             raise ConfigError(f"web pages need the package {name}: pip install 'carrel[web]'")
+
+
+#: Maximum size of a text that is returned whole, and of a window, in bytes.
+MAX_TEXT = 4 * 1024 * 1024
+
+
+async def contents_of(
+    workers: Workers, client: str, page: Cached, uri: str, window: str, *, convert: bool
+) -> ResourceContents:
+    """Return a page; HTML as Markdown with ``convert``. ``window`` is the requested window, or empty.
+
+    Raises:
+        InvalidParams: the window is not valid.
+    """
+    kind, encoding = page.kind, UTF8
+    if convert and kind in HTML:
+        if page.markdown is None:
+            page.markdown = await workers.run(client, convert_page, page)
+        text: str | None = page.markdown
+        kind = "text/markdown"
+    else:
+        text = decode(page.data, page.charset) if is_textual(kind) else None
+        if text is not None and kind == "" and "\0" in text:
+            text = None
+        if text is None and is_textual(kind):
+            found = await workers.run(client, detect, page.data)
+            if found is not None:
+                text, encoding = found
+    meta = ({"carrel/url": page.url} if convert else {}) | describe_encoding(encoding)
+    if text is None:
+        return window_of(BlobResourceContents(uri, page.data, mime_type=kind or None, meta=meta or None), window)
+    return window_of(TextResourceContents(uri, text, mime_type=kind or None, meta=meta or None), window)
+
+
+def convert_page(page: Cached) -> str:
+    return to_markdown(html_text(page.data, page.charset), page.url)
+
+
+async def read_entry(workers: Workers, client: str, page: Cached, uri: str, extra: str) -> ResourceContents:
+    """Return an entry of a feed as Markdown.
+
+    Raises:
+        ResourceNotFound: the feed does not contain the entry, or the page is not a feed.
+    """
+    wanted = extra.removeprefix("entry=")
+    if kind_of(page) == "feed":
+        _, entries = await workers.run(client, read_feed, page)
+        for entry in entries:
+            if entry.id == wanted:
+                text = await workers.run(client, entry.markdown)
+                return TextResourceContents(uri, text, mime_type="text/markdown")
+    raise ResourceNotFound(uri)
+
+
+def window_of(contents: ResourceContents, query: str) -> ResourceContents:
+    """Return a window of a page; all of it if the query is empty.
+
+    Raises:
+        InvalidParams: the window is not valid, or is a window of lines of bytes.
+        ResourceTooLarge: it is larger than a window may be.
+    """
+    window = parse_window(query)
+    if window is None:
+        return contents
+    is_text = isinstance(contents, TextResourceContents)
+    if not is_text and window.unit != "bytes":
+        raise invalid_window("bytes", f"the page is not text and has no {window.unit}, only bytes")
+    data = contents.text.encode() if isinstance(contents, TextResourceContents) else contents.blob
+    excerpt, more = slice_data(data, window, MAX_TEXT, UTF8 if is_text else None, contents.uri)
+    found = {"text": excerpt.decode()} if is_text else {"blob": excerpt}
+    return msgspec.structs.replace(contents, meta={**(contents.meta or {}), **more}, **found)

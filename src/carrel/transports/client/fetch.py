@@ -197,7 +197,7 @@ def redirected(target: URL, location: str, url: str) -> URL:
     return https_url(joined, url)
 
 
-def https_url(place: str | URL, url: str) -> URL:
+def https_url(target: str | URL, url: str) -> URL:
     """Parse a URL and check that its text allows fetching it. ``url`` is the original URL, for errors.
 
     Raises:
@@ -206,12 +206,12 @@ def https_url(place: str | URL, url: str) -> URL:
     from yarl import URL
 
     try:
-        parsed = URL(place)
+        parsed = URL(target)
         host = parsed.raw_host
         _ = parsed.port
     except ValueError:
         raise ResourceForbidden(url[:MAX_URL], "This is not a URL that can be fetched") from None
-    text = str(place)
+    text = str(target)
     if "@" in text.partition("//")[2].partition("/")[0].partition("?")[0].partition("#")[0]:
         # The userinfo is not repeated in the error.
         raise ResourceForbidden(f"https://{host}", "URLs with a user name or a password are not fetched")

@@ -7,14 +7,14 @@ Everything happens in one event loop, and ``send`` and ``receive`` never block.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from carrel.errors import MCPError
 from carrel.protocol.client import OutgoingMessage
 from carrel.protocol.revision import Revision
 from carrel.wire.base import Id
 
-__all__ = ["STDERR_FOLLOWS", "Credentials", "Receiver", "Transport"]
+__all__ = ["STDERR_FOLLOWS", "Credentials", "Receiver", "Rejection", "Transport"]
 
 #: Separator between the message of an error and the end of the program's standard error.
 STDERR_FOLLOWS = " Its standard error ends with:"
@@ -90,6 +90,21 @@ class Transport(Protocol):
         """Close the connection within seconds. May be called more than once, and before ``open`` has returned."""
 
 
+class Rejection(NamedTuple):
+    """401 or 403 response to a request for ``url``.
+
+    ``challenges`` are the values of WWW-Authenticate, ``revision`` is the protocol revision, if known, ``sent`` is the
+    return value of ``Credentials.headers`` for the request, if known, ``nonce`` is the value of DPoP-Nonce, if present.
+    """
+
+    url: str
+    status: int
+    challenges: Sequence[str] = ()
+    revision: str | None = None
+    sent: Mapping[str, str] | None = None
+    nonce: str | None = None
+
+
 class Credentials(Protocol):
     """Credentials provider for HTTP requests. ``carrel.security.client`` has providers for OAuth 2.1."""
 
@@ -110,21 +125,10 @@ class Credentials(Protocol):
             AuthorizationError: a token is needed and cannot be obtained.
         """
 
-    async def rejected(
-        self,
-        url: str,
-        status: int,
-        challenges: Sequence[str],
-        revision: str | None,
-        *,
-        sent: Mapping[str, str] | None = None,
-        nonce: str | None = None,
-    ) -> bool:
+    async def rejected(self, rejection: Rejection) -> bool:
         """Handle a 401 or 403 response, for example by authorizing, and return whether to retry the request.
 
-        ``challenges`` are the values of WWW-Authenticate, ``revision`` is the protocol revision, if known, ``sent`` is
-        the return value of ``headers`` for the request, ``nonce`` is the value of DPoP-Nonce, if present. Several
-        requests may be refused at the same time; the user authorizes once.
+        Several requests may be rejected at the same time; the user authorizes once.
 
         Raises:
             AuthorizationError: authorization failed.

@@ -11,6 +11,7 @@ from carrel.protocol.channel import Channel
 from carrel.protocol.server import Call, Connection, ErrorResponse, Reply
 
 if TYPE_CHECKING:
+    from carrel.protocol.channel import ConnectedClient
     from carrel.state.records import Changed
     from carrel.state.replica import Replica
     from carrel.transports.server.route import Route
@@ -46,10 +47,10 @@ class Application(Protocol):
     def connect(self) -> Connection:
         """Return a new connection."""
 
-    def disconnect(self, connection: Connection) -> None:
+    def disconnect(self, connection: Connection, client: ConnectedClient) -> None:
         """Remove a connection and its subscriptions."""
 
-    def restore(self, connection: Connection, subscriptions: Mapping[str, str]) -> None:
+    def restore(self, connection: Connection, client: ConnectedClient, subscriptions: Mapping[str, str]) -> None:
         """Open the subscription of a session that another replica has begun, with its URIs as the client spells them.
 
         Raises:

@@ -20,7 +20,7 @@ from carrel.transports.server.http_request import Headers, Rejection
 if TYPE_CHECKING:
     from carrel.transports.server.route import Route
 
-__all__ = ["Authorizer", "Lease", "client_of", "keep_headers", "let_in", "owner_of", "permit"]
+__all__ = ["Authorizer", "Lease", "client_of", "let_in", "owner_of", "permit"]
 
 #: The longest delay of a timer, in seconds.
 MAX_DELAY = 7 * 24 * 3600.0
@@ -71,13 +71,6 @@ def permit(authorizer: Authorizer | None, caller: Caller | None, event: Event) -
     for call in (event,) if isinstance(event, Call) else event.events:
         if isinstance(call, Call):
             call.principal = caller.principal
-
-
-def keep_headers(event: Event, headers: Headers) -> None:
-    """Give the calls of a message the headers of its HTTP request."""
-    for call in event.events if isinstance(event, Batch) else (event,):
-        if isinstance(call, Call):
-            call.raw_headers = headers
 
 
 def owner_of(caller: Caller | None) -> str | None:

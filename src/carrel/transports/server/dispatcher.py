@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
 from carrel.errors import InvalidMessage, ServerUnavailable
 from carrel.limits import NO_ROOM
-from carrel.protocol.channel import Channel
+from carrel.protocol.channel import Channel, ConnectedClient
 from carrel.protocol.connection import FailedRequest, Response
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.methods import INITIALIZE, PING
@@ -33,6 +33,7 @@ __all__ = [
     "absorb",
     "answer_batch",
     "answer_of",
+    "attach",
     "begin",
     "cancel",
     "check_load",
@@ -150,6 +151,14 @@ async def absorb() -> None:
         task.uncancel()
 
 
+def attach(event: Event, client: ConnectedClient, headers: Mapping[bytes, bytes] | None = None) -> None:
+    """Set the client of the calls of a message, and the headers of their HTTP request."""
+    for call in event.events if type(event) is Batch else (event,):
+        if type(call) is Call:
+            call.client = client
+            call.raw_headers = headers
+
+
 def check_load(call: Call, count: int, limit: int) -> None:
     """Check the limit of requests in flight before another call; ``count`` are in flight. A ping is always allowed.
 
@@ -219,7 +228,7 @@ class Dispatcher:
         self._limits = app.limits
         self._channel = channel
         self.connection: Connection = app.connect()
-        self.connection.channel = channel
+        self.client = ConnectedClient(app.budget, channel=channel)
         self.in_flight = InFlight(self.connection)
         self._batches: set[asyncio.Task[None]] = set()
 
@@ -230,6 +239,7 @@ class Dispatcher:
     def take(self, event: Event) -> bytes | None:
         """Dispatch a message that the connection has parsed."""
         if type(event) is Call:
+            event.client = self.client
             in_flight = self.in_flight
             if in_flight or in_flight.leaving:
                 try:
@@ -253,6 +263,7 @@ class Dispatcher:
         elif type(event) is Response or type(event) is FailedRequest:
             event.deliver()
         elif type(event) is Batch:
+            attach(event, self.client)
             task = asyncio.get_running_loop().create_task(self._answer_batch(event))
             self._batches.add(task)
             task.add_done_callback(self._batches.discard)
@@ -284,7 +295,7 @@ class Dispatcher:
 
     def send(self, id: Any, reply: bytes) -> None:
         """Send a response, or an error if its size exceeds the client's budget for buffered data."""
-        if len(reply) > UNWEIGHED and not self.connection.has_room(len(reply)):
+        if len(reply) > UNWEIGHED and not self.client.has_room(len(reply)):
             reply = no_room(id)
         self._channel.send(reply)
 
@@ -301,7 +312,7 @@ class Dispatcher:
         self.cancel()
         if works:
             await asyncio.wait(works, timeout=CLEANUP)
-        self._app.disconnect(self.connection)
+        self._app.disconnect(self.connection, self.client)
 
 
 async def answer_batch(
@@ -324,7 +335,7 @@ async def answer_batch(
         nonlocal held
         reply = answer.reply if isinstance(answer, ErrorResponse) else answer
         if reply is not None and len(reply) > UNWEIGHED:
-            if not call.connection.take(len(reply)):
+            if not call.client.take(len(reply)):
                 return no_room(call.id)
             held += len(reply)
         return reply
@@ -354,7 +365,7 @@ async def answer_batch(
                 cancel(work)
         for event in batch.events:
             if type(event) is Call:
-                event.connection.give(held)
+                event.client.give(held)
                 break
     replies = [_reply(answer) if isinstance(answer, asyncio.Future) else answer for answer in answers]
     return [reply.reply if type(reply) is ErrorResponse else reply for reply in replies if reply is not None]
@@ -366,7 +377,7 @@ def _answer_in_batch(
     channel: Channel,
     in_flight: InFlight,
     receive_other: Callable[[Event], bytes | None],
-) -> Any:
+) -> Reply | Work | None:
     """Return the response to one message of a batch, or the pending work for it; None if it has no response."""
     if type(event) is not Call:
         return receive_other(event)

@@ -12,16 +12,17 @@ from carrel.errors import (
     ProtocolError,
     ServerUnavailable,
 )
+from carrel.protocol.channel import ConnectedClient
 from carrel.protocol.connection import FailedRequest, Ignored, Response
 from carrel.protocol.event_ids import decode_event_id
 from carrel.protocol.http import verify
 from carrel.protocol.methods import INITIALIZE
 from carrel.protocol.principal import Caller
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import Batch, Call, Connection, ErrorResponse, Event, Notification
+from carrel.protocol.server import Batch, Call, ErrorResponse, Event, Notification
 from carrel.transports.server.application import Application
-from carrel.transports.server.authorizer import Authorizer, Lease, keep_headers, owner_of, permit
-from carrel.transports.server.dispatcher import absorb, answer_batch, begin, check_load, spawn
+from carrel.transports.server.authorizer import Authorizer, Lease, owner_of, permit
+from carrel.transports.server.dispatcher import absorb, answer_batch, attach, begin, check_load, spawn
 from carrel.transports.server.http_request import Bodies, Headers, Rejection, accepts, is_json
 from carrel.transports.server.http_response import (
     RETRY_LATER,
@@ -75,7 +76,7 @@ class Endpoint:
             raise Rejection(404, "There is no such session: it does not exist, or has ended; initialize a new one")
         if version is not None and version not in self._known:
             raise Rejection(400, f"MCP-Protocol-Version {version[:50].decode('latin-1')!r} is not supported")
-        session.connection.principal = None if caller is None else caller.principal
+        session.client.principal = None if caller is None else caller.principal
         return session
 
     async def post(
@@ -102,14 +103,13 @@ class Endpoint:
         body = await self._bodies.read(headers, receive, client)
         version = headers.get(b"mcp-protocol-version")
         if session is None:
-            connection = self._app.connect()
-            connection.client = client
+            connection, served = self._app.connect(), ConnectedClient(self._app.budget, client)
             connection.version_header = None if version is None else version.decode("latin-1").strip(" \t")
         else:
-            connection = session.connection
+            connection, served = session.connection, session.client
         event = connection.receive(body)
         permit(self._authorization, caller, event)
-        keep_headers(event, headers)
+        attach(event, served, headers)
         if type(event) is not Call:
             return await self._post_other(event, session, headers, send, extra, json=json, events=events)
         try:
@@ -154,7 +154,7 @@ class Endpoint:
             if version not in self._stateless:
                 raise _no_session()
             raise _not_stateless(version)
-        return await self._sessions.open(call.connection, call.peer, owner_of(caller))
+        return await self._sessions.open(call, owner_of(caller))
 
     async def _answer_call(
         self,
@@ -169,9 +169,9 @@ class Endpoint:
         events: bool,
     ) -> PendingResponse | None:
         """Answer a call in a session, which it may just have opened, or a stateless one."""
-        connection, client = call.connection, call.connection.client
+        connection, client = call.connection, call.client
         granted = [*extra, (b"mcp-session-id", session.id.encode())] if opened and session is not None else extra
-        stream = _stream(connection, session, events=events)
+        stream = _stream(client, session, events=events)
         try:
             self._check_load(call, session)
             reply = self._app.answer(call, stream)
@@ -190,18 +190,18 @@ class Endpoint:
             await self._app.replica.written()  # so that other replicas know of it before the client does
         if isinstance(reply, bytes):
             if stream.idle and json:
-                await answer(send, connection, call.id, reply, granted)
+                await answer(send, client, call.id, reply, granted)
                 return None
             reply = _ready(reply)
         work = begin(self._app, call, reply)
         if session is None:
-            self._in_flight[client] = self._in_flight.get(client, 0) + 1
-            work.add_done_callback(lambda _: self._count_down(client))
+            self._in_flight[client.key] = self._in_flight.get(client.key, 0) + 1
+            work.add_done_callback(lambda _: self._count_down(client.key))
         if caller is not None and call.request.endless:
             lease = Lease(stream.expire)
             lease.extend(caller)
             work.add_done_callback(lease.cancel)
-        return PendingResponse(call.id, work, stream, connection, session, granted, json=json, events=events)
+        return PendingResponse(call.id, work, stream, client, session, granted, json=json, events=events)
 
     def _check_load(self, call: Call, session: StreamableHTTPSession | None) -> None:
         """Check the limit of requests in flight of a session, or of the client of a stateless request.
@@ -211,7 +211,7 @@ class Endpoint:
         """
         limit = self._limits.max_requests_in_flight
         if session is None:
-            check_load(call, self._in_flight.get(call.connection.client, 0), limit)
+            check_load(call, self._in_flight.get(call.client.key, 0), limit)
         else:
             session.in_flight.check(call, limit)
 
@@ -239,11 +239,9 @@ class Endpoint:
             return None
         if type(event) is Batch:
             assert session is not None  # only revisions with sessions have batches
-            stream = _stream(session.connection, session, events=events)
+            stream = _stream(session.client, session, events=events)
             answers = spawn(self._answer_batch(event, session, stream))
-            return PendingResponse(
-                stream, answers, stream, session.connection, session, extra, json=json, events=events
-            )
+            return PendingResponse(stream, answers, stream, session.client, session, extra, json=json, events=events)
         if session is None and headers.get(b"mcp-protocol-version") not in self._stateless:
             raise _no_session()
         self._take(event, session)
@@ -316,10 +314,10 @@ class Endpoint:
         await respond(send, 204, b"", extra)
 
 
-def _stream(connection: Connection, session: StreamableHTTPSession | None, *, events: bool) -> Stream:
+def _stream(client: ConnectedClient, session: StreamableHTTPSession | None, *, events: bool) -> Stream:
     if not events:
-        return MutedStream(connection)
-    return Stream(connection) if session is None else session.new_stream()
+        return MutedStream(client)
+    return Stream(client) if session is None else session.new_stream()
 
 
 def _no_session(version: bytes | None = None) -> Rejection:

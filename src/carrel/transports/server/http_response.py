@@ -12,8 +12,9 @@ from typing import Any
 from msgspec import UNSET
 
 from carrel.errors import INTERNAL_ERROR, ServerUnavailable
+from carrel.protocol.channel import ConnectedClient
 from carrel.protocol.encoding import encode_error
-from carrel.protocol.server import Connection, ErrorResponse
+from carrel.protocol.server import ErrorResponse
 from carrel.transports.server.direct import direct_writer, disconnection, write_response
 from carrel.transports.server.dispatcher import CLEANUP, UNWEIGHED, Work, answer_of, cancel, no_room
 from carrel.transports.server.session import StreamableHTTPSession
@@ -46,14 +47,14 @@ class PendingResponse:
     disconnects, the request is cancelled, unless the stream has begun and is resumable.
     """
 
-    __slots__ = ("_connection", "_events", "_extra", "_json", "_key", "_session", "_stream", "_streaming", "_work")
+    __slots__ = ("_client", "_events", "_extra", "_json", "_key", "_session", "_stream", "_streaming", "_work")
 
     def __init__(
         self,
         key: Any,
         work: Work,
         stream: Stream,
-        connection: Connection,
+        client: ConnectedClient,
         session: StreamableHTTPSession | None,
         extra: Headers,
         *,
@@ -62,7 +63,7 @@ class PendingResponse:
     ) -> None:
         self._key = key
         self._work = work
-        self._connection = connection
+        self._client = client
         self._stream = stream
         self._session = session
         self._extra = extra
@@ -137,7 +138,7 @@ class PendingResponse:
         if isinstance(reply, ErrorResponse):
             await respond(send, reply.status, reply.reply, self._extra)
         elif reply:
-            await answer(send, self._connection, self._key, reply, self._extra)
+            await answer(send, self._client, self._key, reply, self._extra)
         elif reply is None and (self._session is None or self._session.closed):
             error = encode_error(UNSET, INTERNAL_ERROR, "The session or the server ended before the response was ready")
             await respond(send, 503, error, self._extra)
@@ -218,13 +219,13 @@ async def end(send: Send) -> None:
         pass  # the client is gone
 
 
-async def answer(send: Send, connection: Connection, id: Any, reply: bytes, extra: Headers = ()) -> None:
+async def answer(send: Send, client: ConnectedClient, id: Any, reply: bytes, extra: Headers = ()) -> None:
     """Send a JSON response, charged to the client's budget until it is sent; or an error if it exceeds that."""
     size = len(reply)
     if size <= UNWEIGHED:
         await respond(send, 200, reply, extra)
         return
-    if not connection.take(size):
+    if not client.take(size):
         await respond(send, 429, no_room(id), [(b"retry-after", b"5"), *extra])
         return
     try:
@@ -235,7 +236,7 @@ async def answer(send: Send, connection: Connection, id: Any, reply: bytes, extr
     except OSError:
         pass  # the client is gone
     finally:
-        connection.give(size)
+        client.give(size)
 
 
 async def respond_unavailable(send: Send, error: ServerUnavailable, extra: Headers) -> None:

@@ -26,8 +26,8 @@ from carrel.protocol.principal import Caller
 from carrel.protocol.revisions import REVISIONS
 from carrel.protocol.server import Call, ErrorResponse
 from carrel.transports.server.application import Application
-from carrel.transports.server.authorizer import Authorizer, Lease, client_of, keep_headers, owner_of, permit
-from carrel.transports.server.dispatcher import Dispatcher, Work, spawn
+from carrel.transports.server.authorizer import Authorizer, Lease, client_of, owner_of, permit
+from carrel.transports.server.dispatcher import Dispatcher, Work, attach, spawn
 from carrel.transports.server.http_request import Bodies, Headers, Rejection, accepts, is_json, session_quota_exceeded
 from carrel.transports.server.http_response import Receive, Send, disconnected, end, pump, respond
 from carrel.transports.server.streams import Stream
@@ -60,13 +60,13 @@ class Listener(Stream):
     def __init__(self, app: Application, id: str, client: str, endpoint: str) -> None:
         self.dispatcher = Dispatcher(app, self)
         connection = self.dispatcher.connection
-        super().__init__(connection)
+        super().__init__(self.dispatcher.client)
         self._endpoint = endpoint
         self.ending = False
         self.owner: str | None = None
         self.lease = Lease(self.end)
-        connection.id = id
-        connection.client = client
+        self.dispatcher.client.session_id = id
+        self.dispatcher.client.key = client
         revisions = connection.description.revisions.items()
         connection.description = msgspec.structs.replace(
             connection.description, revisions={name: row for name, row in revisions if not row.stateless}
@@ -277,7 +277,7 @@ class HTTPWithSSE:
             raise Rejection(404, NO_SESSION)
         message = listener.dispatcher.connection.receive(body)
         permit(self._authorization, caller, message)
-        keep_headers(message, headers)
+        attach(message, listener.dispatcher.client, headers)
         if type(message) is ErrorResponse and message.reply.startswith(ANONYMOUS):
             await respond(send, message.status, message.reply, extra)  # has no id to match it by in the stream
             return

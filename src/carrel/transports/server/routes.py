@@ -37,11 +37,11 @@ class Routes:
     ) -> None:
         self._exact: dict[str, list[Route]] = {}
         self._below: dict[str, list[Route]] = {}
-        taken = {place.rstrip("/") for place in taken}
+        taken = {path.rstrip("/") for path in taken}
         for route in routes:
             if not route.below and (
                 route.path.rstrip("/") in taken
-                or any(route.path == place or route.path.startswith(f"{place}/") for place in reserved)
+                or any(route.path == path or route.path.startswith(f"{path}/") for path in reserved)
             ):
                 raise ConfigError(f"the route {route.path} has a path of the server itself")
             if route.authorized and not has_authorization:
@@ -59,10 +59,10 @@ class Routes:
         """
         rows = self._exact.get(path)
         if rows is None and self._below:
-            place = path
-            while rows is None and place:
-                place = place.rpartition("/")[0]
-                rows = self._below.get(place or "/")
+            parent = path
+            while rows is None and parent:
+                parent = parent.rpartition("/")[0]
+                rows = self._below.get(parent or "/")
         if rows is None:
             return None
         for route in rows:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from carrel.limits import Limits
-from carrel.protocol.channel import ChangeKey
+from carrel.protocol.channel import ChangeKey, ConnectedClient
 from carrel.protocol.event_ids import EventId, name_stream, slot_of_stream
 from carrel.protocol.server import Connection
 from carrel.state.records import FollowLetter, SessionMessage, SessionRecord, SubscriptionChanged
@@ -50,7 +50,7 @@ class StreamableHTTPSession:
 
     __slots__ = (
         *("_events", "_held", "_limits", "_listening", "_log", "_replica", "_replayable", "_resumed", "_streams"),
-        *("closed", "connection", "id", "in_flight", "record", "renewed", "touched"),
+        *("client", "closed", "connection", "id", "in_flight", "record", "renewed", "touched"),
     )
 
     def __init__(
@@ -58,6 +58,7 @@ class StreamableHTTPSession:
         id: str,
         record: SessionRecord,
         connection: Connection,
+        client: ConnectedClient,
         replica: Replica,
         events: StandingEvents,
         limits: Limits,
@@ -66,6 +67,7 @@ class StreamableHTTPSession:
         self.id = id
         self.record = record
         self.connection = connection
+        self.client = client
         self.closed = False
         self.touched = self.renewed = now
         """When it was last used, and when the lifetime of its record began anew, by the event loop's clock."""
@@ -79,9 +81,9 @@ class StreamableHTTPSession:
         self._replayable: dict[str, float] | None = None
         self._listening: list[StandingStream] | None = None
         self._held: dict[Hashable, bytes] | None = None
-        connection.id = id
-        connection.shared = replica.shared
-        connection.channel = self
+        client.session_id = id
+        client.shared = replica.shared
+        client.channel = self
         connection.use_slot(replica.state.slot)
 
     @property
@@ -168,10 +170,10 @@ class StreamableHTTPSession:
         key = message if key is None else key
         replaced = self._held.get(key)
         if replaced is not None:
-            self.connection.give(len(replaced))
+            self.client.give(len(replaced))
         elif len(self._held) >= MAX_EVENTS:
             return
-        if not self.closed and self.connection.take(len(message)):
+        if not self.closed and self.client.take(len(message)):
             self._held[key] = message
         elif replaced is not None:
             del self._held[key]
@@ -202,7 +204,7 @@ class StreamableHTTPSession:
     def _take_held(self) -> dict[Hashable, bytes]:
         held, self._held = self._held or {}, None
         for message in held.values():
-            self.connection.give(len(message))
+            self.client.give(len(message))
         return held
 
     def unlisten(self, stream: Stream) -> None:
@@ -246,17 +248,17 @@ class StreamableHTTPSession:
         """
         peer = self.connection.peer
         if peer is None or not peer.revision.resumable:
-            return Stream(self.connection)
+            return Stream(self.client)
         id = name_stream(self._replica.state.slot, next(numbers))
-        return Stream(self.connection, id, self.log, primed=peer.revision.primed)
+        return Stream(self.client, id, self.log, primed=peer.revision.primed)
 
     def new_standing_stream(self, resumed: int | None = None) -> StandingStream:
         """Return a new stream of a GET, resumable if the session's revision has that."""
         peer = self.connection.peer
         if peer is None or not peer.revision.resumable:
-            return StandingStream(self.connection)
+            return StandingStream(self.client)
         events, primed = self._events, peer.revision.primed
-        return StandingStream(self.connection, events.name(next(numbers)), events, primed=primed, resumed=resumed)
+        return StandingStream(self.client, events.name(next(numbers)), events, primed=primed, resumed=resumed)
 
     def keep(self, stream: Stream) -> None:
         """Store a stream, so that the client can resume it."""
@@ -265,7 +267,7 @@ class StreamableHTTPSession:
         if self._streams is None:
             self._streams = OrderedDict()
         if stream.id not in self._streams:
-            if self.closed or not self.connection.take(STREAM_BYTES):
+            if self.closed or not self.client.take(STREAM_BYTES):
                 stream.forget()
                 return
             self._streams[stream.id] = stream
@@ -277,8 +279,8 @@ class StreamableHTTPSession:
             if self._replayable is None:
                 self._replayable = {}
             self._replayable[stream.id] = asyncio.get_running_loop().time()
-            if self.connection.budget is not None:
-                self.connection.budget.add_evictable(self.connection.client, stream, partial(self._forget, stream))
+            if self.client.budget is not None:
+                self.client.budget.add_evictable(self.client.key, stream, partial(self._forget, stream))
             self.log.finish(stream.id)
 
     def end_replays(self, before: float) -> None:
@@ -291,13 +293,13 @@ class StreamableHTTPSession:
 
     def _reopen(self, stream: Stream) -> None:
         replayable = self._replayable is not None and self._replayable.pop(stream.id, None) is not None
-        if replayable and self.connection.budget is not None:
-            self.connection.budget.remove_evictable(self.connection.client, stream)
+        if replayable and self.client.budget is not None:
+            self.client.budget.remove_evictable(self.client.key, stream)
 
     def _forget(self, stream: Stream, *, drop: bool = True) -> None:
         self._reopen(stream)
         if self._streams is not None and self._streams.pop(stream.id, None) is not None:
-            self.connection.give(STREAM_BYTES)
+            self.client.give(STREAM_BYTES)
         stream.forget(drop=drop)
 
     def _trim(self) -> None:
@@ -332,7 +334,7 @@ class StreamableHTTPSession:
         letter = FollowLetter(self.id, origin, self._replica.state.slot)
         if await self.log.read(origin, after) is None:
             return None
-        stream = ResumedStream(self.connection, self.log, origin, after)
+        stream = ResumedStream(self.client, self.log, origin, after)
         if self._resumed is None:
             self._resumed = {}
         previous = self._resumed.get(origin)

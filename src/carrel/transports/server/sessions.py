@@ -14,10 +14,11 @@ import msgspec
 
 from carrel.errors import ServerUnavailable
 from carrel.limits import Quota
+from carrel.protocol.channel import ConnectedClient
 from carrel.protocol.connection import FailedRequest, Peer, Response
 from carrel.protocol.encoding import encode
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import Connection, Notification
+from carrel.protocol.server import Call, Connection, Notification
 from carrel.state.records import (
     AnswerLetter,
     FollowLetter,
@@ -88,7 +89,7 @@ class SessionTable:
 
     # One session
 
-    async def open(self, connection: Connection, peer: Peer, owner: str | None) -> StreamableHTTPSession:
+    async def open(self, call: Call, owner: str | None) -> StreamableHTTPSession:
         """Create a session. At the limit, it replaces an expired session, or an idle one of the same client.
 
         Raises:
@@ -96,7 +97,7 @@ class SessionTable:
             ServerUnavailable: the store has failed.
         """
         self._replica.check_slot()
-        client = connection.client
+        connection, peer, client = call.connection, call.peer, call.client.key
         self._share_description(peer)
         await self._take_quota(client)
         await self._reserve(client)
@@ -106,7 +107,7 @@ class SessionTable:
         except BaseException:
             self._quota.give(client)
             raise
-        return self._add(id, record, connection)
+        return self._add(id, record, connection, call.client)
 
     async def find(self, id: str, owner: str | None) -> StreamableHTTPSession | None:
         """Return a session and renew it; None if it has ended, or is of another owner.
@@ -144,11 +145,13 @@ class SessionTable:
         await self._replica.ask(self._records.end(session.id))
         self._replica.publish(SessionEnded(session.id))
 
-    def _add(self, id: str, record: SessionRecord, connection: Connection) -> StreamableHTTPSession:
+    def _add(
+        self, id: str, record: SessionRecord, connection: Connection, client: ConnectedClient
+    ) -> StreamableHTTPSession:
         now = asyncio.get_running_loop().time()
-        session = StreamableHTTPSession(id, record, connection, self._replica, self._events, self._limits, now)
+        session = StreamableHTTPSession(id, record, connection, client, self._replica, self._events, self._limits, now)
         self._live[id] = session
-        self._of.setdefault(connection.client, {})[id] = session
+        self._of.setdefault(client.key, {})[id] = session
         return session
 
     def _share_description(self, peer: Peer) -> None:
@@ -162,7 +165,7 @@ class SessionTable:
 
     def _use(self, session: StreamableHTTPSession) -> None:
         """Put a session behind all others."""
-        for sessions in (self._live, self._of[session.connection.client]):
+        for sessions in (self._live, self._of[session.client.key]):
             del sessions[session.id]
             sessions[session.id] = session
 
@@ -175,11 +178,11 @@ class SessionTable:
             self._quota.give(record.client)
             return known
         connection = self._app.connect()
-        connection.client = record.client
+        client = ConnectedClient(self._app.budget, record.client)
         connection.restore(Peer(REVISIONS[record.revision], record.info, record.capabilities, record.log_level))
-        session = self._add(id, record, connection)
+        session = self._add(id, record, connection, client)
         try:
-            self._app.restore(connection, subscriptions)
+            self._app.restore(connection, client, subscriptions)
         except ServerUnavailable as error:
             self._drop(session, ended=False)
             raise Rejection(503, str(error), [(b"retry-after", b"5")]) from None
@@ -189,14 +192,14 @@ class SessionTable:
         """Remove a session from this process; ``ended`` if its record is gone too."""
         if self._live.pop(session.id, None) is None:
             return
-        client = session.connection.client
+        client = session.client.key
         own = self._of[client]
         del own[session.id]
         if not own:
             del self._of[client]
         self._quota.give(client)
         session.close(ended=ended)
-        self._app.disconnect(session.connection)
+        self._app.disconnect(session.connection, session.client)
 
     # Limits and lifetimes
 

@@ -13,9 +13,9 @@ from collections.abc import Hashable, Sequence
 
 import msgspec
 
+from carrel.protocol.channel import ConnectedClient
 from carrel.protocol.event_ids import EventId, encode_event_id, name_stream
 from carrel.protocol.http import event
-from carrel.protocol.server import Connection
 from carrel.state.records import Changed, Notice, SessionMessage
 from carrel.transports.server.application import Application
 from carrel.transports.server.streams import Stream
@@ -76,7 +76,7 @@ class StandingStream(Stream):
 
     def __init__(
         self,
-        owner: Connection,
+        owner: ConnectedClient,
         name: str = "",
         events: StandingEvents | None = None,
         *,

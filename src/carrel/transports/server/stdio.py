@@ -197,7 +197,7 @@ class Stdio(asyncio.Protocol):
 
     def _count(self, size: int) -> bool:
         """Charge buffered bytes to the client's budget; return whether there was room."""
-        if not self._dispatcher.connection.take(size):
+        if not self._dispatcher.client.take(size):
             return False
         self._counted += size
         return True
@@ -213,7 +213,7 @@ class Stdio(asyncio.Protocol):
                 size += len(messages[-1])
             self._write(messages)
         if self._counted and not leaving:
-            self._dispatcher.connection.give(self._counted)
+            self._dispatcher.client.give(self._counted)
             self._counted = 0
 
     def _write(self, messages: list[bytes]) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Hashable
 from typing import Any
 
 from carrel.errors import ServerUnavailable
+from carrel.protocol.channel import ConnectedClient
 from carrel.protocol.event_ids import encode_event_id
 from carrel.protocol.http import event
-from carrel.protocol.server import Connection
 from carrel.protocol.stream_states import (
     FOLLOWING,
     Following,
@@ -60,7 +60,9 @@ class Stream(StreamStates):
     standing = False
     """Whether the stream was opened by GET, and carries messages that belong to no request."""
 
-    def __init__(self, owner: Connection, id: str = "", log: SessionLog | None = None, *, primed: bool = False) -> None:
+    def __init__(
+        self, owner: ConnectedClient, id: str = "", log: SessionLog | None = None, *, primed: bool = False
+    ) -> None:
         super().__init__(bool(id))
         self._owner = owner
         self._log = log
@@ -376,7 +378,7 @@ class ResumedStream(Stream):
 
     __slots__ = ("_after", "_following", "_fresh", "_origin", "_task")
 
-    def __init__(self, owner: Connection, log: SessionLog, origin: str, after: int) -> None:
+    def __init__(self, owner: ConnectedClient, log: SessionLog, origin: str, after: int) -> None:
         super().__init__(owner, log=log)
         self._origin = origin
         self._after = after

@@ -12,6 +12,7 @@ from support.login_site import site
 from support.parties import python
 
 CLIENTS = Path(__file__).parents[1] / "clients"
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("major", ["1", "2"])

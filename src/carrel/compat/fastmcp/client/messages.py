@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -9,15 +10,8 @@ __all__ = ["MessageHandler", "MessageHandlerT"]
 
 MessageHandlerT: TypeAlias = Callable[[Any], Awaitable[None]]
 
-HOOKS = {
-    "notifications/progress": "on_progress",
-    "notifications/message": "on_logging_message",
-    "notifications/tools/list_changed": "on_tool_list_changed",
-    "notifications/resources/list_changed": "on_resource_list_changed",
-    "notifications/prompts/list_changed": "on_prompt_list_changed",
-    "notifications/resources/updated": "on_resource_updated",
-    "notifications/cancelled": "on_cancelled",
-}
+#: Start of each word in the name of a model, except the first.
+_WORD = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
 class MessageHandler:
@@ -34,8 +28,8 @@ class MessageHandler:
             return
         await self.on_notification(message)
         inner = getattr(message, "root", message)
-        hook = HOOKS.get(getattr(inner, "method", ""))
-        if hook is not None:
+        hook = "on_" + _WORD.sub("_", type(inner).__name__.removesuffix("Notification")).lower()
+        if hasattr(MessageHandler, hook):
             await getattr(self, hook)(inner)
 
     async def on_message(self, message: Any) -> None:

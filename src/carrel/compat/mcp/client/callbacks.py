@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from carrel.client.handlers import Progress
 from carrel.compat.mcp import types
@@ -15,6 +15,7 @@ from carrel.compat.wire import json_of, model_of, struct_of
 from carrel.errors import PeerError
 from carrel.log import Log
 from carrel.protocol.client import IncomingRequest, Notification
+from carrel.protocol.revisions import LATEST_HANDSHAKE
 from carrel.wire.base import ClientCapabilities
 from carrel.wire.client_features import CreateMessageResult, ElicitResult, ListRootsResult
 
@@ -24,16 +25,9 @@ logger = Log("client")
 
 Callback: TypeAlias = Callable[..., Awaitable[Any]]
 
-#: Models of notifications, by their names in Carrel.
+#: Models of notifications, by their names on the wire.
 NOTIFICATIONS: dict[str, type[Any]] = {
-    "cancelled": types.CancelledNotification,
-    "elicitation_complete": types.ElicitCompleteNotification,
-    "message": types.LoggingMessageNotification,
-    "progress": types.ProgressNotification,
-    "prompts_list_changed": types.PromptListChangedNotification,
-    "resource_updated": types.ResourceUpdatedNotification,
-    "resources_list_changed": types.ResourceListChangedNotification,
-    "tools_list_changed": types.ToolListChangedNotification,
+    kind.model_fields["method"].default: kind for kind in get_args(types.ServerNotificationType)
 }
 
 
@@ -100,9 +94,10 @@ class Callbacks:
 
     def take(self, event: str, received: Any) -> None:
         """Queue a notification, by its event and parameters, for the callbacks."""
-        kind = NOTIFICATIONS.get(event)
-        if kind is None:
+        row = LATEST_HANDSHAKE.events.get(event)
+        if row is None:
             return
+        kind = NOTIFICATIONS[row.method]
         params = received if hasattr(received, "meta") else {}
         self._queue.put_nowait(lambda: self._handle(kind, params))
 

@@ -13,8 +13,7 @@ from carrel.compat.mcp.shared.exceptions import McpError
 from carrel.compat.mcp.types import base
 from carrel.compat.wire import json_of, model_of
 from carrel.protocol.channel import Channel
-from carrel.protocol.connection import Peer
-from carrel.protocol.server import Connection
+from carrel.protocol.server import Call
 from carrel.wire.base import ClientCapabilities, Implementation
 
 __all__ = ["ServerSession", "ServerSessionT"]
@@ -26,9 +25,10 @@ ListName: TypeAlias = Literal["resources", "tools", "prompts"]
 class ServerSession:
     """Session of one client: its capabilities, and messages and requests to it."""
 
-    def __init__(self, connection: Connection, peer: Peer) -> None:
-        self._connection = connection
-        self._peer = peer
+    def __init__(self, call: Call) -> None:
+        self._connection = call.connection
+        self._client = call.client
+        self._peer = call.peer
         self.last: Exchange | None = None
         self._params: types.InitializeRequestParams | None = None
 
@@ -65,7 +65,7 @@ class ServerSession:
 
     def _channel(self, *, related: bool) -> Channel | None:
         exchange = self._exchange()
-        own = self._connection.channel
+        own = self._client.channel
         if exchange is not None and (related or own is None):
             return exchange.channel
         return own

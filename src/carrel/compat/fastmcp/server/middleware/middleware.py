@@ -10,21 +10,13 @@ from typing import Any, Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
 
+from carrel.protocol.revisions import REQUESTS
+
 __all__ = ["CallNext", "Middleware", "MiddlewareContext", "run_middleware"]
 
 T = TypeVar("T", default=Any)
 R = TypeVar("R", default=Any)
 Next: TypeAlias = Callable[["MiddlewareContext[Any]"], Awaitable[Any]]
-
-HOOKS = {
-    "tools/call": "on_call_tool",
-    "tools/list": "on_list_tools",
-    "resources/read": "on_read_resource",
-    "resources/list": "on_list_resources",
-    "resources/templates/list": "on_list_resource_templates",
-    "prompts/get": "on_get_prompt",
-    "prompts/list": "on_list_prompts",
-}
 
 
 class CallNext(Generic[T, R]):
@@ -58,9 +50,11 @@ class Middleware:
 
     async def __call__(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
         chain: Next = call_next
-        names = [HOOKS.get(context.method or ""), f"on_{context.type}", "on_message"]
+        row = REQUESTS.get(context.method or "")
+        names = ["" if row is None else f"on_{row.operation}", f"on_{context.type}", "on_message"]
         for name in names:
-            if name is not None and getattr(type(self), name) is not getattr(Middleware, name):
+            hook = getattr(Middleware, name, None)
+            if hook is not None and getattr(type(self), name) is not hook:
                 chain = partial(getattr(self, name), call_next=chain)
         return await chain(context)
 
