@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from carrel.errors import ConfigError
+from carrel.extras import needed
 from carrel.sources.databases.address import DatabaseAddress
 from carrel.sources.databases.database import Database
 from carrel.sources.databases.options import DatabaseOptions
@@ -16,11 +16,9 @@ def open_database(address: DatabaseAddress, options: DatabaseOptions) -> Databas
     Raises:
         ConfigError: a package is missing.
     """
-    try:
+    with needed(f"{address.kind}: URLs", "databases"):
         import sqlalchemy  # noqa: F401
         import sqlglot  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(f"{address.kind}: URLs need {error.name}: pip install 'carrel[databases]'") from None
     if address.kind == "sqlite":
         from carrel.sources.databases.sqlite import SQLiteDatabase
 

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from carrel.errors import ConfigError, MCPError
+from carrel.extras import needed
 from carrel.log import Log
 from carrel.sources.databases.database import CONNECT_TIMEOUT, DATABASE, GRACE, Database
 from carrel.sources.databases.decoding import check_decoding, decode
@@ -134,13 +135,11 @@ class PostgresDatabase(Database):
 
     async def open(self) -> None:
         """Open the pool."""
-        try:
+        with needed("postgres: URLs", "postgres"):
             import asyncpg  # type: ignore[import-untyped]  # noqa: F401
             import greenlet  # type: ignore[import-untyped]  # noqa: F401
             from sqlalchemy import event
             from sqlalchemy.ext.asyncio import create_async_engine
-        except ImportError as error:
-            raise ConfigError(f"postgres: URLs need {error.name}: pip install 'carrel[postgres]'") from None
         self._engine = create_async_engine(
             "postgresql+asyncpg://",
             async_creator=self.connect,

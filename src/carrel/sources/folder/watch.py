@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from carrel.catalog.provider import Change
 from carrel.errors import ConfigError
+from carrel.extras import needed
 from carrel.log import Log
 from carrel.sources.folder.position import Parts
 from carrel.sources.folder.sandbox import relative_to
@@ -279,10 +280,8 @@ class Observer:
 
     def _listen(self, paths: set[str]) -> bool:
         """Replace the watched directories. Return False if one of the new ones is gone."""
-        try:
+        with needed("Watches of files", "files"):
             from watchfiles._rust_notify import RustNotify  # deferred: it takes 40 ms to load
-        except ImportError:
-            raise ConfigError("Watching files needs watchfiles: pip install 'carrel[files]'") from None
         recursive = RECURSIVE and self._is_there() and not self._is_file
         while True:
             try:

@@ -22,6 +22,7 @@ from time import time_ns
 from typing import Any, NamedTuple, TypeAlias
 
 from carrel.errors import ConfigError
+from carrel.extras import needed
 from carrel.protocol.extensions.frontmatter import MAX_FRONTMATTER, FrontmatterError, check_skill, read_frontmatter
 from carrel.protocol.extensions.skills import MAX_BYTES, MAX_FILES, SKILL_FILE
 from carrel.sources.folder.describe import display
@@ -77,10 +78,8 @@ class SkillFolder(SharedFolder):
         Raises:
             ConfigError: it does not exist, is not a folder, or may not be read; or PyYAML is not installed.
         """
-        try:
+        with needed("Skills", "skills"):
             import yaml  # type: ignore[import-untyped]  # noqa: F401
-        except ImportError:
-            raise ConfigError("Skills need PyYAML: pip install 'carrel[skills]'") from None
         super().inspect()
         if self.is_file:
             raise ConfigError(f"{display(self.path)} is not a folder of skills, nor one skill in a folder")
