@@ -120,15 +120,19 @@ class Mutation(ast.NodeTransformer):
             node.value = self.visit(node.value)
         return node
 
-    def function(self, node: Any) -> ast.AST:
+    def body(self, node: Any) -> ast.AST:
+        """Visit the body alone: options of classes, such as ``gc=False``, change no results."""
         node.body = [self.visit(each) for each in node.body]
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return self.function(node)
+        return self.body(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return self.function(node)
+        return self.body(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return self.body(node)
 
 
 def mutate(path: Path, number: int = -1) -> tuple[ast.Module, int]:
@@ -196,7 +200,8 @@ def executable(code: CodeType) -> Iterator[int]:
 
 
 def modules_of(package: str) -> list[Path]:
-    return sorted((SOURCE / package).rglob("*.py"))
+    """Return the modules of a package, without contracts, which are tests themselves."""
+    return [path for path in sorted((SOURCE / package).rglob("*.py")) if not path.stem.endswith("contract")]
 
 
 def own_tests(module: Path) -> Path | None:

@@ -9,11 +9,13 @@ from msgspec import Raw
 from carrel import Client, Server
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.provider import Page, Provider, Request
+from carrel.catalog.rules import READING, Rule, Rules
 from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ProviderUnavailable, ResourceNotFound
 from carrel.protocol.methods import CALL_TOOL, GET_PROMPT, RequestType
 from carrel.protocol.principal import View
+from carrel.wire.completion import Completion, PromptReference
 from carrel.wire.content import TextContent
-from carrel.wire.prompts import Prompt
+from carrel.wire.prompts import GetPromptResult, Prompt, PromptMessage
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 from carrel.wire.tools import CallToolResult, Tool
 
@@ -237,6 +239,51 @@ async def test_templates_and_names_are_learned_again_when_lists_change():
     assert result.content[0].text == "one"
     with pytest.raises(ResourceNotFound):
         await reader(catalog, "x:1")
+
+
+async def test_prompts_and_completion_wait_for_lists_that_have_changed():
+    class Prompting(Named):
+        def get_prompt(self, name, arguments, request):
+            return GetPromptResult(messages=[PromptMessage("user", TextContent(f"{self.name} {name}"))])
+
+        def complete(self, reference, argument, value, context, request):
+            return Completion([self.name])
+
+    catalog = await catalog_of(Prompting("one"), two := Prompting("two", prompts=["old"]))
+    for ask in (
+        lambda: catalog.get_prompt("new", {}, Request()),
+        lambda: catalog.complete(PromptReference("new"), "a", "", {}, Request()),
+    ):
+        two.prompts = ["old"]
+        two.events.publish(lists=["prompts_list_changed"])
+        with pytest.raises(InvalidParams):
+            await resolved(ask())
+        two.prompts = ["new"]
+        two.events.publish(lists=["prompts_list_changed"])
+        answer = await resolved(ask())
+        assert "two" in str(answer)
+        assert catalog.stale == set()
+
+
+@pytest.mark.parametrize("method", ["shows", "accepts"])
+async def test_a_provider_decides_about_subscriptions_to_its_resources(method):
+    class Guarded(Named):
+        async def accepts(self, uri, request):
+            return uri != "o:secret"
+
+        shows = accepts
+
+    catalog = await catalog_of(one := Guarded("one", prefixes=["o:"]), Named("two", prefixes=["t:"]))
+    view = Rules([Rule("**", READING), Rule("o:hidden", READING, allow=False)]).view()
+    uris = ["o:1", "o:secret", "o:hidden", "t:1", "none:1", "no uri"]
+
+    async def accepted(request):
+        return [uri for uri in uris if await getattr(catalog, method)(uri, request)]
+
+    assert await accepted(Request()) == uris, "nothing is hidden from anybody"
+    assert await accepted(Request(view=view)) == ["o:1", "t:1", "none:1", "no uri"]
+    one.guards = True
+    assert await accepted(Request()) == ["o:1", "o:hidden", "t:1", "none:1", "no uri"]
 
 
 async def test_a_provider_that_cannot_be_reached_is_left_out_of_lists_that_may_not_be_kept(caplog):

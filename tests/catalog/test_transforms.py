@@ -169,6 +169,25 @@ async def test_an_error_names_the_uri_as_it_was_asked_for():
     assert raised.value.uri == "x+item://gone"
 
 
+async def test_an_error_of_another_uri_keeps_it():
+    class Linked(Shop):
+        def read_searchable(self, uris, request):
+            return [ResourceNotFound("item://other"), ResourceNotFound(uris[1]), InvalidParams("no")]
+
+    asked = ["x+item://1", "x+item://2", "x+item://3", "y+item://4"]
+    found = await Namespace(Linked(), "x").read_searchable(asked, Request())
+    assert [getattr(error, "uri", None) for error in found] == ["item://other", "x+item://2", None, "y+item://4"]
+
+
+async def test_a_provider_of_any_uri_has_only_those_of_its_namespace():
+    shop = Shop()
+    shop.catch_all = True
+    catalog = Catalog()
+    await catalog.add(Namespace(shop, "x"))
+    assert "x+other:1" in catalog.routes
+    assert "other:1" not in catalog.routes
+
+
 async def test_what_a_filter_leaves_out_cannot_be_used_either():
     shop = Filter(Shop(), tools=["b*"], prompts=[], resources=["item:*"])
     assert [tool.name for tool in (await shop.list_tools(Request())).items] == ["buy"]

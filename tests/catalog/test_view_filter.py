@@ -16,7 +16,7 @@ from carrel.catalog.rules import READING, Rule, Rules
 from carrel.catalog.transforms.filter import Filter
 from carrel.catalog.transforms.namespace import Namespace
 from carrel.catalog.transforms.rename import Rename
-from carrel.catalog.view_filter import list_filter
+from carrel.catalog.view_filter import list_filter, shows_any
 from carrel.protocol.methods import LIST_RESOURCES, Verb
 from carrel.protocol.principal import Principal, View
 from carrel.transports.memory import connect
@@ -37,6 +37,25 @@ class Counted(View):
     def allows(self, verb: Verb, target: str) -> bool:
         self.asked.append(target)
         return self._view.allows(verb, target)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "shown"),
+    [
+        ("resources_list_changed", ["a:1", "b:1"], True),
+        ("resources_list_changed", ["b:1", "a:hidden"], False),
+        ("resources_list_changed", ["a:{id}"], True),
+        ("resources_list_changed", ["b:{id}"], False),
+        ("resources_list_changed", [], False),
+        ("tools_list_changed", ["buy"], True),
+        ("tools_list_changed", ["sell"], False),
+        ("prompts_list_changed", ["buy"], False),
+    ],
+)
+def test_a_change_is_shown_to_callers_who_may_list_one_of_the_entries(name, keys, shown) -> None:
+    rules = [Rule("a:*", READING), Rule("a:hidden", READING, allow=False), Rule("buy", frozenset({"call"}))]
+    assert shows_any(Rules(rules).view(), name, keys) is shown
+    assert shows_any(UNRESTRICTED, name, keys) is (bool(keys) or name == "resources_list_changed")
 
 
 class One:

@@ -162,7 +162,7 @@ async def test_a_server_in_python_has_its_http_limits_and_sources_from_the_file(
 @pytest.mark.parametrize(
     ("command", "text", "complaint"),
     [
-        ("serve", "[http]\nprot = 1", "carrel.toml:2:1: [http] prot: there is no such setting; did you mean port?"),
+        ("serve", "[http]\nprot = 1", "carrel.toml:2:1: [http] prot: there is no such setting; did you mean 'port'?"),
         (
             "serve",
             "[app]\nfile = 's.py'",

@@ -113,6 +113,15 @@ def test_lines_without_anything_in_them_are_counted_too() -> None:
         EventStream(1000).feed(b"data\n" * 2000)
 
 
+@pytest.mark.parametrize("value", [b"", b"x", b"xy"])
+def test_the_lines_of_an_event_count_with_the_line_ends_between_them(value: bytes) -> None:
+    line = b"data:" + value + b"\n"
+    fits = 100 // (len(value) + 1)
+    assert len(read(EventStream(100), line * fits + b"\n")[0][1]) == fits * (len(value) + 1) - 1
+    with pytest.raises(InvalidMessage):
+        EventStream(100).feed(line * (fits + 2))
+
+
 def test_time_is_linear_however_small_the_pieces_are() -> None:
     piece, stream = b"data: " + b"x" * 250, EventStream(10_000_000)
 

@@ -75,6 +75,24 @@ def test_a_stream_is_only_for_replay_if_it_is_complete_disconnected_and_resumabl
     assert after(*ended, StreamStep.DROP).dropped
 
 
+@pytest.mark.parametrize(
+    ("steps", "undisturbed"),
+    [
+        ((), True),
+        ((StreamStep.ATTACH,), True),
+        ((StreamStep.ATTACH, StreamStep.DETACH), True),
+        ((StreamStep.CLOSE,), False),
+        ((StreamStep.ATTACH, StreamStep.CLOSE), False),
+        ((StreamStep.ATTACH, StreamStep.ABORT), False),
+        ((StreamStep.ATTACH, StreamStep.COMPLETE), False),
+        ((StreamStep.COMPLETE,), False),
+    ],
+    ids=str,
+)
+def test_a_stream_is_undisturbed_until_it_is_complete_or_its_connection_is_to_be_closed(steps, undisturbed):
+    assert after(*steps).undisturbed is undisturbed
+
+
 def test_a_stream_whose_writer_is_gone_is_complete_after_its_last_event():
     states = after(StreamStep.END)
     assert not states.complete

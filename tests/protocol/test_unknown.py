@@ -10,8 +10,8 @@ import pytest
 from msgspec import Raw
 
 from carrel.protocol import unknown
-from carrel.protocol.encoding import encode, restored
-from carrel.wire.tools import CallToolResult
+from carrel.protocol.encoding import FOREIGN, KEY, encode, merged, restored
+from carrel.wire.tools import CallToolResult, ListToolsResult
 
 KNOWN: dict[str, Any] = {"content": [{"type": "text", "text": "ä\n"}], "structuredContent": {"a": [1.5, -3, None]}}
 WITH_UNKNOWN = {**KNOWN, "content": [{"type": "text", "text": "ä\n", "w": 1}]}
@@ -40,3 +40,76 @@ def test_unknown_members_are_found_and_put_back_however_the_json_is_written(
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
 def test_nothing_is_found_where_all_members_are_known(separators: tuple[str, str]) -> None:
     assert unknown.find_raw(*read(json.dumps(KNOWN, separators=separators))) is None
+
+
+def test_unknown_members_of_the_entries_of_a_list_move_into_the_entries() -> None:
+    schema = {"type": "object"}
+    tools = [{"name": name, "inputSchema": schema, "x": name} for name in ("a", "b")]
+    plain = {"name": "c", "inputSchema": schema}
+    given = {"tools": [tools[0], plain, tools[1]], "later": {"y": 1}}
+    result = unknown.kept(msgspec.convert(given, ListToolsResult), given)
+    spread = unknown.distribute(result)
+    assert [unknown.whole(tool) for tool in spread.tools] == given["tools"]
+    assert unknown.whole(spread) == given
+    assert spread.meta == {KEY: {"later": {"y": 1}}}
+    assert spread.tools[1].meta is None
+
+
+def test_unknown_members_elsewhere_stay_where_they_are() -> None:
+    given = {**KNOWN, "structuredContent": {"content": [1]}, "later": [{"content": 1}]}
+    result = unknown.kept(msgspec.convert(given, CallToolResult), given)
+    assert unknown.whole(unknown.distribute(result)) == given
+    known = msgspec.convert(KNOWN, CallToolResult)
+    assert unknown.distribute(known) is known
+    assert unknown.kept(known, KNOWN) is known
+
+
+def test_contents_of_resources_know_the_members_of_text_and_of_blobs() -> None:
+    contents = [{"uri": "a:1", "text": "x", "blob": "eA==", "mimeType": "text/plain", "more": 1}]
+    assert unknown.find(CallToolResult, {"content": [{"type": "resource", "resource": contents[0]}]}) == {
+        "content": {"0": {"resource": {"more": 1}}}
+    }
+
+
+VIDEO = {"type": "video", "data": "AA=="}
+TEXT = {"type": "text", "text": "a"}
+EMPTY = {"type": "text", "text": ""}
+
+
+@pytest.mark.parametrize(
+    ("result", "readable", "found"),
+    [
+        (
+            {"content": [TEXT, VIDEO]},
+            {"content": [TEXT, EMPTY]},
+            {"content": {"1": {FOREIGN: VIDEO}}},
+        ),
+        ({"content": VIDEO}, {"content": EMPTY}, {"content": {FOREIGN: VIDEO}}),
+        (
+            {"messages": [{"role": "user", "content": TEXT}, {"role": "user", "content": VIDEO}]},
+            {
+                "messages": [
+                    {"role": "user", "content": TEXT},
+                    {"role": "user", "content": EMPTY},
+                ]
+            },
+            {"messages": {"1": {"content": {FOREIGN: VIDEO}}}},
+        ),
+    ],
+)
+def test_content_blocks_of_unknown_types_are_replaced_by_empty_text_and_put_back(result, readable, found) -> None:
+    replaced = unknown.without_foreign_blocks(Raw(encode(result)))
+    assert replaced is not None
+    assert msgspec.json.decode(replaced[0]) == readable
+    assert replaced[1] == found
+    assert merged(readable, found) == result
+
+
+@pytest.mark.parametrize("raw", [encode(KNOWN), b"[]", b"{", b"1", b'{"content":[1,{"type":2}]}'])
+def test_nothing_is_replaced_where_all_types_are_known_or_it_is_no_result(raw: bytes) -> None:
+    assert unknown.without_foreign_blocks(Raw(raw)) is None
+
+
+def test_two_trees_are_joined_at_every_level() -> None:
+    first, second = {"a": {"0": {"x": 1}}, "b": 1}, {"a": {"0": {"y": 2}, "1": 3}, "b": 2, "c": 4}
+    assert unknown.joined(first, second) == {"a": {"0": {"x": 1, "y": 2}, "1": 3}, "b": 1, "c": 4}

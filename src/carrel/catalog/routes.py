@@ -63,13 +63,12 @@ class Routes(Container[str]):
     def route(self, provider: Provider, templates: Iterable[str]) -> None:
         """Replace the templates by which URIs of a provider are found."""
         routes = [route for route in self._routes if route.provider is not provider]
-        before = {route.template: route for route in self._routes if route.provider is provider}
         owners = {template: owner for template, owner in self._templates.items() if owner is not provider}
         for template in templates:
             if owners.setdefault(template, provider) is not provider or template.startswith(tuple(provider.prefixes)):
                 continue
             try:
-                routes.append(before.get(template) or _Route(template, shared_template(template), provider))
+                routes.append(_Route(template, shared_template(template), provider))
             except UriTemplateError as error:
                 log.warning("%s: %s is not a URI template: %s", provider.name, template, error)
         self._templates = owners

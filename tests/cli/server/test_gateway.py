@@ -275,7 +275,7 @@ def test_commands_accept_names_that_the_gateway_does_not_list(
     assert main([command, both, name, argument, "--quiet"]) == 1
     assert f"{name} is not unique here; say which one: a_{name}, b_{name}" in capfd.readouterr().err
     assert main([command, both, f"a_{name}s", argument, "--quiet"]) == 2
-    assert f"did you mean a_{name}?" in capfd.readouterr().err
+    assert f"did you mean 'a_{name}'?" in capfd.readouterr().err
 
 
 def test_numbers_for_a_tool_that_is_not_listed_are_sent_as_numbers() -> None:

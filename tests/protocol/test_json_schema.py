@@ -1,4 +1,4 @@
-"""JSON Schemas that somebody wrote, and docstrings."""
+"""JSON Schemas that somebody wrote: validation, dialects, references, bounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from carrel.errors import ConfigError
 from carrel.protocol.json_schema import MAX_DEPTH, MAX_INSTANCE_DEPTH, MAX_SIZE, Validator
 from carrel.protocol.json_values import InvalidArguments
-from carrel.server.schema.docstring import read_docstring
 from support.processor_time import loops
 
 SCHEMA = {
@@ -446,54 +445,3 @@ def test_hostile_schemas_and_values_raise_documented_errors_only(schema, instanc
     except (ConfigError, InvalidArguments) as error:
         told = str(error)
         assert len(told) < 1000
-
-
-# Docstrings
-
-
-@pytest.mark.parametrize(
-    ("docstring", "text", "parameters"),
-    [
-        (None, None, {}),
-        ("", None, {}),
-        ("One line.", "One line.", {}),
-        ("Args:\n    a: First.", None, {"a": "First."}),
-        (
-            "Do.\n\nArgs:\n    a (dict[str, int]): First: one.\n    *rest: More.",
-            "Do.",
-            {"a": "First: one.", "rest": "More."},
-        ),
-        (
-            "Do.\n\nArguments:\n    a: First,\n        and more.\n\n        And on.\n    b:\n        Second.\n\nNotes.",
-            "Do.\n\nNotes.",
-            {"a": "First, and more. And on.", "b": "Second."},
-        ),
-        ("Do.\n\nArgs: none of them.", "Do.\n\nArgs: none of them.", {}),
-        (
-            "Do.\n\nParameters\n----------\na, b : int\n    Both.\nc\n    Third.",
-            "Do.",
-            {"a": "Both.", "b": "Both.", "c": "Third."},
-        ),
-        (
-            "Do.\n\nParameters\n----------\na : int\n    First.\n\nNotes\n-----\nText.",
-            "Do.\n\nNotes\n-----\nText.",
-            {"a": "First."},
-        ),
-        (":param a: First.\n:type a: int\n:rtype: int\n:raises X: never", ":raises X: never", {"a": "First."}),
-        (
-            "Do.\n\n:param dict[str, int] a: First,\n    and more.\n:param b: Second.",
-            "Do.",
-            {"a": "First, and more.", "b": "Second."},
-        ),
-        ("Do.\n\n:param a:\n    First.\n\nMore.", "Do.\n\nMore.", {"a": "First."}),
-    ],
-)
-def test_docstrings_are_taken_apart(docstring, text, parameters):
-    assert read_docstring(docstring) == (text, parameters)
-
-
-@given(st.text(st.sampled_from("ab:\n -*(),Args:Parameters---:param ")) | st.text())
-def test_no_docstring_is_too_odd(docstring):
-    text, parameters = read_docstring(docstring)
-    assert text is None or text.strip()
-    assert all(parameters.values())
