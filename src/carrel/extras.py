@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from importlib.util import find_spec
 
-from carrel.errors import ConfigError
-
-__all__ = ["MODULES", "explain_missing", "find_missing", "needed"]
+__all__ = ["MODULES", "explain_missing", "find_missing"]
 
 #: Modules of each extra. A module that several extras install is under the one that is most likely meant.
 MODULES = {
@@ -64,8 +61,6 @@ def explain_missing(error: ModuleNotFoundError, extra: str | None = None) -> str
 
 def find_missing(extra: str) -> ModuleNotFoundError | None:
     """Return the error for the first module of an extra that is not installed; None if all are installed."""
-    from importlib.util import find_spec  # it takes a millisecond to load
-
     for module in MODULES[extra]:
         try:
             found = find_spec(module)
@@ -74,17 +69,3 @@ def find_missing(extra: str) -> ModuleNotFoundError | None:
         if found is None:
             return ModuleNotFoundError(f"No module named {module!r}", name=module)
     return None
-
-
-@contextmanager
-def needed(what: str, extra: str) -> Iterator[None]:
-    """Context manager for the imports of packages that an extra installs; ``what`` needs them.
-
-    Raises:
-        ConfigError: a package is missing.
-    """
-    try:
-        yield
-    except ImportError as error:
-        package = PACKAGES.get(error.name or "", error.name)
-        raise ConfigError(f"{what} need the package {package}: pip install 'carrel[{extra}]'") from None

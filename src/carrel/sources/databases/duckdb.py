@@ -13,11 +13,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from carrel.errors import SourceUnavailable
-from carrel.extras import needed
 from carrel.log import Log
 from carrel.sources.databases.database import RunningQuery, ThreadedDatabase
 from carrel.sources.databases.failure import DatabaseFailed, StatementRejected, Unreachable, why_not_a_file
 from carrel.sources.databases.functions import is_allowed, not_harmless
+from carrel.sources.packages import needed
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

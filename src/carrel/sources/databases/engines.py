@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from carrel.extras import needed
 from carrel.sources.databases.address import DatabaseAddress
 from carrel.sources.databases.database import Database
 from carrel.sources.databases.options import DatabaseOptions
+from carrel.sources.packages import needed
 
 __all__ = ["open_database"]
 

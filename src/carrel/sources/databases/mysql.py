@@ -9,9 +9,9 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any
 
-from carrel.extras import needed
 from carrel.sources.databases.database import CONNECT_TIMEOUT, RunningQuery, ThreadedDatabase
 from carrel.sources.databases.functions import is_allowed, not_harmless
+from carrel.sources.packages import needed
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from carrel.errors import ConfigError, MCPError
-from carrel.extras import needed
 from carrel.log import Log
 from carrel.sources.databases.database import CONNECT_TIMEOUT, DATABASE, GRACE, Database
 from carrel.sources.databases.decoding import check_decoding, decode
@@ -24,6 +23,7 @@ from carrel.sources.databases.failure import (
     unreachable,
 )
 from carrel.sources.databases.functions import HARMLESS, is_allowed, not_harmless
+from carrel.sources.packages import needed
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from carrel.catalog.provider import Change
 from carrel.errors import ConfigError
-from carrel.extras import needed
 from carrel.log import Log
 from carrel.sources.folder.position import Parts
 from carrel.sources.folder.sandbox import relative_to
 from carrel.sources.folder.selection import IGNORE_FILE
 from carrel.sources.folder.snapshot import Changes, Snapshot
 from carrel.sources.folder.tree import Tree
+from carrel.sources.packages import needed
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from carrel.errors import ConfigError, InvalidParams
-from carrel.extras import needed
 from carrel.sources.content.query import invalid_parameter, read_number, read_parameters
 from carrel.sources.logs.entries import LogEntry, Redact
 from carrel.sources.logs.levels import LEVELS, level_of, rank_of
 from carrel.sources.logs.times import duration_of, instant_of
+from carrel.sources.packages import needed
 
 __all__ = ["NAMES", "LogQuery", "matcher", "parameters_of", "read_query", "redactor"]
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urljoin
 import msgspec
 
 from carrel.errors import ConfigError
-from carrel.extras import needed
+from carrel.sources.packages import needed
 
 __all__ = ["ApiDocuments", "Location", "decode_document", "external_references"]
 

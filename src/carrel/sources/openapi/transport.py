@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from carrel.errors import RequestTimeout, ResourceError, ResourceForbidden, ResourceTooLarge
-from carrel.extras import needed
+from carrel.sources.packages import needed
 from carrel.transports.client.fetch import Fetch
 
 __all__ = ["ApiOverASGI", "ApiOverHTTP", "ApiResponse", "ApiTransport"]

@@ -11,8 +11,8 @@ from typing import TypeVar
 from zlib import crc32
 
 from carrel.errors import ConfigError, ProviderUnavailable
-from carrel.extras import needed
 from carrel.log import Log
+from carrel.sources.packages import needed
 from carrel.sources.screen.desktop import Area, Desktop, DesktopUnavailable, Pixels
 from carrel.sources.screen.options import ScreenOptions
 from carrel.sources.screen.picture import Picture, PictureFormat, encode

@@ -22,7 +22,6 @@ from time import time_ns
 from typing import Any, NamedTuple, TypeAlias
 
 from carrel.errors import ConfigError
-from carrel.extras import needed
 from carrel.protocol.extensions.frontmatter import MAX_FRONTMATTER, FrontmatterError, check_skill, read_frontmatter
 from carrel.protocol.extensions.skills import MAX_BYTES, MAX_FILES, SKILL_FILE
 from carrel.sources.folder.describe import display
@@ -31,6 +30,7 @@ from carrel.sources.folder.sandbox import OpenNode
 from carrel.sources.folder.shared import SharedFolder
 from carrel.sources.folder.tree import TreeEntry, VisitedDirectory
 from carrel.sources.folder.work import WHOLE, Work
+from carrel.sources.packages import needed
 from carrel.sources.skills.options import SkillsOptions
 from carrel.threads import stop_if_cancelled
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from carrel.errors import ConfigError
-from carrel.extras import needed
+from carrel.sources.packages import needed
 from carrel.sources.stores.address import StoreAddress
 from carrel.sources.stores.options import CloudOptions
 from carrel.sources.stores.source import AddressedSource

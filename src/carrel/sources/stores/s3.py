@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from carrel.errors import ConfigError
-from carrel.extras import needed
+from carrel.sources.packages import needed
 from carrel.sources.stores.address import StoreAddress
 from carrel.sources.stores.options import S3Options
 from carrel.sources.stores.source import AddressedSource

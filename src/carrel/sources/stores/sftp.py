@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from carrel.extras import needed
+from carrel.sources.packages import needed
 from carrel.sources.stores.address import StoreAddress
 from carrel.sources.stores.options import SFTPOptions
 from carrel.sources.stores.source import AddressedSource

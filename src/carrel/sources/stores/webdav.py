@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from carrel.errors import ConfigError
-from carrel.extras import needed
+from carrel.sources.packages import needed
 from carrel.sources.stores.address import StoreAddress
 from carrel.sources.stores.options import WebDAVOptions
 from carrel.sources.stores.source import AddressedSource
