@@ -9,13 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from carrel import Server
+from carrel import Client, Server
 from carrel.catalog.transforms.changed_uris import change_uris
+from carrel.client.cache import Cache
 from carrel.errors import INTERNAL_ERROR, ProtocolError
 from carrel.host.remote import RemoteProvider
 from carrel.protocol.passed_results import private
 from carrel.protocol.revisions import REVISIONS
 from carrel.transports.memory import MemoryPeer, connect
+from gateway import echo
 from support.scripted_server import LATEST, Partner, on_http, required
 
 SESSION = "2025-11-25"
@@ -218,6 +220,21 @@ async def test_content_blocks_of_types_that_no_revision_has_come_as_they_were_se
         assert (await peer.request("prompts/get", {"name": "p"}))["result"]["messages"] == [message]
 
 
+@pytest.mark.parametrize("near", [SESSION, LATEST])
+@pytest.mark.parametrize("options", [{"fetch_web": True}, {}])
+async def test_a_client_with_a_cache_or_the_web_keeps_unknown_members(near: str, options: dict[str, Any]) -> None:
+    partner, app = partner_of(SESSION), Server("gateway")
+    async with on_http(partner) as url, Cache(default_ttl_ms=60_000) as cache:
+        client = Client(url, revision=SESSION, **(options or {"cache": cache}))
+        app.add_provider(RemoteProvider(client, name="far"))
+        async with connect(app, near) as peer:
+            for _ in range(2):
+                read = (await peer.request("resources/read", {"uri": "a:b"}))["result"]
+                assert (read["contents"][0]["lines"], read["etag"]) == (1, "e")
+            assert not (await client.read_resource("a:b")).meta
+    assert len(partner.sent_of("resources/read")) == (3 if options else 1)
+
+
 async def test_a_result_that_is_wrong_besides_its_content_blocks_is_an_error() -> None:
     partner = partner_of(SESSION)
     partner.answers["tools/call"] = {"content": BLOCKS, "isError": "perhaps"}
@@ -354,6 +371,73 @@ def test_escaped_letters_do_not_make_a_private_result_public(scope: bytes) -> No
     assert msgspec.json.decode(private(result)) == {"contents": [], "ttlMs": 1, "cacheScope": "private"}
     for other in (b'{"contents":[]}', b'{"contents":[{"uri":"a:b","text":"public"}],"cacheScope":"private"}'):
         assert private(other) == other
+
+
+#: Results with duplicate members, and what clients get: the last one, as the decoder of the gateway.
+DUPLICATES = {
+    b'{"content":[{"type":"text","text":"a"}],"content":[{"type":"text","text":"b"}]%b}': b'"text":"b"',
+    b'{"content":[{"type":"text","text":"a","text":"b"}]%b}': b'"text":"b"',
+    b'{"content":[{"type":"text","text":"a","te\\u0078t":"b"}]%b}': b'"text":"b"',
+    b'{"content":[{"type":"text","text":"\\u0022\\u0022","text":"b"}]%b}': b'"text":"b"',
+    b'{"content":[],"structuredContent":{"n":1e15,"m":1e15,"k":1,"k":"b"}%b}': b'"k":"b"',
+    b'{"content":[],"own":{"k":1, "k" : "b"}%b}': b'"k":"b"',
+    b'{"content":[],"_meta":{"own/k":1,"own/k":"b"}%b}': b'"own/k":"b"',
+    b'{ "own":[{"":1,"":"b"}], "content":[]%b}': b'"":"b"',
+}
+
+
+@pytest.mark.parametrize("near", [SESSION, LATEST])
+@pytest.mark.parametrize("far", [SESSION, LATEST])
+@pytest.mark.parametrize("result", DUPLICATES)
+async def test_of_duplicate_members_the_last_is_passed_on(
+    monkeypatch: pytest.MonkeyPatch, result: bytes, far: str, near: str
+) -> None:
+    monkeypatch.setitem(echo.RESULTS, "tools/call", result)
+    async with echo.between(monkeypatch, far, near) as peer:
+        passed = await echo.answer(peer, "tools/call")
+    once = DUPLICATES[result]
+    assert once in passed
+    assert passed.count(once.partition(b":")[0] + b":") == 1
+    assert passed.count(b'"content":') == 1
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        b'{"isError":false,"content":[{"text":"a","type":"text"}]}',
+        b'{ "content": [{"type": "text", "text": "\\n \\"", "own": 1.50}], "own": 123456789012345678901234567890 }',
+        b'{"content":[{"type":"text","text":"a","annotations":null}],"structuredContent":{"n":1e2,"resultType":1}}',
+    ],
+)
+async def test_a_result_without_duplicate_members_keeps_its_bytes(
+    monkeypatch: pytest.MonkeyPatch, result: bytes
+) -> None:
+    monkeypatch.setitem(echo.RESULTS, "tools/call", result + b"%b")
+    async with echo.between(monkeypatch, SESSION, SESSION) as peer:
+        assert await echo.answer(peer, "tools/call") == b'{"jsonrpc":"2.0","id":77,"result":%b}' % result
+
+
+@pytest.mark.parametrize(("far", "near"), [(SESSION, SESSION), (SESSION, LATEST), (LATEST, SESSION)])
+@pytest.mark.parametrize("method", ["tools/call", "resources/read"])
+async def test_members_of_stateless_revisions_do_not_pass_to_or_from_older_revisions(
+    monkeypatch: pytest.MonkeyPatch, method: str, far: str, near: str
+) -> None:
+    own = b'"ttlMs":1,"cacheScope":"public",' * (method == "tools/call" or far == SESSION)
+    own += b'"resultType":"task",' * (far == SESSION) + b'"requestState":"s","inputRequests":{},"ke\\u0070t":1'
+    content = b'"content":[]' if method == "tools/call" else b'"contents":[]'
+    monkeypatch.setitem(echo.RESULTS, method, b"{" + own + b"," + content + b"%b}")
+    async with echo.between(monkeypatch, far, near) as peer:
+        result = msgspec.json.decode(await echo.answer(peer, method))["result"]
+    assert result["kept"] == 1
+    names = {"requestState", "inputRequests"} | (set() if near == LATEST else {"resultType", "ttlMs", "cacheScope"})
+    assert result.keys() & names == set()
+
+
+@pytest.mark.parametrize("result", [b'{"content":[],"own":"\xff"%b}', b'{"content":[],"own":1e999%b}'])
+async def test_a_result_with_an_unreadable_member_is_an_error(monkeypatch: pytest.MonkeyPatch, result: bytes) -> None:
+    monkeypatch.setitem(echo.RESULTS, "tools/call", result)
+    async with echo.between(monkeypatch, SESSION, SESSION) as peer:
+        assert "error" in msgspec.json.decode(await echo.answer(peer, "tools/call"))
 
 
 def test_a_member_that_is_repeated_hides_no_uri_of_another_server() -> None:

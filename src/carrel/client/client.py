@@ -20,8 +20,7 @@ from carrel.client.retry import Retries
 from carrel.client.session import ClientSession, LogReceiver, SessionOptions
 from carrel.client.state import ClientState
 from carrel.client.tool_calls import ToolCalls
-from carrel.errors import ConfigError, PeerError, RequestTimeout, ResourceError, ResourceNotFound
-from carrel.log import Log
+from carrel.errors import ConfigError, PeerError, ResourceNotFound
 from carrel.protocol import VERSION
 from carrel.protocol.encoding import encode
 from carrel.protocol.extensions.skills import SKILLS
@@ -68,8 +67,6 @@ if TYPE_CHECKING:
     from carrel.transports.client.options import HTTPOptions, ProcessOptions
 
 __all__ = ["Client"]
-
-logger = Log("carrel.client")
 
 Reference: TypeAlias = PromptReference | ResourceTemplateReference
 
@@ -140,13 +137,11 @@ class Client:
         )
         self.session = ClientSession(endpoint, options)
         """The session with the server: for extensions, and for requests that the client has no method for."""
-        self._results = Results(self.session, cache)
-        self._tools = ToolCalls(self.session, self._results)
-        self._fetch_web = fetch_web
+        self.results = Results(self.session, cache, fetch_web=fetch_web)
+        """Sends requests that the cache or the web may answer."""
+        self._tools = ToolCalls(self.session, self.results)
         self.tool_calls = self._tools
         """Sends calls of tools as they are, for providers of remote servers."""
-        self.direct = cache is None and not fetch_web
-        """Whether resources are always read from the server."""
         self._tasks: Tasks | None = None
         self._skills: ServerSkills | None = None
 
@@ -200,7 +195,7 @@ class Client:
         """List the resources: await all of them, or iterate over pages that are fetched on demand."""
 
         async def pages() -> AsyncIterator[list[Resource]]:
-            async for page in self._results.pages(LIST_RESOURCES, PageParams()):
+            async for page in self.results.pages(LIST_RESOURCES, PageParams()):
                 yield page.resources
 
         return PagedList(pages)
@@ -209,7 +204,7 @@ class Client:
         """List the resource templates."""
 
         async def pages() -> AsyncIterator[list[ResourceTemplate]]:
-            async for page in self._results.pages(LIST_RESOURCE_TEMPLATES, PageParams()):
+            async for page in self.results.pages(LIST_RESOURCE_TEMPLATES, PageParams()):
                 yield page.resource_templates
 
         return PagedList(pages)
@@ -252,13 +247,6 @@ class Client:
             ResourceNotFound: there is no such resource. The message is the server's.
             PeerError: the server responded with another error.
         """
-        if self._fetch_web and uri[:8].lower() == "https://":
-            from carrel.client.web_resources import fetch
-
-            try:
-                return ReadResourceResult(contents=await fetch(uri))
-            except (ResourceError, RequestTimeout) as error:
-                logger.info("asked of the server: %s", error)
         call = ClientCall(
             READ_RESOURCE,
             ReadResourceParams(uri=uri),
@@ -270,9 +258,7 @@ class Client:
             capabilities=capabilities,
         )
         try:
-            if self._results.cache is None:
-                return await self.session.request(call)
-            return await self._results.fetch(call)
+            return await (self.session.request if self.results.direct else self.results.request)(call)
         except PeerError as error:
             if is_not_found(error, uri):
                 raise ResourceNotFound(uri, error.message) from error
@@ -358,7 +344,7 @@ class Client:
         if self._tasks is None:
             from carrel.client.tasks import Tasks
 
-            self._tasks = Tasks(self.session, self._results, self._tools)
+            self._tasks = Tasks(self.session, self.results, self._tools)
         return self._tasks
 
     @property
@@ -367,7 +353,7 @@ class Client:
         if self._skills is None:
             from carrel.client.server_skills import ServerSkills
 
-            self._skills = ServerSkills(self.session, self._results)
+            self._skills = ServerSkills(self.session, self.results)
         return self._skills
 
     # Prompts
@@ -376,7 +362,7 @@ class Client:
         """List the prompts."""
 
         async def pages() -> AsyncIterator[list[Prompt]]:
-            async for page in self._results.pages(LIST_PROMPTS, PageParams()):
+            async for page in self.results.pages(LIST_PROMPTS, PageParams()):
                 yield page.prompts
 
         return PagedList(pages)

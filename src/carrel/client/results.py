@@ -6,27 +6,35 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagina
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from carrel.client.handlers import ClientCall
 from carrel.client.session import ClientSession
-from carrel.errors import InvalidMessage
+from carrel.errors import InvalidMessage, RequestTimeout, ResourceError
+from carrel.log import Log
 from carrel.protocol.client import Notification
+from carrel.protocol.encoding import KEY
 from carrel.protocol.methods import RequestType
+from carrel.protocol.passed_results import PassedResult, attached
 from carrel.wire.base import CacheableResult, Params, Result
+from carrel.wire.resources import ReadResourceParams, ReadResourceResult
 
 if TYPE_CHECKING:
     from carrel.client.cache import Cache
 
 __all__ = ["PagedList", "Results"]
 
+log = Log("carrel.client")
+
 R = TypeVar("R", bound=Result)
 T = TypeVar("T")
 P = TypeVar("P", bound=Params)
 
+#: Scheme of resources that may be fetched from the web.
+WEB = "https://"
 #: Maximum number of pages, entries and bytes of one list.
 MAX_PAGES = 10_000
 MAX_ENTRIES = 1_000_000
@@ -63,8 +71,11 @@ class PagedList(Generic[T]):
 class Results:
     """Results of one session's server, with an optional response ``cache``. Observes the session."""
 
-    def __init__(self, session: ClientSession, cache: Cache | None) -> None:
+    def __init__(self, session: ClientSession, cache: Cache | None, *, fetch_web: bool = False) -> None:
         self.cache = cache
+        self.direct = cache is None and not fetch_web
+        """Whether all results come from the server."""
+        self._fetch_web = fetch_web
         self._session = session
         session.observers.append(self)
 
@@ -98,8 +109,25 @@ class Results:
             seen.add(cursor)
             params = msgspec.structs.replace(params, cursor=cursor)
 
+    def request(self, call: ClientCall[R]) -> Coroutine[Any, Any, R]:
+        """Return the result of a call: from the web (``fetch_web``), from the cache, or from the server."""
+        if self._fetch_web and isinstance(call.params, ReadResourceParams) and call.params.uri[:8].lower() == WEB:
+            return self._read_web(call, call.params.uri)
+        return self._session.request(call) if self.cache is None else self.fetch(call)
+
+    async def _read_web(self, call: ClientCall[Any], uri: str) -> Any:
+        from carrel.client.web_resources import fetch
+
+        try:
+            return ReadResourceResult(contents=await fetch(uri))
+        except (ResourceError, RequestTimeout) as error:
+            log.info("asked of the server: %s", error)
+        return await self.fetch(call)
+
     async def fetch(self, call: ClientCall[R]) -> R:
         """Return the cached result of a call if it is fresh; send the request and cache its result otherwise.
+
+        With ``call.whole``, the result has the members that its type does not know; see ``carrel.protocol.unknown``.
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-key
         """
@@ -111,12 +139,14 @@ class Results:
         server, key = self._session.server_name, key_of(call.params) or ""
         kept = cache.get(server, self._principal, call.request.operation, key)
         if kept is not None:
-            return kept  # type: ignore[return-value]
+            return kept if call.whole else without_unknown(kept)  # type: ignore[return-value]
         since = cache.moment
-        result = await self._session.request(call)
+        result: Any = await self._session.request(call)
+        if type(result) is PassedResult:
+            result = attached(result)
         if not call.rounds and isinstance(result, CacheableResult):
             cache.put(server, self._principal, call.request.operation, key, result, since=since)
-        return result
+        return result  # type: ignore[no-any-return]
 
     @property
     def _principal(self) -> str:
@@ -139,6 +169,14 @@ class Results:
     def missed(self) -> None:
         """Drop the cached results that notifications keep fresh."""
         self.connected()
+
+
+def without_unknown(result: R) -> R:
+    """Return a cached result without the members that its type does not know."""
+    if not result.meta or KEY not in result.meta:
+        return result
+    meta = {key: value for key, value in result.meta.items() if key != KEY}
+    return msgspec.structs.replace(result, meta=meta or None)
 
 
 def entries_of(page: Result) -> int:

@@ -260,7 +260,7 @@ class RemoteCalls:
 
         def call(options: CallOptions) -> Coroutine[Any, Any, R]:
             whole = request.call is not None
-            return self._client.session.request(ClientCall(row, params, whole=whole, **options))
+            return self._client.results.request(ClientCall(row, params, whole=whole, **options))
 
         async def send(_: object, options: CallOptions) -> R:
             try:
@@ -329,7 +329,7 @@ def failure(error: PeerError, params: Params) -> MCPError:
     return error
 
 
-def passed_on(row: RequestType[Any, Any], request: Request, answer: Any) -> Any:
+def passed_on(row: RequestType, request: Request, answer: Any) -> Any:
     """Return a result, encoded for the client of a request of the same method."""
     if type(answer) is not PassedResult:
         return answer

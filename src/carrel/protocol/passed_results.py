@@ -1,10 +1,11 @@
 """Results of another server, passed on to a client: unchanged if both sides speak the same revision.
 
-The result was decoded once, to check it. What is sent is the JSON that was received, except for members that belong to
-one connection. If the revisions differ, the decoded result is converted, and members that its type does not know are
-put back.
+The result was decoded once, to check it. The JSON that was received is sent unchanged, except for members that belong
+to one connection, duplicate members, and members that only stateless revisions have. If the revisions differ, the
+decoded result is converted, and members that its type does not know are put back.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic#meta
+https://www.rfc-editor.org/rfc/rfc8259#section-4
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from carrel.errors import InvalidMessage
 from carrel.protocol.encoding import encode, merged
 from carrel.protocol.revision import Revision
 from carrel.wire.base import CacheableResult, Result
+from carrel.wire.client_features import InputRequiredResult
 
 if TYPE_CHECKING:
     from carrel.protocol.server import Call
@@ -29,6 +31,11 @@ R = TypeVar("R", bound=Result)
 
 #: Keys of ``_meta`` of a result that belong to one connection.
 OWN_META = frozenset({"io.modelcontextprotocol/serverInfo", "io.modelcontextprotocol/related-task"})
+
+#: Members of results that only stateless revisions have.
+STATELESS_MEMBERS = frozenset(
+    (*CacheableResult.__struct_encode_fields__, *InputRequiredResult.__struct_encode_fields__)
+) - {"_meta"}
 
 _members_of = msgspec.json.Decoder(dict[str, Raw]).decode
 
@@ -49,27 +56,19 @@ def pass_on(call: Call, passed: PassedResult[Any]) -> bytes:
     """Return the encoded result of a call, which another server has returned.
 
     Raises:
-        InvalidMessage: the result is not valid UTF-8.
+        InvalidMessage: the result is not valid JSON in a member that its type does not know.
     """
     revision, value = call.peer.revision, passed.value
     if passed.revision is not revision or passed.foreign is not None or revision.project(value) is not value:
         return _converted(call, passed)
-    raw, meta = bytes(passed.raw), value.meta
+    raw, meta = _without_duplicates(passed), value.meta
     if revision.stateless:
         hinted = not isinstance(value, CacheableResult) or not (value.ttl_ms is None or value.cache_scope is None)
         if value.result_type is UNSET or not hinted:
             return _converted(call, passed)
         raw = with_members(raw, {"_meta": {**call.connection.description.identity, **_others(meta)}})
-    else:
-        if meta is not None and not OWN_META.isdisjoint(meta):
-            raw = with_members(raw, {"_meta": _others(meta) or UNSET})
-        if b'"resultType"' in raw or b"\\u00" in raw:  # a member name may contain an escaped letter
-            raw = with_members(raw, {"resultType": UNSET})
-    if not raw.isascii():
-        try:
-            raw.decode()  # the decoder does not validate UTF-8 in members that it skips
-        except UnicodeDecodeError as error:
-            raise InvalidMessage(f"The result of {call.request.method} is not valid UTF-8: {error.reason}") from None
+    elif meta is not None and not OWN_META.isdisjoint(meta):
+        raw = with_members(raw, {"_meta": _others(meta) or UNSET})
     return msgspec.json.format(raw, indent=-1) if b"\n" in raw or b"\r" in raw else raw
 
 
@@ -102,10 +101,42 @@ def private(result: bytes) -> bytes:
     return result if scope is None or _decode(scope) == "private" else encode({**members, "cacheScope": "private"})
 
 
+def _without_duplicates(passed: PassedResult[Any]) -> bytes:
+    """Return the JSON of a result, encoded again if it has duplicate members, or members of stateless revisions only.
+
+    Parsers disagree about duplicates. A decoded result without them has as many strings as its JSON, and so as many
+    quotes, unless the JSON has escaped quotes. The quotes are counted in the result itself first, which has no members
+    that its type does not know.
+    """
+    raw, encoded = bytes(passed.raw), encode(passed.value)
+    if encoded == raw or _has_same_strings(raw, encoded):
+        return raw
+    members = _decoded(passed)
+    if not passed.revision.stateless and not STATELESS_MEMBERS.isdisjoint(members):
+        members = {name: each for name, each in members.items() if name not in STATELESS_MEMBERS}
+    encoded = encode(members)
+    return raw if _has_same_strings(raw, encoded) else encoded
+
+
+def _has_same_strings(raw: bytes, encoded: bytes) -> bool:
+    return raw.count(b'"') == encoded.count(b'"') and b"\\u0022" not in raw
+
+
+def _decoded(passed: PassedResult[Any]) -> Any:
+    try:
+        return _decode(passed.raw)
+    except UnicodeDecodeError as error:  # the decoder does not validate members that it skips
+        raise InvalidMessage(f"The result is not valid UTF-8: {error.reason}") from None
+    except msgspec.DecodeError as error:
+        raise InvalidMessage(f"The result is not valid: {error}") from None
+
+
 def _converted(call: Call, passed: PassedResult[Any]) -> bytes:
     """Return the encoded result in the revision of the client."""
     data = encode(call.connection.finish(call, _stripped(passed.value)))
     found = _unknown(passed)
+    if found is not None and not (call.peer.revision.stateless and passed.revision.stateless):
+        found = {name: each for name, each in found.items() if name not in STATELESS_MEMBERS}
     return data if found is None else encode(merged(_decode(data), found))
 
 
@@ -114,12 +145,7 @@ def _unknown(passed: PassedResult[Any]) -> dict[str, Any] | None:
     from carrel.protocol import unknown
 
     value, foreign = passed.value, passed.foreign
-    try:
-        found = None if unknown.is_whole(value, passed.raw) else unknown.find(type(value), _decode(passed.raw))
-    except UnicodeDecodeError as error:
-        raise InvalidMessage(f"The result is not valid UTF-8: {error.reason}") from None
-    except msgspec.DecodeError as error:  # the decoder does not validate members that it skips
-        raise InvalidMessage(f"The result is not valid: {error}") from None
+    found = None if unknown.is_whole(value, passed.raw) else unknown.find(type(value), _decoded(passed))
     return found if foreign is None else unknown.joined(found or {}, foreign)
 
 
