@@ -396,3 +396,23 @@ def test_a_template_that_begins_otherwise_than_a_uri_costs_no_matcher(monkeypatc
     monkeypatch.setattr(UriTemplate, "prepare", lambda _: pytest.fail("a matcher was created"))
     assert template.match("page://1/2") is None
     assert template.match("note:/1/2") is None
+
+
+# Access rules
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "location", "head"),
+    [
+        ("a:{x}/{y}{?q}{#f}", {}, "a:-/-", "a:"),
+        ("a:{x}/{y}{?q}{#f}", {"x": "1 2", "q": "3"}, "a:1%202/-", "a:1%202/"),
+        ("a:{x}/{y}{&q}", {"y": "1"}, "a:-/1", "a:"),
+        ("a:{x,y}/b", {"x": "1"}, "a:1,-/b", "a:"),
+        ("a:b{?q}/c", {}, "a:b/c", "a:b/c"),
+        ("a:{+x}", {"x": "b/c"}, "a:b/c", "a:b/c"),
+    ],
+)
+def test_the_location_of_a_template_has_no_query_and_its_head_ends_at_the_first_unknown_variable(
+    template: str, values: dict[str, Value], location: str, head: str
+) -> None:
+    assert (UriTemplate(template).location(values), UriTemplate(template).head(values)) == (location, head)
