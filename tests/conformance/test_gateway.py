@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from carrel.protocol.revisions import REVISIONS
-from conformance.suite import Outcome, fixture, forking, run_against
+from conformance.suite import Outcome, fixture, run_against
+from support.forking import forked
 from support.http_server import over_http
 
 HERE = Path(__file__).parent
@@ -102,8 +104,8 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
     with ExitStack() as stack:
         url = stack.enter_context(over_http(fixture())) + "/mcp"
-        program = stack.enter_context(forking("server", tmp_path_factory.mktemp("server"), at_once=10_000))
-        gateway = stack.enter_context(forking("gateway", tmp_path_factory.mktemp("gateway"), at_once=10_000))
+        program = forked(sys.executable, str(HERE / "server.py"))
+        gateway = forked(sys.executable, str(HERE / "gateway.py"))
         pool = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
         running = {case: pool.submit(through_a_gateway, case) for case in needed}
 

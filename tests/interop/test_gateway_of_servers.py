@@ -15,8 +15,9 @@ from carrel.client.handlers import Handlers
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.client_features import ElicitResult
 from interop.test_http_servers import running
+from interop.test_servers_reference import pypi
 from support.carrel_process import serving
-from support.parties import node_modules, node_program, python
+from support.parties import node_modules, node_program, python_program
 
 SERVERS = Path(__file__).parent / "servers"
 pytestmark = pytest.mark.slow
@@ -34,7 +35,8 @@ def repository(tmp_path: Path) -> str:
 async def test_reference_servers_are_one_server_for_clients_of_every_revision(tmp_path: Path, repository: str) -> None:
     everything = node_modules() / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
     one = {"command": node_program(), "args": [str(everything)]}
-    servers = {"one": one, "two": one, "git": {"command": python("1"), "args": ["-m", "mcp_server_git"]}}
+    command, *arguments = pypi("mcp_server_git")
+    servers = {"one": one, "two": one, "git": {"command": command, "args": arguments}}
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps({"mcpServers": servers}))
     for revision in (next(iter(REVISIONS)), list(REVISIONS)[-1]):
@@ -70,7 +72,8 @@ async def test_a_tool_of_the_official_sdk_2_asks_clients_of_either_era_if_the_re
         if transport == "http":
             server = {"url": stack.enter_context(running("python-2", "stream"))}
         else:
-            server = {"command": python("2"), "args": [str(SERVERS / "python_sdk_http.py"), "stdio"]}
+            program, *arguments = python_program("2", str(SERVERS / "python_sdk_http.py"), "stdio")
+            server = {"command": program, "args": arguments}
         file = tmp_path / "mcp.json"
         file.write_text(json.dumps({"mcpServers": {"official": {**server, "revision": "2025-11-25"}}}))
         with serving("gateway", str(file)) as (url, _):
