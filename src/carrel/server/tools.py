@@ -177,20 +177,12 @@ class Tools(ItemRegistry[RegisteredTool]):
             answer = self._runtime.tasks.call_tool(call, channel, entry.task, work, detaches=entry.detaches)
             if answer is not None:
                 return answer
+        if not entry.function.immediate:
+            return run(entry, arguments, call, channel)
         try:
-            value = entry.function.invoke(arguments, call, channel)
-            if entry.function.immediate:
-                return result_of(value, entry)
+            return result_of(entry.function.invoke(arguments, call, channel), entry)
         except BaseException as error:  # each exception of a tool is its result
             return failure_of(error, entry, stateless=call.peer.revision.stateless)
-        return self._call_later(value, entry, call.peer.revision.stateless)
-
-    @staticmethod
-    async def _call_later(pending: Any, entry: RegisteredTool, stateless: bool) -> CallToolResult:
-        try:
-            return result_of(await pending, entry)
-        except BaseException as error:
-            return failure_of(error, entry, stateless=stateless)
 
 
 def unknown_tool(name: str) -> InvalidParams:
