@@ -364,19 +364,17 @@ class Server(Registration, Generic[State]):
         """
         from carrel.server.middleware.composition import listener_of  # few servers have middleware
 
-        if len(methods) == 1 and not isinstance(methods[0], str):
-            self._runtime.listeners.extend(listener_of(methods[0]))
-            self._dispatch.add_middleware(methods[0])
-            return cast("M", methods[0])
+        bare = len(methods) == 1 and not isinstance(methods[0], str)
+        around: frozenset[str] = frozenset() if bare else frozenset(methods)
 
         def register(middleware: M) -> M:
             self._runtime.listeners.extend(listener_of(middleware))
-            self._dispatch.add_middleware(middleware, frozenset(methods))
+            self._dispatch.add_middleware(middleware, around)
             if self._runtime.is_running:
                 self._dispatch.check_methods()
             return middleware
 
-        return register
+        return register(methods[0]) if bare else register
 
     def middlewares(self, method: str) -> list[Middleware | MiddlewareFunction]:
         """Return the middleware that is registered for a method, the outermost first."""

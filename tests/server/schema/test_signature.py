@@ -149,6 +149,12 @@ def in_a_fresh_process(code: str) -> str:
 # Parameters
 
 
+def encoded(signature: Signature, value: Any) -> Any:
+    """Return a result as ``output_schema`` describes it."""
+    plain = signature.to_plain(value)
+    return {"result": plain} if signature.wraps else plain
+
+
 def test_parameters_come_in_order_with_defaults_and_without_the_context():
     def function(a: int, context: Context, b: str = "x", *, c: float = 1.5) -> None: ...
 
@@ -572,7 +578,7 @@ def test_other_results_are_wrapped(annotation, structured):
     signature = returning(annotation, structured=structured)
     assert signature.output_schema["type"] == "object"
     assert signature.output_schema["required"] == ["result"]
-    assert signature.encode(1) == {"result": 1}
+    assert encoded(signature, 1) == {"result": 1}
 
 
 @pytest.mark.parametrize(
@@ -1140,7 +1146,6 @@ def test_text_is_returned_in_a_new_dictionary():
 )
 def test_parameters_with_few_values_complete_themselves(annotation, choices):
     signature = taking(annotation)
-    assert signature.choices("value") == choices
     assert signature.choices(signature.parameters[0]) == choices
     for choice in choices:
         assert signature.convert({"value": choice})
@@ -1263,7 +1268,7 @@ def test_results_conform_to_their_schema(data):
 
     annotation, strategy = data.draw(st.sampled_from(ROUND_TRIPS))
     signature = returning(annotation, structured=True)
-    assert jsonschema_rs.is_valid(signature.output_schema, signature.encode(data.draw(strategy)))
+    assert jsonschema_rs.is_valid(signature.output_schema, encoded(signature, data.draw(strategy)))
 
 
 def _fuzzed(a: int, b: Point | None = None, c: list[Level] | None = None, d: Book | None = None, **rest: float): ...
