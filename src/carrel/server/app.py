@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from carrel.server.adding import Adding
     from carrel.server.middleware.middleware import Middleware, MiddlewareFunction
     from carrel.server.runtime import Operation
-    from carrel.server.task_interface import Tasks
     from carrel.state.interfaces import State as SharedState
     from carrel.transports.server.http import StreamableHTTP
     from carrel.transports.server.options import ASGIOptions, RunOptions
@@ -158,7 +157,7 @@ class Server(Registration, Generic[State]):
             ttl_ms=ttl_ms or 0,
             scope=scope,
         )
-        super().__init__(Runtime(described, settings, limits or Limits(), _make_tasks))
+        super().__init__(Runtime(described, settings, limits or Limits()))
         self._connect(None if lifespan is None else lambda: lifespan(self))
 
     def _connect(self, lifespan: Callable[[], AbstractAsyncContextManager[State]] | None) -> None:
@@ -442,9 +441,3 @@ class Server(Registration, Generic[State]):
     def capabilities(self) -> ServerCapabilities:
         """Return the capabilities of the server, in its present state."""
         return self._capabilities.declared()
-
-
-def _make_tasks(runtime: Runtime) -> Tasks:
-    from carrel.server.tasks.tasks import Tasks
-
-    return Tasks(runtime)
