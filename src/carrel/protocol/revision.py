@@ -32,10 +32,10 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """
 
     name: str
-    requests: Mapping[str, RequestType[Any, Any]]
+    requests: Mapping[str, RequestType]
     client_notifications: Mapping[str, NotificationType]
     events: Mapping[str, NotificationType]
-    server_requests: Mapping[str, RequestType[Any, Any]] = {}
+    server_requests: Mapping[str, RequestType] = {}
     """Requests that a server may send to a client, by operation name. Variants with more features have separate names.
     """
     stateless: bool = False
@@ -75,7 +75,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return value if projection is None else projection(value)
 
     def complete(
-        self, result: Result, request: RequestType[Any, Any], server_meta: dict[str, Any], ttl_ms: int, scope: str
+        self, result: Result, request: RequestType, server_meta: dict[str, Any], ttl_ms: int, scope: str
     ) -> Result:
         """Return ``result`` projected, with the fields that every result of this revision has.
 

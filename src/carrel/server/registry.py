@@ -64,6 +64,7 @@ class RegisteredItem(msgspec.Struct, eq=False, kw_only=True):
 
 
 E = TypeVar("E", bound=RegisteredItem)
+T = TypeVar("T")
 
 
 class ItemRegistry(Generic[E]):
@@ -72,9 +73,7 @@ class ItemRegistry(Generic[E]):
     ``row`` is the request for the list. ``on_change`` is called after every change.
     """
 
-    def __init__(
-        self, runtime: Runtime, row: RequestType[Any, Any], on_change: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, runtime: Runtime, row: RequestType, on_change: Callable[[], None] = lambda: None) -> None:
         self._runtime = runtime
         self._row = row
         self._on_change = on_change
@@ -277,8 +276,8 @@ async def is_permitted(name: str, when: When | None, context: Context[Any]) -> b
 
 
 async def run_if_permitted(
-    name: str, when: When | None, context: Context[Any], run: Callable[[], Any], missing: MCPError
-) -> Any:
+    name: str, when: When | None, context: Context[Any], run: Callable[[], MaybeAwaitable[T]], missing: MCPError
+) -> T:
     """Return the result of ``run`` if an item exists for the caller of a request.
 
     Raises:

@@ -5,11 +5,12 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/resources
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 
 import msgspec
 
+from carrel.awaitables import MaybeAwaitable
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
 from carrel.media_types import type_of_name
 from carrel.protocol.json_values import InvalidArguments
@@ -250,7 +251,7 @@ class Resources:
         """Whether any variable can be completed."""
         return any(entry.completers for entry in self.templates.entries)
 
-    def read(self, entry: StaticResource, call: Call, channel: Channel) -> Any:
+    def read(self, entry: StaticResource, call: Call, channel: Channel) -> MaybeAwaitable[ReadResourceResult | bytes]:
         """Return the result of reading a resource of one URI, or an awaitable of it."""
         if entry.ready is not None:
             return entry.ready
@@ -258,7 +259,9 @@ class Resources:
             return self._read_files(entry, entry.value, entry.item.uri, call)
         return self._invoke(entry, entry.function, {}, entry.item.uri, call, channel)
 
-    def read_template(self, entry: Template, uri: str, values: Mapping[str, Any], call: Call, channel: Channel) -> Any:
+    def read_template(
+        self, entry: Template, uri: str, values: Mapping[str, Any], call: Call, channel: Channel
+    ) -> MaybeAwaitable[ReadResourceResult | bytes]:
         """Return the result of reading a resource of a template, or an awaitable of it.
 
         Raises:
@@ -287,7 +290,7 @@ class Resources:
         uri: str,
         call: Call,
         channel: Channel,
-    ) -> Any:
+    ) -> MaybeAwaitable[ReadResourceResult]:
         value = function.invoke(arguments, call, channel)
         if not function.immediate:
             return self._invoke_later(entry, value, uri, call)
@@ -299,14 +302,19 @@ class Resources:
             raise ResourceNotFound(uri)
         return self._read_files(entry, value, uri, call) if returns_paths(value) else _result(entry, value, uri)
 
-    async def _invoke_later(self, entry: StaticResource | Template, pending: Any, uri: str, call: Call) -> Any:
+    async def _invoke_later(
+        self, entry: StaticResource | Template, pending: Awaitable[Any], uri: str, call: Call
+    ) -> ReadResourceResult:
         value = await pending
         if value is None:
             raise ResourceNotFound(uri)
         return await self._read_files(entry, value, uri, call) if returns_paths(value) else _result(entry, value, uri)
 
-    async def _read_files(self, entry: StaticResource | Template, value: Any, uri: str, call: Call) -> Any:
-        return await self._runtime.run_in_thread(call, _result, entry, value, uri)
+    async def _read_files(
+        self, entry: StaticResource | Template, value: Any, uri: str, call: Call
+    ) -> ReadResourceResult:
+        result: ReadResourceResult = await self._runtime.run_in_thread(call, _result, entry, value, uri)
+        return result
 
 
 def checked_uri(uri: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 import msgspec
 from msgspec import Raw
 
+from carrel.awaitables import MaybeAwaitable
 from carrel.catalog.request import InputRequired
 from carrel.errors import (
     ConfigError,
@@ -34,6 +35,7 @@ from carrel.server.options import ToolOptions, check_options, details_of, name_o
 from carrel.server.registered_tool import RegisteredTool
 from carrel.server.registry import ItemRegistry, run_if_permitted
 from carrel.server.results import result_of
+from carrel.wire.base import Result
 from carrel.wire.content import TextContent
 from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
 
@@ -139,7 +141,9 @@ class Tools(ItemRegistry[RegisteredTool]):
             if entry.ui is not None and "resourceUri" in entry.ui:
                 yield entry.name, entry.ui["resourceUri"]
 
-    def call(self, name: str, raw: Raw, call: Call, channel: Channel, *, permitted: bool = False) -> Any:
+    def call(
+        self, name: str, raw: Raw, call: Call, channel: Channel, *, permitted: bool = False
+    ) -> MaybeAwaitable[Result | bytes]:
         """Return the result of a tool, or an awaitable of it; ``raw`` are its arguments as the client sent them.
 
         ``permitted``: the tool's ``when`` has already allowed the call.
@@ -173,20 +177,12 @@ class Tools(ItemRegistry[RegisteredTool]):
             answer = self._runtime.tasks.call_tool(call, channel, entry.task, work, detaches=entry.detaches)
             if answer is not None:
                 return answer
+        if not entry.function.immediate:
+            return run(entry, arguments, call, channel)
         try:
-            value = entry.function.invoke(arguments, call, channel)
-            if entry.function.immediate:
-                return result_of(value, entry)
+            return result_of(entry.function.invoke(arguments, call, channel), entry)
         except BaseException as error:  # each exception of a tool is its result
             return failure_of(error, entry, stateless=call.peer.revision.stateless)
-        return self._call_later(value, entry, call.peer.revision.stateless)
-
-    @staticmethod
-    async def _call_later(pending: Any, entry: RegisteredTool, stateless: bool) -> CallToolResult:
-        try:
-            return result_of(await pending, entry)
-        except BaseException as error:
-            return failure_of(error, entry, stateless=stateless)
 
 
 def unknown_tool(name: str) -> InvalidParams:

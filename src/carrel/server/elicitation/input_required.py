@@ -284,7 +284,7 @@ class Pending(msgspec.Struct, eq=False):
 
     call: Call
     origin: Channel
-    request: RequestType[Any, Any]
+    request: RequestType
     params: Any
     answer: asyncio.Future[Any]
     id: Id = 0
