@@ -26,7 +26,6 @@ __all__ = [
     "NotThere",
     "basic_authorization",
     "check_url",
-    "is_loopback",
     "require_libraries",
 ]
 
