@@ -55,7 +55,7 @@ def test_a_constant_has_the_name_of_its_operation() -> None:
 
 
 @pytest.mark.parametrize("row", [*ROWS, *ADDED], ids=lambda row: row.method)
-def test_a_row_names_things_that_exist(row: RequestType[Any, Any]) -> None:
+def test_a_row_names_things_that_exist(row: RequestType) -> None:
     capabilities = ClientCapabilities if row in SERVER_REQUESTS.values() else ServerCapabilities
     assert row.capability is None or row.capability in capabilities.__struct_fields__
     assert set(row.stale_by) <= EVENTS

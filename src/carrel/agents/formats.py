@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 from carrel.agents.calls import Approve, Toolbox
 from carrel.agents.sources import ClientTools, ToolSource
@@ -31,45 +31,28 @@ PACKAGES = {"langchain": "langchain-core", "llamaindex": "llama-index-core", "py
 FORMATS = (*VENDORS, *PACKAGES)
 
 
+class ToolOptions(TypedDict, total=False):
+    """Options of ``tools_of``; see there."""
+
+    approve: Approve | None
+    prefix: bool
+    description_limit: int | None
+    options: CallOptions | None
+
+
+@overload
+async def tools_of(source: Client | ToolSource, format: Vendor, **how: Unpack[ToolOptions]) -> VendorTools: ...
 @overload
 async def tools_of(
-    source: Client | ToolSource,
-    format: Vendor,
-    *,
-    approve: Approve | None = None,
-    prefix: bool = False,
-    description_limit: int | None = None,
-    options: CallOptions | None = None,
-) -> VendorTools: ...
-@overload
-async def tools_of(
-    source: Client | ToolSource,
-    format: Literal["langchain"],
-    *,
-    approve: Approve | None = None,
-    prefix: bool = False,
-    description_limit: int | None = None,
-    options: CallOptions | None = None,
+    source: Client | ToolSource, format: Literal["langchain"], **how: Unpack[ToolOptions]
 ) -> list[BaseTool]: ...
 @overload
 async def tools_of(
-    source: Client | ToolSource,
-    format: Literal["llamaindex"],
-    *,
-    approve: Approve | None = None,
-    prefix: bool = False,
-    description_limit: int | None = None,
-    options: CallOptions | None = None,
+    source: Client | ToolSource, format: Literal["llamaindex"], **how: Unpack[ToolOptions]
 ) -> list[AsyncBaseTool]: ...
 @overload
 async def tools_of(
-    source: Client | ToolSource,
-    format: Literal["pydantic-ai"],
-    *,
-    approve: Approve | None = None,
-    prefix: bool = False,
-    description_limit: int | None = None,
-    options: CallOptions | None = None,
+    source: Client | ToolSource, format: Literal["pydantic-ai"], **how: Unpack[ToolOptions]
 ) -> AbstractToolset[Any]: ...
 async def tools_of(
     source: Client | ToolSource,

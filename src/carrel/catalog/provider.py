@@ -361,7 +361,7 @@ class Provider:
         yield ()
 
 
-def forwarding(*rows: RequestType[Any, Any]) -> Callable[[P], P]:
+def forwarding(*rows: RequestType) -> Callable[[P], P]:
     """Add the provider methods of requests to a class that does not define them, each with a call of ``forward``.
 
     ``forward`` is called with the row of the request, the ``Request``, and the other arguments of the method.
@@ -376,7 +376,7 @@ def forwarding(*rows: RequestType[Any, Any]) -> Callable[[P], P]:
     return add
 
 
-def _forward(row: RequestType[Any, Any]) -> Callable[..., Any]:
+def _forward(row: RequestType) -> Callable[..., Any]:
     def method(self: Any, *arguments: Any) -> Any:
         return self.forward(row, arguments[-1], *arguments[:-1])
 
@@ -385,7 +385,7 @@ def _forward(row: RequestType[Any, Any]) -> Callable[..., Any]:
     return method
 
 
-def arguments_of(row: RequestType[Any, Any], params: Any) -> list[Any]:
+def arguments_of(row: RequestType, params: Any) -> list[Any]:
     """Return the arguments of the provider's method from the parameters of a request."""
     if row is COMPLETE:
         context = {} if params.context is None else params.context.arguments or {}
@@ -395,7 +395,7 @@ def arguments_of(row: RequestType[Any, Any], params: Any) -> list[Any]:
     return [getattr(params, name) for name in row.arguments]
 
 
-def result_of(row: RequestType[Any, Any], found: Any) -> Any:
+def result_of(row: RequestType, found: Any) -> Any:
     """Return the result of a request from what the provider's method has returned."""
     if not row.result_field:
         return found

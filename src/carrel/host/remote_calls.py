@@ -330,7 +330,7 @@ def failure(error: PeerError, params: Params) -> MCPError:
     return error
 
 
-def passed_on(row: RequestType[Any, Any], request: Request, answer: Any) -> Any:
+def passed_on(row: RequestType, request: Request, answer: Any) -> Any:
     """Return a result, encoded for the client of a request of the same method."""
     if type(answer) is not PassedResult:
         return answer

@@ -143,7 +143,7 @@ class Connection(connection.Connection[W]):
         self.log_level: str | None = None
         self.keeps = False
         """Whether parameters of server requests, and entries of lists, keep members that their types do not know."""
-        self._rows: dict[str, RequestType[Any, Any]] = {}
+        self._rows: dict[str, RequestType] = {}
         self._extended: dict[str, Extension] = {}
         self._notices: dict[str, NotificationType] = {}
         self._members: dict[str, Any] = {}
@@ -198,7 +198,7 @@ class Connection(connection.Connection[W]):
 
     # Calls in, bytes out
 
-    def knows(self, request: RequestType[Any, Any]) -> bool:
+    def knows(self, request: RequestType) -> bool:
         """Return whether the revision, or an extension, has the operation of a request."""
         return request.operation in self._rows
 

@@ -109,7 +109,7 @@ class Watches:
     def begin(self, provider: Provider) -> None:
         """Begin to watch a provider, if it can be watched and clients are notified of anything."""
         runtime = self.runtime
-        if not provider.offers("watch") or not (runtime.offers_subscriptions or runtime.list_changed):
+        if not provider.offers("watch") or not (runtime.settings.subscribe or runtime.settings.list_changed):
             return
         interest = OwnInterest(provider, self)
         self._interests[provider.name] = interest

@@ -284,7 +284,7 @@ class Pending(msgspec.Struct, eq=False):
 
     call: Call
     origin: Channel
-    request: RequestType[Any, Any]
+    request: RequestType
     params: Any
     answer: asyncio.Future[Any]
     id: Id = 0
@@ -336,7 +336,7 @@ async def _request(context: Asker, request: ClientRequest) -> Any:
         raise InvalidMessage("Invalid request: who does not accept text/event-stream cannot be asked what this needs")
     row, params = revision.server_requests[request.operation], revision.project(request.params)
     pending = Pending(call, context._channel, row, params, asyncio.get_running_loop().create_future())
-    limit: float | None = context._runtime.state_ttl
+    limit: float | None = context._runtime.settings.state_ttl
     task = pending.task
     if task is None:
         pending.send(call.connection, context._channel)
