@@ -200,18 +200,18 @@ def watched(way: Way, function: Callable[[], Any]) -> Any:
 @pytest.mark.parametrize(
     ("method", "params", "frames", "codecs"),
     [
-        ("resources/read", {"uri": "memo://1"}, 15, {"decode": 2, "encode": 1}),
-        ("resources/read", {"uri": "book://lem/solaris"}, 19, {"decode": 2, "encode": 1}),
+        ("resources/read", {"uri": "memo://1"}, 11, {"decode": 2, "encode": 1}),
+        ("resources/read", {"uri": "book://lem/solaris"}, 17, {"decode": 2, "encode": 1}),
         (
             "tools/call",
             {"name": "add", "arguments": {"a": 1, "b": 2}},
-            20,
-            {"decode": 3, "encode": 1, "json_encode": 1, "asdict": 1, "replace": 1},
+            16,
+            {"decode": 3, "encode": 1, "asdict": 1, "replace": 1},
         ),
         (
             "tools/call",
             {"name": "words", "arguments": {"word": "x"}},
-            19,
+            16,
             # The two oldest revisions have no structured content, and leave it out.
             {"decode": 3, "encode": 1, "asdict": 1, "replace": 1},
         ),
@@ -274,14 +274,14 @@ def with_middleware_of_another_method(folder: Path) -> Server:
     return app
 
 
-#: Functions that are called for a tool, a resource and a template; without anything added: 20, 15 and 19.
+#: Functions that are called for a tool, a resource and a template; without anything added: 15, 10 and 16.
 CALLS = [("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})]
 CALLS += [("resources/read", {"uri": uri}) for uri in ("memo://1", "book://lem/solaris")]
 ADDITIONS = [
-    (with_folder, (20, 15, 19)),
-    (with_mount, (20, 15, 21)),  # the mounted server is asked whether the URI is one of its own
-    (with_gate, (25, 23, 27)),
-    (with_middleware_of_another_method, (20, 15, 19)),
+    (with_folder, (15, 10, 16)),
+    (with_mount, (15, 10, 18)),  # the mounted server is asked whether the URI is one of its own
+    (with_gate, (19, 17, 23)),
+    (with_middleware_of_another_method, (15, 10, 16)),
 ]
 
 
@@ -294,9 +294,9 @@ async def test_a_local_request_costs_no_task_and_few_calls_beside_a_provider_a_m
     assert len(way.frames) <= frames[request_of], way.frames
 
 
-async def test_a_tool_of_a_mounted_server_costs_no_task_and_ten_calls_more(tmp_path: Path) -> None:
+async def test_a_tool_of_a_mounted_server_costs_no_task_and_nine_calls_more(tmp_path: Path) -> None:
     way = await way_of(mounted(tmp_path), "2025-11-25", *CALLS[0])
-    assert len(way.frames) <= 30, way.frames
+    assert len(way.frames) <= 24, way.frames
 
 
 async def test_middleware_costs_seven_calls_of_which_one_is_its_own_and_no_task() -> None:
@@ -329,6 +329,6 @@ async def test_middleware_costs_seven_calls_of_which_one_is_its_own_and_no_task(
     once()
     way = Way()
     assert b'"result"' in watched(way, once)
-    assert len(way.frames) <= 26, way.frames  # of which the middleware itself is in this file, and not counted
+    assert len(way.frames) <= 21, way.frames  # of which the middleware itself is in this file, and not counted
     await peer.dispatcher.close()
     await app.endpoint.stop()

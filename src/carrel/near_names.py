@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
-__all__ = ["did_you_mean", "nearest_first"]
+from carrel.printable import printable
+
+__all__ = ["did_you_mean", "near", "near_path", "nearest_first"]
+
+#: Maximum number of characters of a list of names.
+MAX_LIST = 500
 
 
 def nearest_first(name: str, known: Iterable[str]) -> list[str]:
@@ -24,3 +30,24 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     spelled = {each.lower().replace("-", "_"): each for each in known}
     close = get_close_matches(name[:100].lower().replace("-", "_"), spelled, n=1)
     return f"; did you mean {spelled[close[0]]!r}?" if close else ""
+
+
+def near(name: str, known: Iterable[str], otherwise: str = "; there is {}") -> str:
+    """Return a "did you mean" hint for an unknown name, or else ``otherwise`` with all names."""
+    names = list(known)
+    everything = otherwise.format(printable(", ".join(names), MAX_LIST)) if names else "; there are none"
+    return did_you_mean(name, names) or everything
+
+
+def near_path(path: str) -> str:
+    """Return a "did you mean" hint for a missing absolute path, or an empty string."""
+    from difflib import get_close_matches
+
+    parent, name = os.path.split(path)
+    try:
+        with os.scandir(parent) as entries:
+            names = [entry.name for entry in entries]
+    except OSError:
+        return ""
+    close = get_close_matches(name, names, n=1)
+    return f" (did you mean {os.path.join(parent, close[0])}?)" if close else ""  # noqa: PTH118

@@ -20,12 +20,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from carrel.errors import ConfigError
 from carrel.near_names import did_you_mean
 from carrel.regular_file import read_regular
 
-__all__ = ["MAX_FILE", "from_keyring", "look_up", "read_text", "references_in", "substitute"]
+__all__ = ["MAX_FILE", "from_keyring", "import_keyring", "look_up", "read_text", "references_in", "substitute"]
 
 REFERENCE = re.compile(r"\$(?P<literal>\$\{)|\$\{(?P<name>[^}]*)\}")
 VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][\w()]*)(?::-(?P<default>.*))?", re.DOTALL)
@@ -103,17 +104,28 @@ def read_text(path: str | os.PathLike[str], shown: str | None = None) -> str:
     return text.replace("\r\n", "\n").removesuffix("\n")
 
 
+def import_keyring() -> Any:
+    """Return the package keyring.
+
+    Raises:
+        ConfigError: the package is not installed.
+    """
+    try:
+        import keyring
+    except ModuleNotFoundError:
+        raise ConfigError("the keyring needs the package keyring: pip install 'carrel[keyring]'") from None
+    return keyring
+
+
 def from_keyring(service: str, name: str) -> str | None:
     """Return an entry of the keyring of the operating system, or None if there is no such entry.
 
     Raises:
         ConfigError: the keyring cannot be read, or the package keyring is not installed.
     """
+    keyring = import_keyring()
     try:
-        import keyring
-    except ModuleNotFoundError:
-        raise ConfigError("the keyring needs the package keyring: pip install 'carrel[keyring]'") from None
-    try:
-        return keyring.get_password(service, name)
+        found: str | None = keyring.get_password(service, name)
     except Exception as error:  # backends raise arbitrary exceptions
         raise ConfigError(f"the keyring cannot be read: {error or type(error).__name__}") from None
+    return found

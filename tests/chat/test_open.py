@@ -126,6 +126,15 @@ async def test_a_key_may_be_in_the_keyring(ring: Ring) -> None:
     assert (await name_of("anthropic", {})).startswith("anthropic:")
 
 
+async def test_a_keyring_that_cannot_be_read_has_no_key(ring: Ring, monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(service: str, username: str) -> str | None:
+        raise RuntimeError("locked")
+
+    monkeypatch.setattr(ring, "get_password", locked)
+    with pytest.raises(ConfigError, match="needs a key: set the variable OPENAI_API_KEY"):
+        await open_model("openai", environment={})
+
+
 @pytest.mark.parametrize(
     ("written", "address"),
     [

@@ -11,8 +11,7 @@ from genai_prices import calc_price
 
 from carrel.chat.model import Usage
 from carrel.chat.models.vendors import VENDORS
-from carrel.chat.prices import COMPLETED, NEWER, PROVIDERS, Price, Prices, find_provider
-from carrel.chat.windows import window_of
+from carrel.chat.prices import COMPLETED, NEWER, PROVIDERS, Price, Prices, find_provider, window_of
 
 
 def test_each_kind_of_token_has_its_price() -> None:

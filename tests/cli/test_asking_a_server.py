@@ -13,7 +13,6 @@ import pytest
 
 from carrel.cli import main
 from carrel.cli.client.call import kinds_of, read_arguments
-from carrel.cli.client.connection import near
 from carrel.cli.client.ls import tool_row
 from carrel.cli.target import resolve
 from carrel.errors import ConfigError
@@ -219,9 +218,9 @@ def test_progress_is_on_standard_error_and_the_whole_result_as_json(file):
         (["call", "FILE", "order"], 1, "elicitation"),
         (["cat", "FILE", "book://none"], 1, "book://none"),
         (["cat", "FILE", "cover"], 1, "cover is not the URI of a resource; carrel ls FILE lists them"),
-        (["call", "FILE", "ad"], 2, "books.py has no tool 'ad'; did you mean add?"),
+        (["call", "FILE", "ad"], 2, "books.py has no tool 'ad'; did you mean 'add'?"),
         (["call", "FILE", "add", "a=1"], 2, "add needs b (integer)"),
-        (["call", "FILE", "greet", "nam=x"], 2, "greet has no argument 'nam'; did you mean name?"),
+        (["call", "FILE", "greet", "nam=x"], 2, "greet has no argument 'nam'; did you mean 'name'?"),
         (["call", "FILE", "greet", "name:={"], 2, "name:={ is not JSON"),
         (["call", "FILE", "greet", "name"], 2, "'name' is not an argument: write key=value, or key:=json"),
         (["call", "FILE"], 2, "required: TOOL"),
@@ -317,7 +316,6 @@ def test_a_target_that_is_nothing_is_refused_with_the_near_name(tmp_path, monkey
         resolve("notes.md")
     with pytest.raises(ConfigError, match="is not a command"):
         resolve("python 'x")
-    assert near("x", []) == "; there are none"
     assert main(["cat", "notes.py", "x:y"]) == 2
 
 

@@ -55,7 +55,7 @@ def test_a_constant_has_the_name_of_its_operation() -> None:
 
 
 @pytest.mark.parametrize("row", [*ROWS, *ADDED], ids=lambda row: row.method)
-def test_a_row_names_things_that_exist(row: RequestType[Any, Any]) -> None:
+def test_a_row_names_things_that_exist(row: RequestType) -> None:
     capabilities = ClientCapabilities if row in SERVER_REQUESTS.values() else ServerCapabilities
     assert row.capability is None or row.capability in capabilities.__struct_fields__
     assert set(row.stale_by) <= EVENTS
@@ -118,6 +118,13 @@ def test_a_cache_forgets_what_the_rows_say() -> None:
         "list_tools": {"tools_list_changed"},
         "read_resource": {"resource_updated"},
     }
+
+
+def test_each_list_has_the_notification_that_makes_it_stale_among_others() -> None:
+    for row in (*ROWS, *ADDED):
+        if row.item is not None and row.verb == "list":
+            assert methods.LIST_NAMES[row.item] in row.stale_by
+    assert methods.LIST_NAMES.keys() == {row.item for row in (*ROWS, *ADDED) if row.item is not None}
 
 
 def test_a_row_cannot_be_changed() -> None:

@@ -71,7 +71,7 @@ async def test_prompts_tell_the_names_of_their_arguments_and_ignore_others_if_th
         app.prompt()(repeat)
         async with memory.connect(app) as peer:
             sent = {"text": "x", "times": "2", "separator": "-"}
-            if app.endpoint.runtime.unknown_arguments == "reject":
+            if app.endpoint.runtime.settings.unknown_arguments == "reject":
                 refused = await error(peer, "prompts/get", name="repeat", arguments=sent)
                 names = "the arguments are `separators`, `text`, `times`"
                 assert refused["message"] == f"Invalid params: Unknown argument `separator`; {names}"

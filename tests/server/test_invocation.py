@@ -42,6 +42,7 @@ def call_of(app: Server) -> tuple[Call, MemoryPeer]:
         f'{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{"_meta":{meta}}}}}'.encode()
     )
     assert isinstance(call, Call)
+    call.client = peer.dispatcher.client
     return call, peer
 
 

@@ -62,7 +62,7 @@ def sent(outgoing: OutgoingMessage | None) -> dict[str, Any]:
     return message
 
 
-def row_of(operation: str) -> RequestType[Any, Any]:
+def row_of(operation: str) -> RequestType:
     """Return the row of a request; one of a method that does not exist, if there is no such operation."""
     return ROWS.get(operation) or RequestType(operation, operation, Params, Result)
 

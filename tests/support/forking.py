@@ -54,14 +54,21 @@ def server(python: str, at_once: int) -> str:
 
 def hand_over(path: str, arguments: list[str]) -> int:
     """Have a fork work with the standard streams of this process, and return its exit code."""
-    task = json.dumps([arguments, os.getcwd(), dict(os.environ)]).encode() + b"\n"
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(path)
+        task = json.dumps([arguments, os.getcwd(), dict(os.environ)]).encode() + b"\n"
         link.sendall(task[socket.send_fds(link, [task[:PIECE]], [0, 1, 2]) :])
         with link.makefile("r") as replies:
             fork = int(replies.readline())
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, lambda number, _: os.kill(fork, number))
+
+            def pass_on(number: int, _: object) -> None:
+                try:
+                    os.kill(fork, number)
+                except ProcessLookupError:  # it has just ended
+                    pass
+
+            signal.signal(signal.SIGINT, pass_on)
+            signal.signal(signal.SIGTERM, pass_on)
             return int(replies.readline() or 1)
 
 

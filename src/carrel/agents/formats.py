@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, overload
 
-from carrel.agents.calls import Approve, Toolbox
+from carrel.agents.calls import Approve, Toolbox, ToolOptions
 from carrel.agents.sources import ClientTools, ToolSource
 from carrel.agents.vendor_tools import VendorFormat, VendorTools
 from carrel.client.client import Client
@@ -32,44 +32,18 @@ FORMATS = (*VENDORS, *PACKAGES)
 
 
 @overload
-async def tools_of(
-    source: Client | ToolSource,
-    format: Vendor,
-    *,
-    approve: Approve | None = None,
-    prefix: bool = False,
-    description_limit: int | None = None,
-    options: CallOptions | None = None,
-) -> VendorTools: ...
+async def tools_of(source: Client | ToolSource, format: Vendor, **how: Unpack[ToolOptions]) -> VendorTools: ...
 @overload
 async def tools_of(
-    source: Client | ToolSource,
-    format: Literal["langchain"],
-    *,
-    approve: Approve | None = None,
-    prefix: bool = False,
-    description_limit: int | None = None,
-    options: CallOptions | None = None,
+    source: Client | ToolSource, format: Literal["langchain"], **how: Unpack[ToolOptions]
 ) -> list[BaseTool]: ...
 @overload
 async def tools_of(
-    source: Client | ToolSource,
-    format: Literal["llamaindex"],
-    *,
-    approve: Approve | None = None,
-    prefix: bool = False,
-    description_limit: int | None = None,
-    options: CallOptions | None = None,
+    source: Client | ToolSource, format: Literal["llamaindex"], **how: Unpack[ToolOptions]
 ) -> list[AsyncBaseTool]: ...
 @overload
 async def tools_of(
-    source: Client | ToolSource,
-    format: Literal["pydantic-ai"],
-    *,
-    approve: Approve | None = None,
-    prefix: bool = False,
-    description_limit: int | None = None,
-    options: CallOptions | None = None,
+    source: Client | ToolSource, format: Literal["pydantic-ai"], **how: Unpack[ToolOptions]
 ) -> AbstractToolset[Any]: ...
 async def tools_of(
     source: Client | ToolSource,

@@ -256,7 +256,7 @@ class Catalog(Registry):
         """
         return await self._named(LIST_PROMPTS, request)
 
-    async def _named(self, row: RequestType[Any, Any], request: Request) -> Page[Any]:
+    async def _named(self, row: RequestType, request: Request) -> Page[Any]:
         if self.stale:
             await self.freshen()
         kind, verb = cast("Kind", row.item), row.item_verb
@@ -341,7 +341,7 @@ class Catalog(Registry):
 
     # Requests without code of their own
 
-    async def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> Any:
+    async def forward(self, row: RequestType, request: Request, *arguments: Any) -> Any:
         """Pass a request on to the provider of the resource, tool or prompt that its row names as the target.
 
         Raises:

@@ -32,7 +32,7 @@ class ForwardingProvider(Provider):
     provider: Provider
     """Provider that handles the requests."""
 
-    def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
+    def forward(self, row: RequestType, request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
         """Pass a request on, and return its result.
 
         ``row`` is the row of the request in the method table; ``arguments`` are the arguments of the method of

@@ -52,6 +52,7 @@ __all__ = [
     "ListName",
     "Page",
     "Provider",
+    "ProviderInterest",
     "Recipients",
     "Request",
     "RequestContext",
@@ -125,6 +126,39 @@ class Interest:
         """Wait until ``uris`` have changed since the last call."""
         await self._changed.wait()
         self._changed.clear()
+
+
+class Subscribed(Protocol):
+    """Subscriptions to resources: an ``Interest``, or the watches of a server."""
+
+    @property
+    def uris(self) -> Collection[str]:
+        """URIs with a subscription, in normal form."""
+
+    def of(self, recipients: Recipients) -> Collection[str]:
+        """Return the URIs to which some clients have subscribed."""
+
+
+class ProviderInterest(Interest):
+    """The subscribed resources that one provider of a catalog may own: ``owns`` returns whether it may own a URI."""
+
+    def __init__(self, outer: Subscribed, owns: Callable[[str], bool]) -> None:
+        super().__init__()
+        self._outer = outer
+        self._owns = owns
+
+    @property
+    def uris(self) -> Collection[str]:
+        """URIs with a subscription, in normal form."""
+        return list(filter(self._owns, self._outer.uris))
+
+    @uris.setter
+    def uris(self, _: Collection[str]) -> None:
+        """No-op: the catalog sets the URIs."""
+
+    def of(self, recipients: Recipients) -> Collection[str]:
+        """Return the URIs to which some clients have subscribed, in normal form."""
+        return list(filter(self._owns, self._outer.of(recipients)))
 
 
 class Events(Protocol):
@@ -361,7 +395,7 @@ class Provider:
         yield ()
 
 
-def forwarding(*rows: RequestType[Any, Any]) -> Callable[[P], P]:
+def forwarding(*rows: RequestType) -> Callable[[P], P]:
     """Add the provider methods of requests to a class that does not define them, each with a call of ``forward``.
 
     ``forward`` is called with the row of the request, the ``Request``, and the other arguments of the method.
@@ -376,7 +410,7 @@ def forwarding(*rows: RequestType[Any, Any]) -> Callable[[P], P]:
     return add
 
 
-def _forward(row: RequestType[Any, Any]) -> Callable[..., Any]:
+def _forward(row: RequestType) -> Callable[..., Any]:
     def method(self: Any, *arguments: Any) -> Any:
         return self.forward(row, arguments[-1], *arguments[:-1])
 
@@ -385,7 +419,7 @@ def _forward(row: RequestType[Any, Any]) -> Callable[..., Any]:
     return method
 
 
-def arguments_of(row: RequestType[Any, Any], params: Any) -> list[Any]:
+def arguments_of(row: RequestType, params: Any) -> list[Any]:
     """Return the arguments of the provider's method from the parameters of a request."""
     if row is COMPLETE:
         context = {} if params.context is None else params.context.arguments or {}
@@ -395,7 +429,7 @@ def arguments_of(row: RequestType[Any, Any], params: Any) -> list[Any]:
     return [getattr(params, name) for name in row.arguments]
 
 
-def result_of(row: RequestType[Any, Any], found: Any) -> Any:
+def result_of(row: RequestType, found: Any) -> Any:
     """Return the result of a request from what the provider's method has returned."""
     if not row.result_field:
         return found

@@ -180,11 +180,11 @@ class ResourcesAsTools(Provider):
         return _described(Page([hit.resource for hit in page.items]))
 
 
-def _permits(request: Request, row: Row[Any, Any]) -> bool:
+def _permits(request: Request, row: Row) -> bool:
     return request.view is None or request.view.permits(row.method)
 
 
-def _check(request: Request, row: Row[Any, Any]) -> None:
+def _check(request: Request, row: Row) -> None:
     """Check that the caller may send the request that a tool stands for.
 
     Raises:

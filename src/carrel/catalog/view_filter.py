@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -33,7 +33,7 @@ class ListFilter(msgspec.Struct, frozen=True):
 UNFILTERED = ListFilter()
 
 
-def list_filter(view: View, row: RequestType[Any, Any]) -> ListFilter:
+def list_filter(view: View, row: RequestType) -> ListFilter:
     """Return the part of the list of a request that is in a view: for templates, the ones that can name something."""
     verb = row.item_verb
     assert verb is not None

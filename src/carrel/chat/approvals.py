@@ -7,8 +7,6 @@ changes the tool's description, or another server takes the same name, Carrel as
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
 from collections.abc import Awaitable, Callable, Collection
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +16,7 @@ import msgspec
 
 from carrel.errors import ConfigError
 from carrel.host.config.server_config import ServerConfig
+from carrel.regular_file import replace_file
 from carrel.wire.tools import Tool
 
 __all__ = ["ApprovalRequest", "ApprovalStore", "Approvals", "Asker", "Decision", "definition_digest"]
@@ -95,10 +94,7 @@ class ApprovalStore:
             return
         try:
             self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            beside = self.file.with_suffix(f".{secrets.token_hex(8)}")
-            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-                out.write(msgspec.json.format(msgspec.json.encode(known, order="sorted")))
-            beside.replace(self.file)
+            replace_file(self.file, msgspec.json.format(msgspec.json.encode(known, order="sorted")))
         except OSError as error:
             raise ConfigError(f"approvals cannot be kept in {self.file}: {error.strerror}") from None
 

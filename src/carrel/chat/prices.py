@@ -18,13 +18,21 @@ from carrel.chat.model import Usage
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice, Provider
 
-__all__ = ["Price", "Prices", "version"]
+__all__ = ["Price", "Prices", "version", "window_of"]
 
 MILLION = 1_000_000
 #: Names of vendors in ``genai-prices``, if they differ.
 PROVIDERS = {"gemini": "google", "xai": "x-ai"}
 #: Vendors whose models ``Prices.known`` returns.
 COMPLETED = ("anthropic", "openai", "gemini")
+
+
+#: Servers on this machine, whose windows are as large as they are set to; often much smaller than the model allows.
+LOCAL = ("ollama", "lmstudio", "vllm", "llamacpp", "http", "https")
+LOCAL_WINDOW = 32_000
+#: Vendors whose current models all have at least this window.
+WINDOWS = {"gemini": 1_000_000}
+OTHER_WINDOW = 128_000
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +116,12 @@ class Prices:
                 models = (model for model in provider.models if not model.deprecated)
                 found |= dict.fromkeys(f"{vendor}:{model.id}" for model in models)
         return list(found)
+
+
+def window_of(model: str) -> int:
+    """Return the context window of a model without a price, by its name as ``--model`` takes it."""
+    vendor = model.partition(":")[0]
+    return LOCAL_WINDOW if vendor in LOCAL else WINDOWS.get(vendor, OTHER_WINDOW)
 
 
 def version() -> str | None:

@@ -11,11 +11,10 @@ from carrel.chat.conversation import Conversation
 from carrel.chat.events import ChatEvent, Notice, TurnEnd
 from carrel.chat.loop import Chat
 from carrel.chat.model import Model, Usage
-from carrel.chat.prices import Prices
+from carrel.chat.prices import Prices, window_of
 from carrel.chat.prompts import PromptCall, get_prompt_messages
 from carrel.chat.store import ChatFile, ChatStore, Saved
 from carrel.chat.toolbox import ChatToolbox
-from carrel.chat.windows import window_of
 from carrel.errors import ConfigError
 from carrel.host import Host
 from carrel.wire.client_features import SamplingMessage

@@ -123,7 +123,9 @@ def dispatch(arguments: list[str]) -> int:
         return show(f"carrel {__version__}\n")
     if first in ("--help", "-h", "help"):
         return show(overview())
-    raise ConfigError(f"there is no command {first!r}{suggestion(first)} (see carrel --help)")
+    from carrel.near_names import did_you_mean  # only after a mistake
+
+    raise ConfigError(f"there is no command {first!r}{did_you_mean(first, COMMANDS)} (see carrel --help)")
 
 
 def module_of(command: str) -> Any:
@@ -158,10 +160,3 @@ def overview() -> str:
         "  carrel dev server.py --http 8000         serve a server while you write it\n"
         "  carrel chat server.py                    chat with a model that uses it\n"
     )
-
-
-def suggestion(command: str) -> str:
-    from difflib import get_close_matches  # imported only after a mistake
-
-    close = get_close_matches(command, COMMANDS, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

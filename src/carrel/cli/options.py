@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from carrel.cli.source_flags import SourceFlags
-from carrel.cli.values import near, positive, size
+from carrel.cli.values import positive, size
 from carrel.errors import ConfigError
 from carrel.limits import Limits
+from carrel.near_names import near
 from carrel.sources.registry import SOURCES, Source, find, installed, scheme_of
 
 __all__ = [

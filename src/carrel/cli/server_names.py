@@ -8,8 +8,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from carrel.errors import ConfigError
 from carrel.host.config import ConfigFile, ServerConfig, discover, read_file
 from carrel.host.config.inputs import Inputs
@@ -18,7 +16,7 @@ from carrel.host.config.variables import resolve
 from carrel.near_names import did_you_mean
 from carrel.printable import printable
 
-__all__ = ["MARK", "find_server", "names_of_servers", "resolved_server", "url_of"]
+__all__ = ["MARK", "find_server", "names_of_servers", "resolved_server"]
 
 #: Prefix of a target that can only be a server name.
 MARK = "@"
@@ -88,21 +86,6 @@ def resolved_server(server: ServerConfig) -> ServerConfig:
     """
     can_ask = sys.stdin is not None and sys.stdin.isatty()
     return asyncio.run(resolve(server, inputs=Inputs(ask_for_input if can_ask else None)))
-
-
-def url_of(target: str) -> str | None:
-    """Return the URL of the server named by a target, or None if the target is not a server name.
-
-    Raises:
-        ConfigError: the server has no URL, or cannot be found (see ``find_server``).
-    """
-    server = find_server(target)
-    if server is None:
-        return None
-    url = resolved_server(msgspec.structs.replace(server, headers={}, env={})).url
-    if url is None:
-        raise ConfigError(f"{target} is a command ({shown_origin(server)}): only servers over HTTP have logins")
-    return url
 
 
 async def ask_for_input(wanted: Input, server: ServerConfig) -> str | None:

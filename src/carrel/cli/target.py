@@ -1,7 +1,8 @@
-"""Targets of commands: the URL, source, configured name, folder, command or Python file of a server."""
+"""Targets of commands: the URL, source, configured name, folder, command or Python code of a server."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -9,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from carrel.errors import ConfigError
+from carrel.near_names import near_path
 from carrel.redaction import without_secrets
 
 if TYPE_CHECKING:
     from carrel.host.config import ServerConfig
 
-__all__ = ["CARREL", "ServerTarget", "resolve", "split"]
+__all__ = ["CARREL", "ServerLocation", "ServerTarget", "is_url", "read_location", "resolve", "resolve_url", "split"]
 
 #: The command that runs this Carrel.
 CARREL = (sys.executable, "-m", "carrel")
@@ -48,9 +50,78 @@ def resolve(target: str, *, variables: bool = True) -> ServerTarget:
     return found._replace(name=without_secrets(found.name))
 
 
+def resolve_url(target: str) -> str:
+    """Return the URL of the server that a target names. Variables of its headers are not replaced.
+
+    Raises:
+        ConfigError: the target is no server, or a server without a URL.
+    """
+    found = resolve(target, variables=False)
+    url = found.server if isinstance(found.server, str) else None
+    if found.configured is not None and url is not None:
+        from msgspec.structs import replace
+
+        from carrel.cli.server_names import resolved_server
+
+        url = resolved_server(replace(found.configured, headers={}, env={})).url
+    if url is None:
+        origin = "" if found.configured is None else f" ({found.configured.origin or 'carrel.toml'})"
+        raise ConfigError(f"{found.name}{origin} has no URL: only servers over HTTP have logins")
+    return url
+
+
+def is_url(target: str) -> bool:
+    """Return whether a target is the URL of a server."""
+    return target.lower().startswith(("http://", "https://"))
+
+
+class ServerLocation(NamedTuple):
+    """Location of a server's code: the file or module as given, the absolute path of the file, and a name in it."""
+
+    shown: str
+    file: str | None
+    name: str | None
+
+    @property
+    def absolute(self) -> str:
+        """The location with the absolute path of its file."""
+        return (self.file or self.shown) + (f":{self.name}" if self.name else "")
+
+
+def read_location(text: str) -> ServerLocation:
+    """Parse ``FILE[:NAME]`` or ``MODULE[:NAME]``.
+
+    Raises:
+        ConfigError: there is no such file.
+    """
+    location, _, name = text.rpartition(":")
+    if (
+        not location or not name.isidentifier() or len(location) == 1 or Path(text).exists()
+    ):  # C:\server.py has a colon, too
+        location, name = text, ""
+    path = Path(location).expanduser()
+    if path.is_file():
+        return ServerLocation(location, os.path.abspath(path), name or None)  # noqa: PTH100
+    shown = without_secrets(text)
+    if path.is_dir():
+        raise ConfigError(
+            f"{location} is a folder: name the file with the server, or share it with carrel serve {location}"
+        )
+    if is_url(text):
+        raise ConfigError(f"{shown} is the URL of a server that runs already: name a Python file or a module")
+    if of_source(text) is not None:
+        raise ConfigError(f"{shown} is a source: share it with carrel serve, or name a Python file or a module")
+    if "://" in text:
+        raise ConfigError(f"{shown} is neither the URL of a server (http://, https://) nor a source")
+    if HOST_AND_PORT.fullmatch(text):
+        raise ConfigError(f"{text} is not a file; for a URL, write http://{text}")
+    if path.suffix == ".py" or not all(part.isidentifier() for part in location.split(".")):
+        raise ConfigError(f"no such file: {location}{near_path(os.path.abspath(path))}")  # noqa: PTH100
+    return ServerLocation(location, None, name or None)
+
+
 def of_url(target: str) -> ServerTarget | None:
-    is_url = target.lower().startswith(("http://", "https://"))
-    return ServerTarget(target.partition("?")[0], target) if is_url else None
+    return ServerTarget(target.partition("?")[0], target) if is_url(target) else None
 
 
 def of_folder(target: str) -> ServerTarget | None:
@@ -77,12 +148,6 @@ def of_command(target: str) -> ServerTarget | None:
 
 
 def of_file(target: str) -> ServerTarget:
-    from carrel.cli.server.load import read_location
-
-    if "://" in target:
-        raise ConfigError(f"{target} is neither the URL of a server (http://, https://) nor a source")
-    if HOST_AND_PORT.fullmatch(target) and not Path(target).exists():
-        raise ConfigError(f"{target} is not a file; for a URL, write http://{target}")
     location = read_location(target)
     if location.file is not None and Path(location.file).suffix != ".py":
         raise ConfigError(f"{target} is not a Python file; to ask a program, write its command after --")

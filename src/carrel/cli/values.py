@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable
 
 from carrel.errors import ConfigError
 
 __all__ = [
     "folder",
     "glob",
-    "near",
+    "header",
     "number",
     "positive",
     "read_address",
@@ -102,10 +101,13 @@ def read_address(text: str) -> tuple[str | None, int]:
     return host or None, int(port)
 
 
-def near(name: str, names: Iterable[str], otherwise: str = "; there is {}") -> str:
-    """Return a "did you mean" hint for an unknown name, or else ``otherwise`` with all names."""
-    from difflib import get_close_matches  # imported only after a mistake
+def header(text: str) -> tuple[str, str]:
+    """Return the name and the value of a header given as NAME: VALUE.
 
-    every = list(names)
-    close = get_close_matches(name, every, n=1)
-    return f"; did you mean {close[0]}?" if close else otherwise.format(", ".join(every))
+    Raises:
+        ConfigError: the text has another form.
+    """
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise ConfigError("--header: a header is 'NAME: VALUE', for example 'Authorization: Bearer …'")
+    return name.strip(), value.strip()

@@ -50,11 +50,11 @@ class ServerFacts(msgspec.Struct, frozen=True):
     instructions: str | None
 
     @property
-    def missing(self) -> frozenset[RequestType[Any, Any]]:
+    def missing(self) -> frozenset[RequestType]:
         """The requests whose capability the server has not declared."""
         return frozenset(row for row in REQUESTS.values() if not self.offers(row))
 
-    def offers(self, request: RequestType[Any, Any]) -> bool:
+    def offers(self, request: RequestType) -> bool:
         """Return whether the server has declared the capability that a request requires."""
         need = request.capability
         if need is None or getattr(self.capabilities, need) is not None:

@@ -49,7 +49,7 @@ class Requests(Protocol):
     async def request(self, call: ClientCall[R]) -> R:
         """Send a request and return its result. See ``carrel.client.session.Session.request``."""
 
-    def knows(self, request: RequestType[Any, Any]) -> bool:
+    def knows(self, request: RequestType) -> bool:
         """Return whether the negotiated revision, or an extension, has a request."""
 
     def send_later(self, call: ClientCall[Any]) -> None:

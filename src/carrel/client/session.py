@@ -113,7 +113,7 @@ class ClientSession:
         self._answers: ClientHandlers | None = None
         self._log_level = options.log_level
         self._facts: ServerFacts | None = None
-        self._missing: frozenset[RequestType[Any, Any]] = frozenset()
+        self._missing: frozenset[RequestType] = frozenset()
         self._open = False
         self._connecting = asyncio.Lock()
         self._lost: dict[ClientConnection, asyncio.Event] = {}
@@ -282,7 +282,7 @@ class ClientSession:
         shown = printable(self.endpoint.shown)
         return shown if server is None else f"{printable(server.name, 100)} ({shown})"
 
-    def knows(self, request: RequestType[Any, Any]) -> bool:
+    def knows(self, request: RequestType) -> bool:
         """Return whether the negotiated revision, or an extension, has a request."""
         return self.connection is not None and self.connection.connection.knows(request)
 

@@ -285,7 +285,7 @@ class ToolTask:
             if (status, self.message) != before:
                 yield status
 
-    def _about(self, request: RequestType[Any, Any], id: str, timeout: float | None = None) -> ClientCall[Any]:
+    def _about(self, request: RequestType, id: str, timeout: float | None = None) -> ClientCall[Any]:
         """Return a request about the task, with the handlers and the user data of its call."""
         call = self._call
         params = TaskParams(task_id=id)

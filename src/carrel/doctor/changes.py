@@ -22,7 +22,7 @@ MAX_WATCHED = 5
 #: Seconds that a notification may take after the change that it is about.
 PATIENCE = 2.0
 #: Requests of the lists that can change.
-LISTS: Mapping[ListCapability, RequestType[Any, Any]] = {
+LISTS: Mapping[ListCapability, RequestType] = {
     kind: LIST_REQUESTS[LIST_NOTIFICATIONS[name].items[0]] for name, kind in LIST_CAPABILITIES.items()
 }
 

@@ -42,7 +42,7 @@ async def check_lists(subject: Subject) -> None:
             check_item(subject, kind, item, name)
 
 
-def wire_names(row: RequestType[Any, Any]) -> tuple[str, str]:
+def wire_names(row: RequestType) -> tuple[str, str]:
     """Return the key of the items in the result of a list request, and the key that identifies an item."""
     assert row.item is not None
     names = (row.result_field, ITEM_KEYS[row.item])

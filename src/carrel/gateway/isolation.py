@@ -334,7 +334,7 @@ class IsolatedProvider(ForwardingProvider):
 
     # Requests
 
-    def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> Awaitable[Any]:
+    def forward(self, row: RequestType, request: Request, *arguments: Any) -> Awaitable[Any]:
         """Pass a request on in the session of its client."""
         if issubclass(row.result, PageResult):
             return self._list(request, row.provider_method, *arguments)

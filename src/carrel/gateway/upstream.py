@@ -217,13 +217,13 @@ class Upstream(Transform):
         scope = "private" if whole.scope == "public" and request.caller is not None else whole.scope
         return Page(page.items, page.next_cursor, whole.ttl, scope)
 
-    def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
+    def forward(self, row: RequestType, request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
         """Pass a request on; list requests may be answered from the cache."""
         if row.item_verb is None:
             return super().forward(row, request, *arguments)
         return self._list(row, request)
 
-    async def _list(self, row: RequestType[Any, Any], request: Request) -> Page[Any]:
+    async def _list(self, row: RequestType, request: Request) -> Page[Any]:
         """Return a page of a list. Remember the names or URIs of its items."""
         kind = row.item
         assert kind is not None

@@ -42,7 +42,7 @@ KEPT = 64 * 1024
 #: Number of characters of standard error to show with a failure.
 SHOWN = 2000
 #: Requests for the lists of a server.
-LISTS: Mapping[ItemKind, RequestType[Any, Any]] = {**LIST_REQUESTS, "skill": LIST_SKILLS}
+LISTS: Mapping[ItemKind, RequestType] = {**LIST_REQUESTS, "skill": LIST_SKILLS}
 
 
 class StderrTail:

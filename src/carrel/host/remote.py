@@ -66,7 +66,7 @@ log = Log("carrel.host")
 T = TypeVar("T")
 
 #: Requests of the methods of ``Provider`` that a server handles.
-REQUIRED: Mapping[str, Row[Any, Any]] = {
+REQUIRED: Mapping[str, Row] = {
     **{row.provider_method: row for row in PROVIDER_REQUESTS},
     "search": LIST_RESOURCES,
     "watch": READ_RESOURCE,
@@ -239,7 +239,7 @@ class RemoteProvider(ForwardingProvider):
 
     async def _list(
         self,
-        row: Row[Any, Any],
+        row: Row,
         request: Request,
         change: Callable[[Any], Any] | None = None,
         params: Params | None = None,
@@ -265,12 +265,12 @@ class RemoteProvider(ForwardingProvider):
             name or row.operation, list_format, request, fetch, change, whole=whole, notified=notified
         )
 
-    def notifies(self, row: Row[Any, Any]) -> bool:
+    def notifies(self, row: Row) -> bool:
         """Return whether the server sends notifications for changes of a list."""
         declared = getattr(self.client.session.capabilities, row.capability or "", None) if self._connected else None
         return bool(getattr(declared, "list_changed", False))
 
-    def forward(self, row: Row[Any, Any], request: Request, *arguments: Any) -> Awaitable[Any]:
+    def forward(self, row: Row, request: Request, *arguments: Any) -> Awaitable[Any]:
         """Send a request of a client to the server, and return the result.
 
         Raises:
@@ -279,7 +279,7 @@ class RemoteProvider(ForwardingProvider):
         """
         return self._list(row, request) if issubclass(row.result, PageResult) else self._send(row, request, *arguments)
 
-    def _send(self, row: Row[Any, Any], request: Request, *arguments: Any) -> Coroutine[Any, Any, Any]:
+    def _send(self, row: Row, request: Request, *arguments: Any) -> Coroutine[Any, Any, Any]:
         params = row.params(**dict(zip(row.arguments, arguments, strict=True)))
         return self._calls.ask(" ".join([row.operation, *map(str, arguments[:1])]), request, row, params)
 

@@ -310,7 +310,8 @@ class RemoteCalls:
         ours, theirs = self._ours, request.call.peer.capabilities
         if theirs is None:
             theirs = NO_CAPABILITIES
-        extensions = {name: each for name, each in (theirs.extensions or {}).items() if name != TASKS.name}
+        extensions = dict(theirs.extensions or {})
+        extensions.pop(TASKS.name, None)
         if as_task:
             extensions[TASKS.name] = {}
         return ClientCapabilities(
@@ -329,7 +330,7 @@ def failure(error: PeerError, params: Params) -> MCPError:
     return error
 
 
-def passed_on(row: RequestType[Any, Any], request: Request, answer: Any) -> Any:
+def passed_on(row: RequestType, request: Request, answer: Any) -> Any:
     """Return a result, encoded for the client of a request of the same method."""
     if type(answer) is not PassedResult:
         return answer

@@ -52,7 +52,7 @@ class ListFormat(msgspec.Struct, frozen=True):
 
 
 @cache
-def list_format_of(row: Row[Any, Any]) -> ListFormat:
+def list_format_of(row: Row) -> ListFormat:
     """Return the types for decoding the list of a request."""
     field = next(each for each in msgspec.structs.fields(row.result) if each.name == row.result_field)
     entry: Any = get_args(field.type)[0]

@@ -142,7 +142,7 @@ W = TypeVar("W", bound=Requester)
 class Waiting(msgspec.Struct, Generic[W], gc=False):
     """Pending request, the type of its result, and its sender."""
 
-    request: RequestType[Any, Any]
+    request: RequestType
     result: type[Wire]
     owner: W
     whole: bool = False
@@ -233,7 +233,7 @@ class Connection(Generic[W]):
 
     # Requests to the peer
 
-    def ask(self, request: RequestType[Any, Any], params: Any, owner: W, result: type[Wire] | None = None) -> bytes:
+    def ask(self, request: RequestType, params: Any, owner: W, result: type[Wire] | None = None) -> bytes:
         """Encode a request with the next id, which is then ``last_id``, and register it as pending."""
         self.last_id = id = self.last_id + 1
         data = encode(RequestMessage("2.0", id, request.method, params))

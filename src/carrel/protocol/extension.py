@@ -8,7 +8,6 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extens
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -29,7 +28,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """
 
     name: str
-    requests: Mapping[str, RequestType[Any, Any]] = {}
+    requests: Mapping[str, RequestType] = {}
     """Requests that clients may send, by wire name."""
     events: Mapping[str, NotificationType] = {}
     """Notifications that a server may send, by operation name."""

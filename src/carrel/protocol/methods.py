@@ -8,7 +8,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/schema
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 from msgspec import field
@@ -41,8 +41,14 @@ from carrel.wire.tasks import ListTasksParams, ListTasksResult, Task, TaskParams
 from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult
 from carrel.wire.utilities import CancelledParams, LoggingMessageParams, ProgressParams, SetLevelParams
 
-P = TypeVar("P", bound=Wire)
-R = TypeVar("R", bound=Wire, covariant=True)
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    P = DefaultTypeVar("P", bound=Wire, default=Any)
+    R = DefaultTypeVar("R", bound=Wire, default=Any, covariant=True)
+else:
+    P = TypeVar("P", bound=Wire)
+    R = TypeVar("R", bound=Wire, covariant=True)
 
 #: Verb that access control asks about.
 Verb: TypeAlias = Literal["list", "read", "list_directory", "complete", "subscribe", "call", "get"]
@@ -380,12 +386,12 @@ LIST_ROOTS = RequestType(
 # Views of the table
 
 #: Requests that providers handle. Those of extensions are in ``carrel.protocol.extensions``.
-PROVIDER_REQUESTS: tuple[RequestType[Any, Any], ...] = (
+PROVIDER_REQUESTS: tuple[RequestType, ...] = (
     *(LIST_RESOURCES, LIST_RESOURCE_TEMPLATES, READ_RESOURCE),
     *(LIST_TOOLS, CALL_TOOL, LIST_PROMPTS, GET_PROMPT, COMPLETE),
 )
 #: Requests that list items, by the kind of the items.
-LIST_REQUESTS: dict[ItemKind, RequestType[Any, Any]] = {
+LIST_REQUESTS: dict[ItemKind, RequestType] = {
     row.item: row for row in PROVIDER_REQUESTS if row.item is not None and row.verb == "list"
 }
 #: Notifications of changed lists, by their operation.

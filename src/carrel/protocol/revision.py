@@ -8,7 +8,6 @@ old revision therefore cannot emit newer vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from copy import copy
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -33,10 +32,10 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """
 
     name: str
-    requests: Mapping[str, RequestType[Any, Any]]
+    requests: Mapping[str, RequestType]
     client_notifications: Mapping[str, NotificationType]
     events: Mapping[str, NotificationType]
-    server_requests: Mapping[str, RequestType[Any, Any]] = {}
+    server_requests: Mapping[str, RequestType] = {}
     """Requests that a server may send to a client, by operation name. Variants with more features have separate names.
     """
     stateless: bool = False
@@ -76,7 +75,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return value if projection is None else projection(value)
 
     def complete(
-        self, result: Result, request: RequestType[Any, Any], server_meta: dict[str, Any], ttl_ms: int, scope: str
+        self, result: Result, request: RequestType, server_meta: dict[str, Any], ttl_ms: int, scope: str
     ) -> Result:
         """Return ``result`` projected, with the fields that every result of this revision has.
 
@@ -84,10 +83,12 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         ``_meta``, and freshness hints if the operation is cacheable.
         https://modelcontextprotocol.io/specification/2026-07-28/basic#result-responses
         """
-        result = self.project(result)
+        projection = self.projections.get(type(result))  # as in ``project``, without its function call
+        if projection is not None:
+            result = projection(result)
         if not self.stateless:
             return result
-        result = copy(result)
+        result = result.__copy__()  # type: ignore[attr-defined]  # a third of the time of copy.copy
         if result.result_type is UNSET:
             result.result_type = "complete"
         result.meta = server_meta if result.meta is None else {**server_meta, **result.meta}

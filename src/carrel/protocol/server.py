@@ -82,7 +82,7 @@ class Call(msgspec.Struct, Generic[P]):
     connection: Connection
     peer: Peer
     id: Id
-    request: RequestType[Any, Any]
+    request: RequestType
     params: P
     raw: Raw
     raw_headers: Mapping[bytes, bytes] | None = None
@@ -239,11 +239,11 @@ class Connection(connection.Connection[Requester]):
         except (msgspec.DecodeError, RecursionError) as error:
             return self._reject(id, unreadable(error))
 
-    def _added(self, method: str) -> RequestType[Any, Any] | None:
+    def _added(self, method: str) -> RequestType | None:
         extension = self.description.extended.get(method)
         return None if extension is None else extension.requests[method]
 
-    def _extended(self, method: str, peer: Peer) -> RequestType[Any, Any]:
+    def _extended(self, method: str, peer: Peer) -> RequestType:
         """Return the request type of a method that an extension adds.
 
         Raises:
@@ -390,7 +390,9 @@ class Connection(connection.Connection[Requester]):
         """Encode the response to a call. A ``result`` in bytes is finished and encoded already."""
         if type(result) is bytes:
             return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(call.id), result)
-        data = encode(ResponseMessage("2.0", call.id, self.finish(call, result)))  # type: ignore[arg-type]
+        told, complete = self.description, call.peer.revision.complete
+        whole = complete(result, call.request, told.identity, told.ttl_ms, told.scope)  # type: ignore[arg-type]
+        data = encode(ResponseMessage("2.0", call.id, whole))
         return restored(data) if MARK in data else data
 
     def reject(self, call: Call, error: BaseException) -> ErrorResponse:

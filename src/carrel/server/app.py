@@ -24,14 +24,20 @@ from carrel.limits import Limits
 from carrel.protocol.description import Description
 from carrel.server.capabilities import Capabilities
 from carrel.server.catalog_operations import CatalogOperations
-from carrel.server.checks import check_options
-from carrel.server.contexts import ServerContexts
+from carrel.server.context import ServerContexts
 from carrel.server.dispatch import Dispatch
 from carrel.server.endpoint import ServerEndpoint
 from carrel.server.lifecycle import Hook, Lifecycle
-from carrel.server.metadata import icons_of
 from carrel.server.operations import Operations
-from carrel.server.options import Icons, SkillsFolderOptions, UnknownArguments
+from carrel.server.options import (
+    Icons,
+    ServerSettings,
+    SkillsFolderOptions,
+    UnknownArguments,
+    cache_hint_of,
+    check_options,
+    icons_of,
+)
 from carrel.server.registration import Registration
 from carrel.server.runtime import Runtime
 from carrel.server.subscriptions import LISTS
@@ -53,7 +59,6 @@ if TYPE_CHECKING:
     from carrel.server.adding import Adding
     from carrel.server.middleware.middleware import Middleware, MiddlewareFunction
     from carrel.server.runtime import Operation
-    from carrel.server.task_interface import Tasks
     from carrel.state.interfaces import State as SharedState
     from carrel.transports.server.http import StreamableHTTP
     from carrel.transports.server.options import ASGIOptions, RunOptions
@@ -128,52 +133,46 @@ class Server(Registration, Generic[State]):
             from carrel.server.serving import check_level  # loaded on first use
 
             check_level(log_level)
-        if ttl < 0:
-            raise ConfigError(f"ttl must be 0 or more seconds, not {ttl}")
-        if scope not in ("public", "private"):
-            raise ConfigError(f"scope must be 'public' or 'private', not {scope!r}")
         self.name = name
+        self.gate = gate
         self._log_level = log_level
+        ttl_ms, scope = cache_hint_of(ttl, str(scope))
+        settings = ServerSettings(
+            page_size=page_size,
+            subscribe=subscribe,
+            list_changed=list_changed,
+            state_keys=tuple(state_keys),
+            state_ttl=state_ttl,
+            mask_errors=mask_errors,
+            strict=strict,
+            unknown_arguments=unknown_arguments,
+            state=state,
+        )
         described = Description(
             Implementation(
-                name,
-                version,
-                title=title,
-                description=description,
-                website_url=website_url,
-                icons=icons_of(icons),
+                name, version, title=title, description=description, website_url=website_url, icons=icons_of(icons)
             ),
             self.capabilities,
             instructions=instructions,
-            ttl_ms=round(ttl * 1000),
+            ttl_ms=ttl_ms or 0,
             scope=scope,
         )
-        runtime = Runtime(
-            described,
-            page_size=page_size,
-            limits=limits or Limits(),
-            mask_errors=mask_errors,
-            offers_subscriptions=subscribe,
-            list_changed=list_changed,
-            state_keys=state_keys,
-            state_ttl=state_ttl,
-            make_tasks=_make_tasks,
-            shared_state=state,
-            strict=strict,
-            unknown_arguments=unknown_arguments,
-        )
+        super().__init__(Runtime(described, settings, limits or Limits()))
+        self._connect(None if lifespan is None else lambda: lifespan(self))
+
+    def _connect(self, lifespan: Callable[[], AbstractAsyncContextManager[State]] | None) -> None:
+        """Create the parts of the server, and its endpoint."""
+        runtime = self._runtime
         runtime.contexts = ServerContexts(runtime)
-        super().__init__(runtime)
         watches = Watches(runtime)
-        self._lifecycle = Lifecycle(runtime, self._local, watches, None if lifespan is None else lambda: lifespan(self))
-        self._operations = CatalogOperations(runtime, self._local, watches)
-        operations = self._operations
+        self._lifecycle = Lifecycle(runtime, self._local, watches, lifespan)
+        operations = self._operations = CatalogOperations(runtime, self._local, watches)
         self._capabilities = Capabilities(runtime, self._local, self._lifecycle.added, lambda: operations.completes)
         notified_lists = self._capabilities.notified_lists
         runtime.operations.update(Operations(runtime, watches, notified_lists).handlers())
-        runtime.operations.update(self._operations.handlers())
-        self.gate = runtime.hub.gate = gate
-        self._dispatch = Dispatch(described, runtime.operations, self._capabilities.requirements(), gate)
+        runtime.operations.update(operations.handlers())
+        runtime.hub.gate = self.gate
+        self._dispatch = Dispatch(runtime.description, runtime.operations, self._capabilities.requirements(), self.gate)
         runtime.operations_changed = self._dispatch.compose
         self.endpoint = ServerEndpoint(runtime, self._dispatch, self._lifecycle, watches, notified_lists)
         """The interface of transports, and of servers that this one is added to."""
@@ -317,7 +316,7 @@ class Server(Registration, Generic[State]):
         """
         from carrel.catalog.resources_as_tools import ResourcesAsTools
 
-        provider = ResourcesAsTools(self._runtime.catalog, self._runtime.page_size, search=search)
+        provider = ResourcesAsTools(self._runtime.catalog, self._runtime.settings.page_size, search=search)
         taken = [name for name in sorted(provider.tool_names) if name in self.tools.entries]
         if taken:
             raise ConfigError(f"There is a tool {taken[0]} already")
@@ -364,19 +363,17 @@ class Server(Registration, Generic[State]):
         """
         from carrel.server.middleware.composition import listener_of  # few servers have middleware
 
-        if len(methods) == 1 and not isinstance(methods[0], str):
-            self._runtime.listeners.extend(listener_of(methods[0]))
-            self._dispatch.add_middleware(methods[0])
-            return cast("M", methods[0])
+        bare = len(methods) == 1 and not isinstance(methods[0], str)
+        around: frozenset[str] = frozenset() if bare else frozenset(methods)
 
         def register(middleware: M) -> M:
             self._runtime.listeners.extend(listener_of(middleware))
-            self._dispatch.add_middleware(middleware, frozenset(methods))
+            self._dispatch.add_middleware(middleware, around)
             if self._runtime.is_running:
                 self._dispatch.check_methods()
             return middleware
 
-        return register
+        return register(methods[0]) if bare else register
 
     def middlewares(self, method: str) -> list[Middleware | MiddlewareFunction]:
         """Return the middleware that is registered for a method, the outermost first."""
@@ -444,9 +441,3 @@ class Server(Registration, Generic[State]):
     def capabilities(self) -> ServerCapabilities:
         """Return the capabilities of the server, in its present state."""
         return self._capabilities.declared()
-
-
-def _make_tasks(runtime: Runtime) -> Tasks:
-    from carrel.server.tasks.tasks import Tasks
-
-    return Tasks(runtime)

@@ -16,7 +16,7 @@ from carrel.catalog.tool_pages import HTML
 from carrel.errors import ConfigError
 from carrel.protocol.extensions.ui import UI
 from carrel.server.contents import Contents
-from carrel.server.metadata import read_struct
+from carrel.server.options import read_struct
 from carrel.uri.parse import UriError, normalize
 from carrel.wire.apps import PageMeta, PagePermissions, PageSecurity, ToolMeta
 

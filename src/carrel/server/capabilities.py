@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from carrel.protocol.methods import LIST_CAPABILITIES, ListCapability
 from carrel.protocol.revisions import REQUESTS
 from carrel.server.dispatch import Requirement
-from carrel.server.subscriptions import LISTS
 from carrel.wire.lifecycle import ListChanged, ResourcesCapability, ServerCapabilities
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Capabilities"]
 
+#: Methods of providers that capabilities are about.
+METHODS: Mapping[ListCapability, str] = {"tools": "call_tool", "prompts": "get_prompt", "resources": "read_resource"}
 TASKS_CAPABILITY: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 
 
@@ -41,59 +44,40 @@ class Capabilities:
 
         Lists are answered all the same, empty.
         """
-        kinds: dict[str | None, Requirement] = {
-            "prompts": Requirement("prompts", lambda: self.has_prompts),
-            "resources": Requirement("resources", lambda: self.has_resources),
-            "tools": Requirement("tools", lambda: self.has_tools),
-        }
+        kinds: dict[str | None, Requirement] = {kind: Requirement(kind, partial(self.has, kind)) for kind in METHODS}
         needing = (row for row in REQUESTS.values() if row.capability in kinds and row.verb != "list")
         return {row.operation: kinds[row.capability] for row in needing}
 
-    @property
-    def has_resources(self) -> bool:
-        """Whether resources can be read."""
-        offering = self._runtime.catalog.offering("read_resource")
-        return self._local.resources.used or self.declares_resources or len(offering) > 1 or self._adds("read_resource")
-
-    @property
-    def has_tools(self) -> bool:
-        """Whether tools can be called."""
-        return self._local.tools.used or len(self._runtime.catalog.offering("call_tool")) > 1 or self._adds("call_tool")
-
-    @property
-    def has_prompts(self) -> bool:
-        """Whether there are prompts."""
+    def has(self, kind: ListCapability) -> bool:
+        """Return whether a provider, which may start with the server, has tools, prompts or resources."""
+        method = METHODS[kind]
         return (
-            self._local.prompts.used
-            or len(self._runtime.catalog.offering("get_prompt")) > 1
-            or self._adds("get_prompt")
+            getattr(self._local, kind).used
+            or (kind == "resources" and self.declares_resources)
+            or len(self._runtime.catalog.offering(method)) > 1
+            or any(provider.offers(method) for provider in self._added)
         )
-
-    def _adds(self, method: str) -> bool:
-        """Return whether a provider that is started with the server implements a method."""
-        return any(provider.offers(method) for provider in self._added)
 
     def declared(self) -> ServerCapabilities:
         """Return the capabilities of the server, in its present state."""
         runtime = self._runtime
-        changes = ListChanged(list_changed=True) if runtime.list_changed else ListChanged()
+        changes = ListChanged(list_changed=True) if runtime.settings.list_changed else ListChanged()
         resources = ResourcesCapability(
-            subscribe=True if runtime.offers_subscriptions else None,
-            list_changed=True if runtime.list_changed else None,
+            subscribe=True if runtime.settings.subscribe else None,
+            list_changed=True if runtime.settings.list_changed else None,
         )
         return ServerCapabilities(
             logging={},
             completions={} if self._completes() else None,
-            prompts=changes if self.has_prompts else None,
-            resources=resources if self.has_resources else None,
+            prompts=changes if self.has("prompts") else None,
+            resources=resources if self.has("resources") else None,
             tasks=TASKS_CAPABILITY if runtime.has_tasks else None,
-            tools=changes if self.has_tools else None,
+            tools=changes if self.has("tools") else None,
             extensions=runtime.extensions or None,
         )
 
     def notified_lists(self) -> list[ListName]:
         """Return the lists with change notifications: those declared in the capabilities."""
-        if not self._runtime.list_changed:
+        if not self._runtime.settings.list_changed:
             return []
-        kinds = (self.has_tools, self.has_prompts, self.has_resources)
-        return [name for name, used in zip(LISTS, kinds, strict=True) if used]
+        return [name for name, kind in LIST_CAPABILITIES.items() if self.has(kind)]

@@ -54,7 +54,7 @@ class CatalogOperations:
             "read_resource": self.read_resource,
         }
         local = self._local
-        registries: dict[RequestType[Any, Any], ItemRegistry[Any]] = {
+        registries: dict[RequestType, ItemRegistry[Any]] = {
             LIST_PROMPTS: local.prompts,
             LIST_RESOURCES: local.resources.static,
             LIST_RESOURCE_TEMPLATES: local.resources.templates,
@@ -65,18 +65,18 @@ class CatalogOperations:
             handlers.setdefault(row.operation, partial(self.forward, row))
         return handlers
 
-    def forward(self, row: RequestType[Any, Any], call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
+    def forward(self, row: RequestType, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes]:
         """Answer a request with the result of the provider's method."""
         params = call.params
         if isinstance(params, PageParams):
-            request = request_of(call, channel, params.cursor, self._runtime.page_size)
+            request = request_of(call, channel, params.cursor, self._runtime.settings.page_size)
         else:
             request = request_of(call, channel, contexts=self._contexts)
         pending: MaybeAwaitable[Any] = getattr(self._catalog, row.provider_method)(*arguments_of(row, params), request)
         return self._result(row, pending, call) if row.result_field else pending
 
     @staticmethod
-    async def _result(row: RequestType[Any, Any], pending: MaybeAwaitable[Any], call: Call) -> Result:
+    async def _result(row: RequestType, pending: MaybeAwaitable[Any], call: Call) -> Result:
         result: Result = result_of(row, await resolved(pending))
         return private(result, call) if row.cacheable and isinstance(result, CacheableResult) else result
 
@@ -87,7 +87,7 @@ class CatalogOperations:
         return len(self._catalog.offering(method)) == 1
 
     def list_items(
-        self, row: RequestType[Any, Any], registry: ItemRegistry[Any], call: Call, channel: Channel
+        self, row: RequestType, registry: ItemRegistry[Any], call: Call, channel: Channel
     ) -> MaybeAwaitable[Result | bytes]:
         """Answer a list request: from the registry if the list has only items that the author registered."""
         if (self._catalog.only is not None or self._is_local(row.provider_method)) and not registry.guarded:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable, Generator, Sequence
-from math import isfinite
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
 
 import msgspec
@@ -14,26 +13,27 @@ from carrel.awaitables import resolved
 from carrel.catalog.access import visible_to
 from carrel.catalog.provider import Request
 from carrel.catalog.request import InputRequired
-from carrel.catalog.task_channel import TaskChannel, task_of
-from carrel.errors import ResourceForbidden, TransportError, URLElicitationRequired
-from carrel.protocol.encoding import encode_event
+from carrel.catalog.task_channel import TaskChannel
+from carrel.errors import InvalidParams, ResourceForbidden, TransportError, URLElicitationRequired
 from carrel.protocol.methods import LIST_CAPABILITIES, READ_RESOURCE, ListCapability
-from carrel.server.elicitation.input_required import Round, ask, begin
-from carrel.wire.base import ClientCapabilities, Id, Implementation, LoggingLevel
+from carrel.server.elicitation.input_required import Round, ask, begin, use_state
+from carrel.server.messages import ClientMessages
+from carrel.wire.base import ClientCapabilities, Id, Implementation
 from carrel.wire.client_features import (
     CreateMessageResult,
-    ElicitationCompleteParams,
     ListRootsResult,
     Root,
     SamplingDetails,
     SamplingMessage,
 )
 from carrel.wire.resources import ReadResourceParams, ReadResourceResult, decoded
-from carrel.wire.utilities import SEVERITY, LoggingMessageParams, ProgressParams
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar
 
+    from carrel.awaitables import MaybeAwaitable
+    from carrel.catalog.provider import RequestContext
+    from carrel.catalog.request import TaskSupport
     from carrel.protocol.channel import Channel
     from carrel.protocol.headers import RequestHeaders
     from carrel.protocol.methods import Verb
@@ -42,26 +42,14 @@ if TYPE_CHECKING:
     from carrel.server.elicitation.client_requests import ClientRequest, Elicited
     from carrel.server.runtime import Runtime
     from carrel.server.session_state import SessionState
-    from carrel.server.task_interface import RunningTask
+    from carrel.wire.base import Result
+    from carrel.wire.client_features import ServerRequestParams
 
     State = DefaultTypeVar("State", default=Any)
 else:
     State = TypeVar("State")
 
-__all__ = ["Context"]
-
-
-class Sent:
-    """A message that was sent. Awaiting it waits for a slow reader (backpressure); not awaiting it is fine too."""
-
-    __slots__ = ("_channel",)
-
-    def __init__(self, channel: Channel | None) -> None:
-        self._channel = channel
-
-    def __await__(self) -> Generator[Any, None, None]:
-        if self._channel is not None:
-            yield from self._channel.drain().__await__()
+__all__ = ["Context", "ServerContexts"]
 
 
 class InnerRead(ReadResourceParams, kw_only=True):
@@ -70,7 +58,7 @@ class InnerRead(ReadResourceParams, kw_only=True):
     round: Round
 
 
-class Context(Generic[State]):
+class Context(ClientMessages, Generic[State]):
     """Context of a request, passed to the handler's parameter of this type.
 
     ``Context[State]`` gives the type of ``state``, the value that the server's lifespan yielded.
@@ -79,32 +67,15 @@ class Context(Generic[State]):
     and roots need an async function.
     """
 
-    __slots__ = (
-        "_call",
-        "_channel",
-        "_lacking",
-        "_loop",
-        "_over",
-        "_progress",
-        "_repeatable",
-        "_round",
-        "_runtime",
-        "_thread",
-    )
+    __slots__ = ("_lacking", "_repeatable", "_round", "_runtime")
 
     def __init__(self, runtime: Runtime, call: Call, channel: Channel, *, repeatable: bool = True) -> None:
+        super().__init__(call, channel)
         self._runtime = runtime
         self._repeatable = repeatable
         """Whether the handler may be run twice for one request: it reads, or declares that it is idempotent."""
-        self._call = call
-        self._channel = channel
-        self._over = False
-        """Whether the handler has ended, or was cancelled: then no more messages are sent."""
         self._lacking: dict[str, Any] | None = None
         """Capabilities that concurrent requests need, and the client did not declare."""
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-        self._progress: float | None = None
         self._round: Round | None = None
 
     @property
@@ -252,18 +223,6 @@ class Context(Generic[State]):
             raise URLElicitationRequired(msgspec.to_builtins(revision.project(request.params)))
         return await self._ask(request, key)  # type: ignore[no-any-return]
 
-    def elicitation_completed(self, id: str | None) -> Sent:
-        """Notify the client that a URL mode elicitation is complete, even after the response to the call.
-
-        ``id`` is the ``id`` of the ``Elicited``. For clients of other revisions than 2025-11-25 this is a no-op.
-        https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation
-        """
-        call = self._call
-        if id is None or "elicitation_complete" not in call.peer.revision.events:
-            return Sent(None)
-        message = encode_event(call.peer.revision, "elicitation_complete", ElicitationCompleteParams(elicitation_id=id))
-        return self._send(message, call.client.channel if self._over and self.task is None else self._channel)
-
     async def sample(
         self,
         messages: str | SamplingMessage | Sequence[str | SamplingMessage],
@@ -344,19 +303,6 @@ class Context(Generic[State]):
                 self._round = begin(self) if self._call.peer.revision.stateless else Round()
         return self._round
 
-    @property
-    def task(self) -> RunningTask | None:
-        """The task that the call has become."""
-        return cast("RunningTask | None", task_of(self._channel))
-
-    @property
-    def _related(self) -> dict[str, Any] | None:
-        """``_meta`` that names the task of a message; None without a task, and for stateless clients."""
-        task = self.task
-        if task is None or self._call.peer.revision.stateless:
-            return None
-        return {"io.modelcontextprotocol/related-task": {"taskId": task.id}}
-
     async def detach(self) -> bool:
         """Turn the call into a task: the client gets its response now, and fetches the result later.
 
@@ -372,107 +318,73 @@ class Context(Generic[State]):
         params = InnerRead(uri=uri, meta=self._call.params.meta, round=self._this_round)
         return msgspec.structs.replace(self._call, params=params, outer=self._call)
 
-    def _send(self, message: bytes, channel: Channel | None = None) -> Sent:
-        channel = channel or self._channel
-        if threading.get_ident() == self._thread:
-            channel.send(message)
-            return Sent(channel)
-        self._loop.call_soon_threadsafe(channel.send, message)
-        return Sent(None)
 
-    def pause_stream(self, retry: float | None = None) -> None:
-        """Close the SSE stream of this call without ending the call: the client reconnects for its response.
+class ProviderContext(Context):
+    """Context of a request that a provider answers, which may have requests of another server."""
 
-        For long calls over HTTP from clients of 2025-11-25 with a session; otherwise nothing happens. ``retry`` is in
-        seconds. https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
-        """
-        milliseconds = None if retry is None else round(retry * 1000)
-        if threading.get_ident() == self._thread:
-            self._channel.pause(milliseconds)
-        else:
-            self._loop.call_soon_threadsafe(self._channel.pause, milliseconds)
+    __slots__ = ()
 
-    @property
-    def _is_silent(self) -> bool:
-        """Whether messages of the call are dropped: its handler or its task has ended."""
-        task = self.task
-        return self._over or (task is not None and task.over)
+    async def pass_on(self, params: ServerRequestParams, *, key: str | None = None) -> Any:
+        """Forward a request of another server to the client unchanged, and return its whole result, unchecked.
 
-    def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> Sent:
-        """Send a progress notification, if the client requested progress.
-
-        ``progress`` must increase from call to call, in the unit of ``total``. Reports that do not increase, are not
-        finite or arrive after the end of the call are dropped.
-        https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
-        """
-        if self._is_silent or not isfinite(progress):
-            return Sent(None)
-        if total is not None and not isfinite(total):
-            total = None
-        task = self.task
-        if task is not None and self._call.peer.revision.stateless:
-            share = "" if total is None else f" of {total:g}"
-            self._loop.call_soon_threadsafe(task.update, task.status, message or f"{progress:g}{share}")
-            return Sent(None)
-        token = self._call.progress_token
-        if token is None or (self._progress is not None and progress <= self._progress):
-            return Sent(None)
-        self._progress = progress
-        params = ProgressParams(
-            progress_token=token,
-            progress=progress,
-            meta=self._related,
-            total=total,
-            message=message,
-        )
-        return self._send(encode_event(self._call.peer.revision, "progress", params))
-
-    def log(self, level: LoggingLevel, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message, if the client wants that level. ``data`` is any value that JSON can hold.
-
-        Messages after the end of the call are dropped.
-        https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging
+        Members that are not known here are passed on both ways, see ``carrel.protocol.unknown``.
 
         Raises:
-            ValueError: there is no such level.
+            InvalidParams: the request makes no sense.
+            MissingCapability: the client did not declare that it can answer it.
+            PeerError: the client answered with an error.
+            TransportError: it did not answer in time, or went away.
         """
-        severity = SEVERITY.get(level)
-        if severity is None:
-            raise ValueError(f"{level!r} is not a log level; they are {', '.join(SEVERITY)}")
-        threshold = self._call.peer.log_level
-        if self._is_silent or threshold is None or severity < threshold:
-            return Sent(None)
-        params = LoggingMessageParams(meta=self._related, level=level, logger=logger, data=data)
-        return self._send(encode_event(self._call.peer.revision, "message", params))
+        from carrel.server.elicitation.forwarded_requests import forwarded_request  # loaded on first use
 
-    def debug(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message of level debug: details for debugging."""
-        return self.log("debug", data, logger)
+        try:
+            request = forwarded_request(params, self._call.peer.revision)
+        except ValueError as error:
+            raise InvalidParams(f"Invalid params: {error}") from None
+        return await self._ask(request, key)
 
-    def info(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message of level info: normal operation."""
-        return self.log("info", data, logger)
 
-    def notice(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message of level notice: normal but significant events."""
-        return self.log("notice", data, logger)
+class ServerContexts:
+    """Contexts of the requests to one server."""
 
-    def warning(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message of level warning: conditions that may become errors."""
-        return self.log("warning", data, logger)
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
 
-    def error(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message of level error: failed operations."""
-        return self.log("error", data, logger)
+    @asynccontextmanager
+    async def open(self, request: Request, *, repeatable: bool) -> AsyncIterator[RequestContext]:
+        """Give the context of a request that comes from a client, and end it.
 
-    def critical(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message of level critical: failed components."""
-        return self.log("critical", data, logger)
+        Raises:
+            InvalidParams: the ``requestState`` of the request was used before, or is not valid.
+        """
+        call, channel = request.call, request.channel
+        assert call is not None
+        assert channel is not None
+        context = ProviderContext(self._runtime, call, channel, repeatable=repeatable)
+        if getattr(call.params, "request_state", None) is not None:
+            await use_state(context)
+        try:
+            yield context
+        finally:
+            context._over = True
+        context._insist()
 
-    def alert(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message of level alert: action must be taken at once."""
-        return self.log("alert", data, logger)
+    def call_as_task(
+        self,
+        request: Request,
+        support: TaskSupport,
+        work: Callable[[Channel], Coroutine[Any, Any, Result]],
+        *,
+        detaches: bool,
+    ) -> MaybeAwaitable[Result] | None:
+        """Call a tool as a task and return the ``CreateTaskResult``, or None if the call cannot be a task.
 
-    def emergency(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message of level emergency: the system is unusable."""
-        return self.log("emergency", data, logger)
+        Raises:
+            MethodNotFound: the client requested a task from a tool without tasks, or requested none from a tool that
+                requires one (2025-11-25).
+            MissingCapability: it can only be a task, and the client did not declare the extension (2026-07-28).
+        """
+        call, channel = request.call, request.channel
+        if call is None or channel is None or not self._runtime.has_tasks:
+            return None
+        return self._runtime.tasks.call_tool(call, channel, support, work, detaches=detaches)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from carrel.awaitables import MaybeAwaitable
 from carrel.catalog.access import NAME_VERBS, find_view
@@ -122,9 +122,7 @@ class Dispatch:
             if handler is not None and functions:
                 self._composed[row.method] = compose(functions, handler)
 
-    def handle(
-        self, row: RequestType[Any, Any], call: Call, channel: Channel
-    ) -> MaybeAwaitable[Result | bytes | ErrorResponse]:
+    def handle(self, row: RequestType, call: Call, channel: Channel) -> MaybeAwaitable[Result | bytes | ErrorResponse]:
         """Call the handler of a request, inside its middleware."""
         handler = self._composed.get(row.method) or self._handlers[row.operation]
         return handler(call, channel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from carrel.awaitables import MaybeAwaitable
 from carrel.protocol.server import Connection
@@ -105,7 +105,7 @@ class ServerEndpoint:
 
         return MiddlewareProvider(self.catalog, self._dispatch)
 
-    def handler(self, row: RequestType[Any, Any], *, middleware: bool) -> Operation:
+    def handler(self, row: RequestType, *, middleware: bool) -> Operation:
         """Return the handler of a request for an outer server, inside the middleware of this server if that is set."""
         return partial(self._dispatch.handle, row) if middleware else self.runtime.operations[row.operation]
 

@@ -16,7 +16,7 @@ from carrel.awaitables import resolved
 from carrel.log import Log
 from carrel.server.context import Context
 from carrel.server.elicitation.input_required import use_state
-from carrel.server.options import UnknownArguments, ignores_unknown
+from carrel.server.options import ToolOptions, ignores_unknown
 from carrel.server.schema.signature import Signature
 
 if TYPE_CHECKING:
@@ -71,17 +71,17 @@ class Function:
         function: Callable[..., Any],
         name: str = "",
         *,
-        structured: bool | None = None,
         repeatable: bool = True,
-        strict: bool | None = None,
-        unknown_arguments: UnknownArguments | None = None,
+        options: ToolOptions | None = None,
     ) -> None:
+        options = options or {}
+        strict, unknown_arguments = options.get("strict"), options.get("unknown_arguments")
         self.signature = Signature(
             function,
             context_type=Context,
-            structured=structured,
-            strict=runtime.strict if strict is None else strict,
-            ignore_unknown=ignores_unknown(unknown_arguments or runtime.unknown_arguments),
+            structured=options.get("structured"),
+            strict=runtime.settings.strict if strict is None else strict,
+            ignore_unknown=ignores_unknown(unknown_arguments or runtime.settings.unknown_arguments),
         )
         self.name = name or self.signature.name
         self._context = self.signature.context_name

@@ -78,7 +78,7 @@ class Lifecycle:
         self._runtime.start()
         self._stack = AsyncExitStack()
         try:
-            if self._runtime.shared_state is not None:
+            if self._runtime.settings.state is not None:
                 await self._runtime.replica.start()
                 self._stack.push_async_callback(self._runtime.replica.stop)
             if self._lifespan is not None:

@@ -24,7 +24,7 @@ from carrel.server.prompts import Prompts, RegisteredPrompt, unknown_prompt
 from carrel.server.registry import RegisteredItem, SilentChannel, is_permitted, run_if_permitted
 from carrel.server.resources import Resources, StaticResource, Template
 from carrel.server.tools import Tools
-from carrel.wire.base import Params
+from carrel.wire.base import Params, Result
 from carrel.wire.completion import (
     CompleteParams,
     Completion,
@@ -61,7 +61,7 @@ class LocalProvider(Provider):
     def _route(self) -> None:
         self._runtime.catalog.routes.route(self, sorted(self.resources.templates.entries.entries))
 
-    def _call(self, request: Request, row: Row[Any, Any], params: Params) -> tuple[Call, Channel]:
+    def _call(self, request: Request, row: Row, params: Params) -> tuple[Call, Channel]:
         """Return the call and channel of a request, made up where it does not come from a client."""
         if request.call is not None and request.channel is not None:
             return request.call, request.channel
@@ -70,7 +70,7 @@ class LocalProvider(Provider):
 
     # Resources
 
-    def read_resource(self, uri: str, request: Request) -> Any:
+    def read_resource(self, uri: str, request: Request) -> MaybeAwaitable[ReadResourceResult | bytes]:
         """Return the contents of a resource.
 
         Raises:
@@ -107,10 +107,16 @@ class LocalProvider(Provider):
         return None, None
 
     async def _read_if_permitted(
-        self, entry: RegisteredItem, uri: str, read: Callable[[], Any], call: Call, channel: Channel
-    ) -> ReadResourceResult | bytes:
+        self,
+        entry: RegisteredItem,
+        uri: str,
+        read: Callable[[], MaybeAwaitable[ReadResourceResult | bytes]],
+        call: Call,
+        channel: Channel,
+    ) -> ReadResourceResult:
         """Read a resource if it exists for the caller; the result is for the caller alone."""
         context: Context[Any] = Context(self._runtime, call, channel)
+        result: ReadResourceResult | bytes
         result = await run_if_permitted(f"resource {uri}", entry.when, context, read, ResourceNotFound(uri))
         return msgspec.structs.replace(decoded(result), cache_scope="private")
 
@@ -199,7 +205,7 @@ class LocalProvider(Provider):
         """Return a page of the tools, as the client of the request may see them."""
         return self.tools.page(request)
 
-    def call_tool(self, name: str, arguments: Raw, request: Request) -> Any:
+    def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool.
 
         Raises:
@@ -214,7 +220,7 @@ class LocalProvider(Provider):
         """Return a page of the prompts."""
         return self.prompts.page(request)
 
-    def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> Any:
+    def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> MaybeAwaitable[Result]:
         """Return the messages of a prompt.
 
         Raises:

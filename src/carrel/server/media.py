@@ -68,10 +68,10 @@ class Media:
     def _type_of(self, format: str | None) -> str:
         if format is not None:
             format = NAMES.get(format.lower().lstrip("."), format.lower().lstrip("."))
-            return f"{self.kind}/{format}" if self.kind else type_of_name(f"x.{format}") or self.otherwise
+            return f"{self.kind}/{format}" if self.kind else type_of_name(f"x.{format}") or BINARY
         name = "" if self.path is None else self.path.name
-        named = type_of_name(name)
-        return named if named is not None else type_of_data(self.data) or type_of_bytes(self.data[:4096], name)
+        found = type_of_name(name) or type_of_data(self.data) or type_of_bytes(self.data[:4096], name)
+        return found if found.startswith(self.kind) else self.otherwise
 
     def to_block(self) -> ContentBlock:
         """Return the data as a content block."""
@@ -84,11 +84,7 @@ class Media:
 class Image(Media):
     """Image in a result: ``Image("chart.png")`` or ``Image(data=…, format="png")``."""
 
-    kind = "image"
-
-    def _type_of(self, format: str | None) -> str:
-        found = super()._type_of(format)
-        return found if found.startswith("image/") else "image/png"
+    kind, otherwise = "image", "image/png"
 
     def to_block(self) -> ImageContent:
         """Return the image as a content block."""
@@ -98,11 +94,7 @@ class Image(Media):
 class Audio(Media):
     """Audio in a result: ``Audio("speech.mp3")`` or ``Audio(data=…, format="wav")``."""
 
-    kind = "audio"
-
-    def _type_of(self, format: str | None) -> str:
-        found = super()._type_of(format)
-        return found if found.startswith("audio/") else "audio/wav"
+    kind, otherwise = "audio", "audio/wav"
 
     def to_block(self) -> AudioContent:
         """Return the audio as a content block."""

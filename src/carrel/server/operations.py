@@ -153,7 +153,7 @@ class Operations:
         self, call: Call, change: Callable[[Call, str], MaybeAwaitable[Result]]
     ) -> MaybeAwaitable[Result]:
         """Change a subscription to a resource that is shared and visible to the caller."""
-        if not self._runtime.offers_subscriptions:
+        if not self._runtime.settings.subscribe:
             raise MethodNotFound("Method not found: this server does not offer subscriptions")
         uri: str = call.params.uri
         if uri not in self._runtime.catalog.routes:
@@ -182,7 +182,7 @@ class Operations:
             MissingCapability: the request subscribes to tasks, and the client did not declare the tasks extension.
         """
         wanted, most = call.params.notifications.resource_subscriptions, self._runtime.limits.max_subscriptions
-        if wanted is None or not self._runtime.offers_subscriptions:
+        if wanted is None or not self._runtime.settings.subscribe:
             wanted = ()
         if len(wanted) > most:
             raise InvalidParams(f"Invalid params: at most {most} subscriptions", parameter="notifications")
@@ -276,7 +276,7 @@ class Operations:
             if getattr(wanted, name):
                 setattr(honored, name, True)
                 lists.append(name)
-        if runtime.offers_subscriptions and wanted.resource_subscriptions is not None:
+        if runtime.settings.subscribe and wanted.resource_subscriptions is not None:
             honored.resource_subscriptions = [uri for _, uri in named]
         if runtime.has_tasks and wanted.task_ids is not None:
             honored.task_ids = tasks

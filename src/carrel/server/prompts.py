@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, get_args
 
+from carrel.awaitables import MaybeAwaitable
 from carrel.errors import ConfigError, InvalidParams
 from carrel.protocol.json_values import InvalidArguments
 from carrel.protocol.methods import LIST_PROMPTS
-from carrel.server.checks import check_options, name_of
 from carrel.server.completion import CompletableFunction, Completers
 from carrel.server.invocation import Function
-from carrel.server.metadata import details_of, visibility_of
-from carrel.server.options import PromptOptions
+from carrel.server.options import PromptOptions, check_options, details_of, name_of, visibility_of
 from carrel.server.registry import ItemRegistry, RegisteredItem
 from carrel.server.results import block_of
-from carrel.wire.base import Role
+from carrel.wire.base import Result, Role
 from carrel.wire.content import TextContent
 from carrel.wire.prompts import GetPromptResult, Prompt, PromptArgument, PromptMessage
 
@@ -84,7 +83,9 @@ class Prompts(ItemRegistry[RegisteredPrompt]):
         """Whether any argument can be completed."""
         return any(entry.completers for entry in self.entries)
 
-    def get(self, entry: RegisteredPrompt, given: Mapping[str, str], call: Call, channel: Channel) -> Any:
+    def get(
+        self, entry: RegisteredPrompt, given: Mapping[str, str], call: Call, channel: Channel
+    ) -> MaybeAwaitable[Result]:
         """Return the messages of a prompt, or an awaitable of them.
 
         Raises:

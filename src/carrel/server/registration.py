@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, overload
 
 from carrel.errors import ConfigError
-from carrel.server.checks import check_options
 from carrel.server.completion import CompletableFunction
 from carrel.server.local import LocalProvider
-from carrel.server.options import PromptOptions, ResourceOptions, ToolOptions
+from carrel.server.options import PromptOptions, ResourceOptions, ToolOptions, check_options
 
 if TYPE_CHECKING:
     from pathlib import Path

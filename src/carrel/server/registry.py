@@ -17,8 +17,7 @@ from carrel.errors import ConfigError, InvalidCursor, MCPError
 from carrel.log import Log
 from carrel.protocol.encoding import encode
 from carrel.server.context import Context
-from carrel.server.metadata import tags_of
-from carrel.server.options import When
+from carrel.server.options import When, tags_of
 
 if TYPE_CHECKING:
     from carrel.protocol.connection import Peer
@@ -65,6 +64,7 @@ class RegisteredItem(msgspec.Struct, eq=False, kw_only=True):
 
 
 E = TypeVar("E", bound=RegisteredItem)
+T = TypeVar("T")
 
 
 class ItemRegistry(Generic[E]):
@@ -73,9 +73,7 @@ class ItemRegistry(Generic[E]):
     ``row`` is the request for the list. ``on_change`` is called after every change.
     """
 
-    def __init__(
-        self, runtime: Runtime, row: RequestType[Any, Any], on_change: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, runtime: Runtime, row: RequestType, on_change: Callable[[], None] = lambda: None) -> None:
         self._runtime = runtime
         self._row = row
         self._on_change = on_change
@@ -239,7 +237,7 @@ class ItemRegistry(Generic[E]):
             return page
         changes = entries.changes
         part = self._part(view)
-        found, more = entries.page(after, self._runtime.page_size, part.within, part.shown)
+        found, more = entries.page(after, self._runtime.settings.page_size, part.within, part.shown)
         described: list[Any] = []
         for key, entry in found:
             item: Any = describe(entry)
@@ -278,8 +276,8 @@ async def is_permitted(name: str, when: When | None, context: Context[Any]) -> b
 
 
 async def run_if_permitted(
-    name: str, when: When | None, context: Context[Any], run: Callable[[], Any], missing: MCPError
-) -> Any:
+    name: str, when: When | None, context: Context[Any], run: Callable[[], MaybeAwaitable[T]], missing: MCPError
+) -> T:
     """Return the result of ``run`` if an item exists for the caller of a request.
 
     Raises:

@@ -5,24 +5,31 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/resources
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 
 import msgspec
 
+from carrel.awaitables import MaybeAwaitable
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
 from carrel.media_types import type_of_name
 from carrel.protocol.json_values import InvalidArguments
 from carrel.protocol.methods import LIST_RESOURCE_TEMPLATES, LIST_RESOURCES
-from carrel.server.checks import check_options
 from carrel.server.completion import CompletableFunction, Completers
 from carrel.server.contents import contents_of, is_path, returns_paths
 from carrel.server.invocation import Function
-from carrel.server.metadata import TAGS, annotations_of, details_of, visibility_of
-from carrel.server.options import ResourceOptions
+from carrel.server.options import (
+    ResourceOptions,
+    annotations_of,
+    cache_hint_of,
+    check_options,
+    details_of,
+    visibility_of,
+)
 from carrel.server.registry import ItemRegistry, RegisteredItem
 from carrel.uri.parse import UriError, canonical, normalize
 from carrel.uri.template import UriTemplate, UriTemplateError
+from carrel.wire.base import TAGS
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 
 if TYPE_CHECKING:
@@ -195,9 +202,8 @@ class Resources:
             annotations=annotations_of(options.get("annotations")),
             **details_of(options, None if function is None else function.signature.description),
         )
-        entry = StaticResource(
-            _cache_hint(options), resource.mime_type, value, function, item=resource, **visibility_of(options)
-        )
+        hint = CacheHint(*cache_hint_of(options.get("ttl"), options.get("scope")))
+        entry = StaticResource(hint, resource.mime_type, value, function, item=resource, **visibility_of(options))
         if is_path(value) and not value.exists():
             raise ConfigError(f"{uri}: there is no file {value}")
         if function is None and not returns_paths(value):
@@ -235,7 +241,7 @@ class Resources:
             parameters[variable.name].annotation in (str, Any) and not variable.explode
             for variable in pattern.variables
         )
-        hint = _cache_hint(options)
+        hint = CacheHint(*cache_hint_of(options.get("ttl"), options.get("scope")))
         return Template(pattern, hint, completers, called, is_text, item=template, **visibility_of(options))
 
     # Requests
@@ -245,7 +251,7 @@ class Resources:
         """Whether any variable can be completed."""
         return any(entry.completers for entry in self.templates.entries)
 
-    def read(self, entry: StaticResource, call: Call, channel: Channel) -> Any:
+    def read(self, entry: StaticResource, call: Call, channel: Channel) -> MaybeAwaitable[ReadResourceResult | bytes]:
         """Return the result of reading a resource of one URI, or an awaitable of it."""
         if entry.ready is not None:
             return entry.ready
@@ -253,7 +259,9 @@ class Resources:
             return self._read_files(entry, entry.value, entry.item.uri, call)
         return self._invoke(entry, entry.function, {}, entry.item.uri, call, channel)
 
-    def read_template(self, entry: Template, uri: str, values: Mapping[str, Any], call: Call, channel: Channel) -> Any:
+    def read_template(
+        self, entry: Template, uri: str, values: Mapping[str, Any], call: Call, channel: Channel
+    ) -> MaybeAwaitable[ReadResourceResult | bytes]:
         """Return the result of reading a resource of a template, or an awaitable of it.
 
         Raises:
@@ -282,7 +290,7 @@ class Resources:
         uri: str,
         call: Call,
         channel: Channel,
-    ) -> Any:
+    ) -> MaybeAwaitable[ReadResourceResult]:
         value = function.invoke(arguments, call, channel)
         if not function.immediate:
             return self._invoke_later(entry, value, uri, call)
@@ -294,14 +302,19 @@ class Resources:
             raise ResourceNotFound(uri)
         return self._read_files(entry, value, uri, call) if returns_paths(value) else _result(entry, value, uri)
 
-    async def _invoke_later(self, entry: StaticResource | Template, pending: Any, uri: str, call: Call) -> Any:
+    async def _invoke_later(
+        self, entry: StaticResource | Template, pending: Awaitable[Any], uri: str, call: Call
+    ) -> ReadResourceResult:
         value = await pending
         if value is None:
             raise ResourceNotFound(uri)
         return await self._read_files(entry, value, uri, call) if returns_paths(value) else _result(entry, value, uri)
 
-    async def _read_files(self, entry: StaticResource | Template, value: Any, uri: str, call: Call) -> Any:
-        return await self._runtime.run_in_thread(call, _result, entry, value, uri)
+    async def _read_files(
+        self, entry: StaticResource | Template, value: Any, uri: str, call: Call
+    ) -> ReadResourceResult:
+        result: ReadResourceResult = await self._runtime.run_in_thread(call, _result, entry, value, uri)
+        return result
 
 
 def checked_uri(uri: str) -> str:
@@ -341,15 +354,6 @@ def _check_variables(
             raise ConfigError(
                 f"{uri_template}: {variable.name} is exploded, so there may be several; annotate it list[str]"
             )
-
-
-def _cache_hint(options: ResourceOptions) -> CacheHint:
-    ttl, scope = options.get("ttl"), options.get("scope")
-    if ttl is not None and ttl < 0:
-        raise ConfigError(f"ttl must be 0 or more seconds, not {ttl}")
-    if scope not in (None, "public", "private"):
-        raise ConfigError(f"scope must be 'public' or 'private', not {scope!r}")
-    return CacheHint(None if ttl is None else round(ttl * 1000), scope)
 
 
 def _result(entry: StaticResource | Template, value: Any, uri: str) -> ReadResourceResult:

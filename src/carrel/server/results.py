@@ -46,12 +46,12 @@ def result_of(value: Any, entry: RegisteredTool) -> CallToolResult:
     output = entry.output
     if output is UNSET:
         output = entry.find_output()
-    if type(value) in PLAIN:
-        if output is None:
-            return CallToolResult(content=[TextContent(value if type(value) is str else to_json(value).decode())])
-        if type(value) is entry.exact and (type(value) is not float or isfinite(value)):
-            text = value if type(value) is str else to_json(value).decode()
-            return CallToolResult(content=[TextContent(text)], structured_content={"result": value})
+    kind = type(value)
+    if kind in PLAIN and (output is None or (kind is entry.exact and (kind is not float or isfinite(value)))):
+        text = value if kind is str else str(value) if kind is int else to_json(value).decode()
+        return CallToolResult(
+            content=[TextContent(text)], structured_content=UNSET if output is None else {"result": value}
+        )
     if isinstance(value, CallToolResult):
         return value if output is None else _checked(value, entry, output)
     if type(value) is GeneratorType:

@@ -16,7 +16,7 @@ from carrel.catalog.provider import Change, Contexts, ListChanges, ListName, Rec
 from carrel.errors import ConfigError
 from carrel.limits import FIXED, Budget, Limits
 from carrel.protocol.description import Description
-from carrel.server.options import UnknownArguments, ignores_unknown
+from carrel.server.options import ServerSettings
 from carrel.server.subscriptions import LISTS, Hub
 from carrel.uri.parse import canonical
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from carrel.protocol.server import Call, Connection, Reply
     from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
     from carrel.server.session_state import SessionState
-    from carrel.server.task_interface import Tasks
+    from carrel.server.tasks.tasks import Tasks
     from carrel.state.interfaces import State as SharedState
     from carrel.state.records import Changed
     from carrel.state.replica import Replica
@@ -57,45 +57,18 @@ class Operation(Protocol):
 
 
 class Runtime:
-    """Settings and services of one server. ``app.endpoint.runtime`` is one.
-
-    ``offers_subscriptions`` and ``list_changed`` say whether clients are notified of changes to resources and lists.
-    ``make_tasks`` makes the tasks of the server when they are needed.
-    """
+    """Settings and services of one server. ``app.endpoint.runtime`` is one."""
 
     def __init__(
         self,
         description: Description,
-        *,
-        page_size: int,
+        settings: ServerSettings,
         limits: Limits,
-        mask_errors: bool,
-        offers_subscriptions: bool,
-        list_changed: bool,
-        state_keys: Sequence[bytes],
-        state_ttl: float,
-        make_tasks: Callable[[Runtime], Tasks],
-        shared_state: SharedState | None = None,
-        strict: bool = False,
-        unknown_arguments: UnknownArguments = "reject",
     ) -> None:
-        if page_size < 1:
-            raise ConfigError(f"page_size must be at least 1, not {page_size}")
-        if any(len(key) != 32 for key in state_keys):
-            raise ConfigError("A key of request states has 32 bytes")
-        if state_ttl <= 0:
-            raise ConfigError(f"state_ttl must be more than 0 seconds, not {state_ttl}")
-        ignores_unknown(unknown_arguments)
         self.description = description
-        self.page_size = page_size
-        self.mask_errors = mask_errors
-        self.strict = strict
-        self.unknown_arguments: UnknownArguments = unknown_arguments
-        self.offers_subscriptions = offers_subscriptions
-        self.list_changed = list_changed
+        self.settings = settings
         self.state: Any = None
         """Value that the lifespan of the server has yielded."""
-        self.state_ttl = state_ttl
         self.hub = Hub()
         self.catalog = Catalog(self.published)
         self.operations: dict[str, Operation] = {}
@@ -118,11 +91,8 @@ class Runtime:
         self._on_extend: Callable[[Extension], None] | None = None
         self.names: NameMapping | None = None
         """The namespace in which another server has this one; None without one."""
-        self.shared_state = shared_state
         self._replica: Replica | None = None
-        self._make_tasks = make_tasks
         self._tasks: Tasks | None = None
-        self._state_keys = tuple(state_keys)
         self._state_cipher: RequestStateCipher | None = None
         self._exchanges: Exchanges | None = None
         self._threads: ThreadPool | None = None
@@ -215,7 +185,9 @@ class Runtime:
         if self._outer is not None:
             return self._outer.tasks
         if self._tasks is None:
-            self._tasks = self._make_tasks(self)
+            from carrel.server.tasks.tasks import Tasks
+
+            self._tasks = Tasks(self)
         return self._tasks
 
     @property
@@ -313,7 +285,7 @@ class Runtime:
             from carrel.state.records import Changed, Gap
             from carrel.state.replica import Replica
 
-            state = self.shared_state
+            state: SharedState | None = self.settings.state
             if state is None:
                 from carrel.state.memory import MemoryState
 
@@ -356,8 +328,8 @@ class Runtime:
     ) -> None:
         for listener in self.listeners:
             listener([Change("changed", uri) for uri in uris], lists, recipients)
-        shown = lists if self.list_changed else {}
-        self.hub.changed(uris if self.offers_subscriptions else (), shown, since, recipients)
+        shown = lists if self.settings.list_changed else {}
+        self.hub.changed(uris if self.settings.subscribe else (), shown, since, recipients)
 
     def position(self) -> int:
         """Return the position of the bus up to which all changes were sent to their subscribers here."""
@@ -390,7 +362,7 @@ class Runtime:
         if self._state_cipher is None:
             from carrel.server.elicitation.request_state import RequestStateCipher
 
-            self._state_cipher = RequestStateCipher(self._state_keys, self.state_ttl)
+            self._state_cipher = RequestStateCipher(self.settings.state_keys, self.settings.state_ttl)
         return self._state_cipher
 
     @property
@@ -401,7 +373,7 @@ class Runtime:
         if self._exchanges is None:
             from carrel.server.elicitation.request_state import Exchanges
 
-            self._exchanges = Exchanges(self.replica.state.used, self.budget, self.state_ttl)
+            self._exchanges = Exchanges(self.replica.state.used, self.budget, self.settings.state_ttl)
         return self._exchanges
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from carrel.errors import ConfigError
 from carrel.log import Log
-from carrel.server.checks import check_options
+from carrel.server.options import check_options
 
 if TYPE_CHECKING:
     from carrel.transports.server.application import HasEndpoint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from carrel.catalog.task_channel import ChannelTask
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     import asyncio
 
     from carrel.protocol.channel import Channel
-    from carrel.protocol.server import Call, Connection
+    from carrel.protocol.server import Connection
     from carrel.server.elicitation.client_requests import ClientRequest
     from carrel.wire.tasks import TaskStatus
 
-__all__ = ["RunningTask", "TaskRequest", "Tasks"]
+__all__ = ["RunningTask", "TaskRequest"]
 
 
 class TaskRequest(Protocol):
@@ -53,13 +53,3 @@ class RunningTask(ChannelTask, Protocol):
 
     def keep(self, connection: Connection, request: TaskRequest) -> None:
         """Keep a request whose client is gone for the next client that fetches the result."""
-
-
-class Tasks(Protocol):
-    """Tasks of a server."""
-
-    def honored(self, call: Call, ids: list[str]) -> list[str] | Awaitable[list[str]]:
-        """Return the ids of tasks that a client may listen to."""
-
-    async def stop(self) -> None:
-        """Cancel all tasks."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
 from msgspec import Raw
 
+from carrel.awaitables import MaybeAwaitable
 from carrel.catalog.request import InputRequired
 from carrel.errors import (
     ConfigError,
@@ -27,15 +28,14 @@ from carrel.errors import (
 from carrel.log import Log
 from carrel.protocol.json_values import InvalidArguments
 from carrel.protocol.methods import LIST_TOOLS
-from carrel.server.checks import check_options, name_of
 from carrel.server.context import Context
 from carrel.server.failures import MaskedError, is_interrupt, log_failure, message_of
 from carrel.server.invocation import Function
-from carrel.server.metadata import details_of, read_struct, visibility_of
-from carrel.server.options import ToolOptions
+from carrel.server.options import ToolOptions, check_options, details_of, name_of, read_struct, visibility_of
 from carrel.server.registered_tool import RegisteredTool
 from carrel.server.registry import ItemRegistry, run_if_permitted
 from carrel.server.results import result_of
+from carrel.wire.base import Result
 from carrel.wire.content import TextContent
 from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from carrel.protocol.connection import Peer
     from carrel.protocol.server import Call
     from carrel.server.runtime import Runtime
-    from carrel.server.tasks.tasks import Tasks
 
 __all__ = ["Tools", "run"]
 
@@ -90,9 +89,10 @@ class Tools(ItemRegistry[RegisteredTool]):
         hints = _hints_of(options.get("annotations"))
         repeatable = hints is not None and (hints.idempotent_hint is True or hints.read_only_hint is True)
         try:
-            called = Function(self._runtime, function, f"tool {name}", repeatable=repeatable, **_calling(options))
+            called = Function(self._runtime, function, f"tool {name}", repeatable=repeatable, options=options)
         except ConfigError as error:
             raise ConfigError(f"The tool {name}: {error}") from None
+        masks = options.get("mask_errors")
         entry = RegisteredTool(
             name,
             {**details_of(options), "annotations": hints},
@@ -100,7 +100,7 @@ class Tools(ItemRegistry[RegisteredTool]):
             options.get("structured"),
             options.get("task", "forbidden"),
             options.get("detaches", False),
-            self._runtime.mask_errors if options.get("mask_errors") is None else bool(options.get("mask_errors")),
+            self._runtime.settings.mask_errors if masks is None else masks,
             **visibility_of(options),
         )
         self._show_page(entry, options.get("ui"), options.get("visibility"))
@@ -141,7 +141,9 @@ class Tools(ItemRegistry[RegisteredTool]):
             if entry.ui is not None and "resourceUri" in entry.ui:
                 yield entry.name, entry.ui["resourceUri"]
 
-    def call(self, name: str, raw: Raw, call: Call, channel: Channel, *, permitted: bool = False) -> Any:
+    def call(
+        self, name: str, raw: Raw, call: Call, channel: Channel, *, permitted: bool = False
+    ) -> MaybeAwaitable[Result | bytes]:
         """Return the result of a tool, or an awaitable of it; ``raw`` are its arguments as the client sent them.
 
         ``permitted``: the tool's ``when`` has already allowed the call.
@@ -171,37 +173,21 @@ class Tools(ItemRegistry[RegisteredTool]):
                 return CallToolResult(content=[TextContent(f"Invalid arguments: {error}")], is_error=True)
             raise InvalidParams(f"Invalid params: {error}", parameter=error.parameter) from None
         if entry.task != "forbidden" or (call.params.task is not None and self._runtime.has_tasks):
-            from carrel.server.tasks.calls import call_as_task
-
             work = partial(run, entry, arguments, call)
-            tasks = cast("Tasks", self._runtime.tasks)
-            answer = call_as_task(tasks, call, channel, entry.name, entry.task, work, detaches=entry.detaches)
+            answer = self._runtime.tasks.call_tool(call, channel, entry.task, work, detaches=entry.detaches)
             if answer is not None:
                 return answer
+        if not entry.function.immediate:
+            return run(entry, arguments, call, channel)
         try:
-            value = entry.function.invoke(arguments, call, channel)
-            if entry.function.immediate:
-                return result_of(value, entry)
+            return result_of(entry.function.invoke(arguments, call, channel), entry)
         except BaseException as error:  # each exception of a tool is its result
             return failure_of(error, entry, stateless=call.peer.revision.stateless)
-        return self._call_later(value, entry, call.peer.revision.stateless)
-
-    @staticmethod
-    async def _call_later(pending: Any, entry: RegisteredTool, stateless: bool) -> CallToolResult:
-        try:
-            return result_of(await pending, entry)
-        except BaseException as error:
-            return failure_of(error, entry, stateless=stateless)
 
 
 def unknown_tool(name: str) -> InvalidParams:
     """Return the error for a tool that does not exist."""
     return InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
-
-
-def _calling(options: ToolOptions) -> dict[str, Any]:
-    """Return the options of ``Function`` among the options of a tool."""
-    return {name: options.get(name) for name in ("structured", "strict", "unknown_arguments")}
 
 
 def _hints_of(annotations: ToolAnnotations | dict[str, Any] | None) -> ToolAnnotations | None:

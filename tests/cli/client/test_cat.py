@@ -22,7 +22,7 @@ def test_a_resource_is_written_into_a_file(tmp_path):
     ("arguments", "complaint"),
     [
         ([TEMPLATE, "--author", "lem"], f"{TEMPLATE} needs --title VALUE"),
-        ([TEMPLATE, "autor=lem"], f"{TEMPLATE} has no variable 'autor'; did you mean author?"),
+        ([TEMPLATE, "autor=lem"], f"{TEMPLATE} has no variable 'autor'; did you mean 'author'?"),
         ([TEMPLATE, "lem"], "'lem' is not a variable: write name=value"),
         (["book://{author", "--author", "x"], "is not a URI template"),
         (["book://cover", "-o", "/no/such/folder/x"], "cannot be written: No such file or directory"),

@@ -129,11 +129,17 @@ async def test_the_help_of_logout_says_that_the_token_is_revoked():
     assert "not told" not in shown
 
 
-async def test_only_urls_have_logins(carrel):
-    assert await carrel("login", "server.py") == (
-        2,
-        "carrel: 'server.py' is not a URL: only servers over HTTP have logins\n",
-    )
+@pytest.mark.parametrize(
+    ("target", "complaint"),
+    [
+        ("server.py", "no such file: server.py"),
+        (".", ". has no URL: only servers over HTTP have logins"),
+        ("localhost:8000/mcp", "localhost:8000/mcp is not a file; for a URL, write http://localhost:8000/mcp"),
+    ],
+)
+async def test_only_urls_have_logins(carrel, target, complaint):
+    for command in ("login", "logout"):
+        assert await carrel(command, target) == (2, f"carrel: {complaint}\n")
 
 
 def test_without_its_packages_a_login_says_what_to_install():

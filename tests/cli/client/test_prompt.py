@@ -17,9 +17,9 @@ def test_messages_are_printed_with_their_roles_and_as_json():
     ("arguments", "complaint"),
     [
         (["review"], "review needs code"),
-        (["review", "cod=x"], "review has no argument 'cod'; did you mean code?"),
+        (["review", "cod=x"], "review has no argument 'cod'; did you mean 'code'?"),
         (["review", "code"], "'code' is not an argument: write key=value"),
-        (["revew"], "books.py has no prompt 'revew'; did you mean review?"),
+        (["revew"], "books.py has no prompt 'revew'; did you mean 'review'?"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, complaint):

@@ -21,7 +21,7 @@ def test_skills_are_listed_and_one_is_printed_by_its_name(tmp_path):
     missing = carrel("skills", "revew", *server)
     assert (missing.returncode, missing.stderr) == (
         2,
-        b"carrel: there is no skill 'revew'; did you mean review?\n",
+        b"carrel: there is no skill 'revew'; did you mean 'review'?\n",
     )
 
 

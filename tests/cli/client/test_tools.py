@@ -18,7 +18,7 @@ def test_tools_are_shown_with_their_arguments_and_one_by_its_name():
 def test_a_tool_that_there_is_not_is_an_error_with_the_near_name():
     done = carrel("tools", BOOKS, "gret")
     assert done.returncode == 2
-    assert done.stderr.endswith(b"has no tool 'gret'; did you mean greet?\n")
+    assert done.stderr.endswith(b"has no tool 'gret'; did you mean 'greet'?\n")
 
 
 def test_annotations_are_words_and_control_characters_are_escaped():

@@ -157,10 +157,10 @@ def test_everything_that_is_wrong_has_its_line_its_column_and_the_near_word():
     secret = "does not belong in the file: write ${env:NAME}, ${file:PATH} or ${keyring:SERVICE/NAME}"
     assert found == [
         "carrel.toml:1:1: name: this setting belongs into [server]",
-        "carrel.toml:2:1: htpp: there is no such section; did you mean http?",
-        "carrel.toml:4:1: [http] prot: there is no such setting; did you mean port?",
+        "carrel.toml:2:1: htpp: there is no such section; did you mean 'http'?",
+        "carrel.toml:4:1: [http] prot: there is no such setting; did you mean 'port'?",
         "carrel.toml:5:3: [http] port: expected a whole number, got text",
-        "carrel.toml:7:1: [logging] level: 'warn' is none of debug, info, warning, error; did you mean warning?",
+        "carrel.toml:7:1: [logging] level: 'warn' is none of debug, info, warning, error; did you mean 'warning'?",
         "carrel.toml:9:1: [limits] max_sessions: The limit max_sessions must be a number above 0, not 0",
         "carrel.toml:10:1: [limits] max_kept_bytes: '5XB' is not a size such as 500KiB or 10MiB",
         "carrel.toml:12:19: [auth.introspection] client_id: the environment variable NO_SUCH_VARIABLE is not set",
@@ -168,7 +168,7 @@ def test_everything_that_is_wrong_has_its_line_its_column_and_the_near_word():
         f"carrel.toml:14:1: [[sources]] url: a password {secret}",
         f"carrel.toml:16:1: [[sources]] url: there is no source for imap: URLs; there are {schemes}",
         'carrel.toml:17:1: [[sources]] needs either a path or a url, for example path = "./docs"',
-        "carrel.toml:20:1: [[sources]] includ: file: has no such option; did you mean include?",
+        "carrel.toml:20:1: [[sources]] includ: file: has no such option; did you mean 'include'?",
         "carrel.toml:21:1: [[sources]] threads: expected a whole number >= 1",
         "carrel.toml:22:1: [[sources]] include: '[' has a bracket that is not closed",
     ]
@@ -208,7 +208,7 @@ def test_wrong_variables_are_named(monkeypatch, capsys):
     monkeypatch.setenv("CARREL_HTTP_PROT", "1")
     configured("x")
     assert capsys.readouterr().err == (
-        "carrel: CARREL_HTTP_PROT: there is no such setting; did you mean CARREL_HTTP_PORT?\n"
+        "carrel: CARREL_HTTP_PROT: there is no such setting; did you mean 'CARREL_HTTP_PORT'?\n"
     )
     monkeypatch.setenv("CARREL_HTTP_PORT", "tcp://10.0.0.1:80")
     with pytest.raises(ConfigError, match="CARREL_HTTP_PORT: expected a whole number, got text"):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from carrel.cli import main
+from support.carrel_process import carrel as run
 from support.sdk_session import sdk_session
 
 PLACES = {
@@ -54,20 +55,10 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def carrel(home, *arguments, **options):
+def carrel(home, *arguments):
     environment = {**os.environ, "HOME": str(home)}
     environment.pop("XDG_CONFIG_HOME", None)
-    return subprocess.run(
-        [sys.executable, "-m", "carrel", *arguments],
-        cwd=home,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        stdin=subprocess.DEVNULL,
-        check=False,
-        **options,
-    )
+    return run(*arguments, cwd=home, env=environment, text=True)
 
 
 @pytest.mark.parametrize("client", ALL)
@@ -378,7 +369,7 @@ def test_a_name_made_from_a_folder_has_only_letters_that_every_client_takes(home
     [
         ([], "the following arguments are required: CLIENT"),
         (["emacs", "notes"], "there is no application 'emacs'; there is claude-desktop, claude-code"),
-        (["claude", "notes"], "there is no application 'claude'; did you mean claude-code?"),
+        (["claude", "notes"], "there is no application 'claude'; did you mean 'claude-code'?"),
         (["cursor"], "say what to install"),
         (["cursor", "nots"], "did you mean"),
         (["cursor", "http://x/mcp", "notes"], "a URL is installed alone"),

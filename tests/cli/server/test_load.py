@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from carrel import Server
-from carrel.cli.server.load import load, read_location, ready
+from carrel.cli.server.load import load, ready
+from carrel.cli.target import read_location
 from carrel.errors import ConfigError
 
 ONE = "from carrel import Server\nbooks = Server('books')\n"
@@ -74,7 +75,7 @@ def test_a_file_named_like_a_module_of_python_does_not_replace_it(write):
         ("shpo.py", ONE, r"no such file: shpo\.py \(did you mean .*shop\.py\?\)"),
         ("shpo", ONE, "there is no module shpo here"),
         (".", ONE, r"\. is a folder: .* carrel serve \."),
-        ("shop.py:boks", ONE, r"shop\.py has no boks; did you mean books\?"),
+        ("shop.py:boks", ONE, r"shop\.py has no boks; did you mean 'books'\?"),
         ("shop.py:x", "x = 1\n", r"shop\.py: x is a int, and not a carrel\.Server"),
         ("shop.py:f", "def f(): return 1\n", r"shop\.py: f is a int, and not a carrel\.Server"),
         ("shop.py", "x = 1\ndef f(): pass\n", r"has no carrel\.Server; it has x \(int\), f \(function\)"),

@@ -89,6 +89,9 @@ def test_limits_of_the_command_line_hold(file):
     [
         ([], "say which server: a file, a module, or a carrel.toml with [app]"),
         (["nowhere.py"], "no such file: nowhere.py"),
+        (["http://127.0.0.1:8000/mcp"], "is the URL of a server that runs already: name a Python file or a module"),
+        (["sqlite:///shop.db"], "is a source: share it with carrel serve, or name a Python file or a module"),
+        (["localhost:8000"], "localhost:8000 is not a file; for a URL, write http://localhost:8000"),
         (["FILE", "--sse"], "need --http"),
         (["FILE", "--limit", "x=1"], "there is no limit 'x'"),
     ],

@@ -183,7 +183,7 @@ def test_a_keyring_whose_package_is_missing_is_named_with_what_brings_it():
         "try:\n    KeyringStore()\nexcept ConfigError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "Keeping tokens in the keyring needs the package keyring: pip install 'carrel[keyring]'\n"
+    assert done.stdout == "the keyring needs the package keyring: pip install 'carrel[keyring]'\n"
     assert issubclass(ConfigError, Exception)
 
 

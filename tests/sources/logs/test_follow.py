@@ -1,14 +1,14 @@
 """Notifications of logs: what is written is reported, at most every so many seconds, and rotation is no other log."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from pathlib import Path
 from time import monotonic
 
 import pytest
 
 from carrel.catalog.provider import Change, Interest
-from carrel.sources.logs.follow import Coalesced
+from carrel.sources.logs.follow import coalesced
 from carrel.sources.logs.options import LogsOptions
 from carrel.sources.logs.source import LogsSource
 from carrel.testing import running
@@ -88,10 +88,15 @@ async def test_a_burst_is_reported_at_most_every_second(batches: AsyncIterator[l
 
 
 async def test_what_is_created_or_removed_is_reported_at_once() -> None:
-    coalesced = Coalesced(100)
-    coalesced.add({"x": "changed"})
-    assert await coalesced.next() == [Change("changed", "x")]
-    coalesced.add({"x": "changed"})
-    coalesced.add({"x": "removed", "y": "changed"})
+    async def given() -> AsyncGenerator[Collection[Change], None]:
+        yield ()
+        yield [Change("changed", "x")]
+        yield [Change("changed", "x")]
+        yield [Change("removed", "x"), Change("changed", "y")]
+
     async with asyncio.timeout(60):
-        assert await coalesced.next() == [Change("removed", "x"), Change("changed", "y")]
+        assert [list(batch) async for batch in coalesced(given(), 100)] == [
+            [],
+            [Change("changed", "x")],
+            [Change("removed", "x"), Change("changed", "y")],
+        ]

@@ -473,9 +473,9 @@ async def test_an_endless_entry_ends(folder: Path, share: Share) -> None:
 def test_any_bytes_are_read_or_noted(data: bytes, ending: str, tmp_path: Path) -> None:
     (tmp_path / f"a.log{ending}").write_bytes(data)
     reader = LogsSource(f"logs:{tmp_path}/a.log*", LogsOptions(log_name="app"))._reader
-    assert "\x1b" not in reader.read("logs://app/a.log?tail=9", None).text
-    reader.read("logs://recent?timeframe=1h&fields=*", None)
-    reader.read("logs://statistics", None)
+    assert "\x1b" not in reader.read_resource("logs://app/a.log?tail=9").text
+    reader.read_resource("logs://recent?timeframe=1h&fields=*")
+    reader.read_resource("logs://statistics")
     (tmp_path / f"a.log{ending}").unlink()
 
 
@@ -494,7 +494,7 @@ def test_any_query_is_answered_or_refused(pairs: list[tuple[str, str]], base: st
     (tmp_path / "a.log").write_text(line(time(), "x"))
     reader = LogsSource(f"logs:{tmp_path}/*.log", LogsOptions(log_name="app"))._reader
     try:
-        reader.read(f"logs://{base}?" + "&".join(f"{name}={value}" for name, value in pairs), None)
+        reader.read_resource(f"logs://{base}?" + "&".join(f"{name}={value}" for name, value in pairs))
     except (InvalidParams, ResourceNotFound):
         pass
 

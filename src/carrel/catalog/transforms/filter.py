@@ -126,13 +126,13 @@ class Filter(Transform):
             async for template in all_of(self.provider.list_templates, inner):
                 self._note("template", template)
 
-    def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
+    def forward(self, row: RequestType, request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
         """Pass a request on, after the lists that show whether its target has one of the tags have been read."""
         if self._tags is None or not arguments or row.item == "skill":
             return super().forward(row, request, *arguments)
         return self._forward_tagged(row, request, *arguments)
 
-    async def _forward_tagged(self, row: RequestType[Any, Any], request: Request, target: Any, *arguments: Any) -> Any:
+    async def _forward_tagged(self, row: RequestType, request: Request, target: Any, *arguments: Any) -> Any:
         if isinstance(target, PromptReference):
             await self._learn("prompt", target.name, request)
         elif isinstance(target, ResourceTemplateReference):

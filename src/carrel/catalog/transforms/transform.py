@@ -197,7 +197,7 @@ class Transform(ForwardingProvider):
 
     # Requests
 
-    def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
+    def forward(self, row: RequestType, request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
         """Pass a request on with the provider's own URI or name, and return its result as it is seen from outside.
 
         Raises:
@@ -217,7 +217,7 @@ class Transform(ForwardingProvider):
             inner.contexts = ChangedResults(inner.contexts, lambda pending: self._result(row, pending))
         return self._result(row, super().forward(row, inner, *arguments))
 
-    async def _forward_uri(self, row: RequestType[Any, Any], inner: Request, uri: str, *arguments: Any) -> Any:
+    async def _forward_uri(self, row: RequestType, inner: Request, uri: str, *arguments: Any) -> Any:
         """Pass a request about a URI on; errors name the URI as it was given."""
         own = self._own_uri(uri)
         try:
@@ -230,7 +230,7 @@ class Transform(ForwardingProvider):
             return self._read(uri, own, result)
         return self.outer(row.item, result)
 
-    async def _result(self, row: RequestType[Any, Any], pending: MaybeAwaitable[Any]) -> Any:
+    async def _result(self, row: RequestType, pending: MaybeAwaitable[Any]) -> Any:
         return self.outer(row.item, await pending if is_awaitable(pending) else pending)
 
     def outer(self, kind: Kind | None, result: Any) -> Any:

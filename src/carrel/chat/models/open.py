@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -15,6 +15,7 @@ from carrel.chat.models.failures import Access, UnknownModel
 from carrel.chat.models.vendors import VENDORS, Key, Vendor
 from carrel.errors import ConfigError, MCPError
 from carrel.near_names import did_you_mean, nearest_first
+from carrel.references import from_keyring
 
 __all__ = ["default_vendor", "list_models", "open_model"]
 
@@ -160,7 +161,7 @@ async def first_with_key(environment: Mapping[str, str]) -> str:
         if any(environment.get(variable) for variable in vendor.variables):
             return vendor.name
     for vendor in VENDORS.values():
-        if vendor.variables and await from_keyring(vendor.variables):
+        if vendor.variables and await stored_key(vendor.variables):
             return vendor.name
     variables = ", ".join(vendor.variables[0] for vendor in VENDORS.values() if vendor.variables)
     raise ConfigError(f"No key of a language model is set. Set one of {variables}; or name a local model: ollama:MODEL")
@@ -180,7 +181,7 @@ async def find_key(vendor: Vendor, environment: Mapping[str, str]) -> Key | None
     for variable in vendor.variables:
         if key := environment.get(variable, "").strip():
             return checked(Key(key, variable))
-    if found := await from_keyring(vendor.variables):
+    if found := await stored_key(vendor.variables):
         return checked(found)
     raise ConfigError(
         f"{vendor.title} needs a key: set the variable {vendor.variables[0]}, or put it into the keyring: "
@@ -199,22 +200,13 @@ def checked(key: Key) -> Key:
     raise ConfigError(f"{key.variable} is no key: it has spaces, line breaks or characters that are not ASCII")
 
 
-async def from_keyring(variables: tuple[str, ...]) -> Key | None:
+async def stored_key(variables: tuple[str, ...]) -> Key | None:
     """Return the first key that the keyring of the operating system has; None without a keyring or a key."""
-
-    def look() -> Key | None:
-        try:
-            import keyring
-            from keyring.errors import KeyringError
-        except ModuleNotFoundError:
-            return None
-        try:
-            found = ((variable, keyring.get_password(SERVICE, variable)) for variable in variables)
-            return next((Key(text, variable) for variable, text in found if text), None)
-        except KeyringError:
-            return None
-
-    return await asyncio.to_thread(look)
+    with suppress(ConfigError):
+        for variable in variables:
+            if text := await asyncio.to_thread(from_keyring, SERVICE, variable):
+                return Key(text, variable)
+    return None
 
 
 def address_of(vendor: Vendor, environment: Mapping[str, str]) -> str | None:

@@ -49,19 +49,12 @@ FILTERED = "[OpenAI's content filter stopped the answer.]"
 LASTING = re.compile(r"invalid|image|policy|unsupported|empty|download|misalignment")
 
 
-class OpenAIModel:
+class OpenAIModel(CompatibleModel):
     """Model of OpenAI. ``client`` is closed with it."""
 
     def __init__(self, client: AsyncOpenAI, model: str, access: Access) -> None:
-        self._client = client
-        self._model = model
-        self._access = access
+        super().__init__(client, model, access, VENDOR)
         self._summaries = REASONS.match(model) is not None
-
-    @property
-    def name(self) -> str:
-        """The model's name as ``--model`` takes it."""
-        return f"{VENDOR}:{self._model}"
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Ask for the next message; see ``Model``. Stop sequences are cut here, as this API has none."""
@@ -94,19 +87,12 @@ class OpenAIModel:
 
     async def models(self) -> list[str]:
         """Return the names of the models that the key gives access to."""
-        try:
-            return sorted([model.id async for model in self._client.models.list()])
-        except APIError as error:
-            raise_api_error(self._access, error, begun=False)
-
-    async def close(self) -> None:
-        """Close connections."""
-        await self._client.close()
+        return sorted(await super().models())
 
 
 def open_openai(
     model: str, access: Access, key: Key | None, address: str | None, retries: int | None
-) -> OpenAIModel | CompatibleModel:
+) -> CompatibleModel:
     """Return a model of OpenAI with a client of its own; models that speak use Chat Completions."""
     client = open_client(key, address, retries)
     if SPEAKS.match(model):

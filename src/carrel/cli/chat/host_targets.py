@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from carrel.cli.target import ServerTarget, resolve, split
+from carrel.cli.values import header
 from carrel.errors import ConfigError
 from carrel.host.config import ServerConfig
 
@@ -39,7 +40,7 @@ def read_host_targets(targets: Iterable[str], headers: Sequence[str] = ()) -> Ho
         ConfigError: a target has no valid form, or a header is invalid.
     """
     found = HostTargets([], [])
-    pairs = dict(map(_header, headers))
+    pairs = {name: _literal(value) for name, value in map(header, headers)}
     for target in targets:
         match = NAMED.fullmatch(target)
         name, location = (match[1], match[2]) if match else ("", target)
@@ -62,13 +63,6 @@ def read_host_targets(targets: Iterable[str], headers: Sequence[str] = ()) -> Ho
             server = found_target.configured or _given(found_target, location, pairs)
         found.servers.append(_unique(msgspec.structs.replace(server, name=name or server.name), found.servers))
     return found
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip():
-        raise ConfigError("--header: a header is 'NAME: VALUE', for example 'Authorization: Bearer …'")
-    return name.strip(), _literal(value.strip())
 
 
 def _given(whom: ServerTarget, target: str, headers: dict[str, str]) -> ServerConfig:

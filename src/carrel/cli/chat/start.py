@@ -94,7 +94,7 @@ class Start:
 
     def host(self, handlers: Handlers, inputs: Inputs | None = None) -> Host:
         """Return the host of the servers. Use it as an async context manager."""
-        from carrel.cli.client.stored_login import StoredLogin
+        from carrel.cli.client.stored_login import stored_login
         from carrel.host import Host
 
         return Host(
@@ -103,7 +103,7 @@ class Start:
             inputs=inputs,
             handlers=handlers,
             timeout=self.options.timeout,
-            credentials=lambda config: None if has_authorization(config.headers) else StoredLogin(),
+            credentials=lambda config: stored_login(config.headers),
         )
 
     def handlers(self, base: Handlers | None = None) -> Handlers:
@@ -163,7 +163,3 @@ class Start:
             if server.state == "failed":
                 reason = (server.reason or "").replace("\n", " ")
                 tell(f"carrel: {shown(server.name)} cannot be reached: {shown(reason)}")
-
-
-def has_authorization(headers: object) -> bool:
-    return any(str(name).lower() == "authorization" for name in headers)  # type: ignore[attr-defined]

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from carrel.cli.client.connection import SERVER_ERROR, ask, near, read_target, shown
+from carrel.cli.client.connection import SERVER_ERROR, ask, read_target, shown
 from carrel.cli.client.named import is_unknown, missing, named_parser, unlisted
 from carrel.cli.options import Parser
 from carrel.cli.terminal.messages import tell
 from carrel.cli.terminal.output import write_json, write_text
 from carrel.cli.terminal.progress import Bar
 from carrel.errors import ConfigError
+from carrel.near_names import near
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def read_arguments(tool: Tool, pairs: list[tuple[str, str, bool]]) -> dict[str, 
     values: dict[str, Any] = {}
     for key, text, is_json in pairs:
         if key not in fields and closed:
-            raise ConfigError(f"{tool.name} has no argument {key!r}{near(key, list(fields))}")
+            raise ConfigError(f"{tool.name} has no argument {key!r}{near(key, fields)}")
         values[key] = read_json(key, text) if is_json else converted(text, definition_of(fields.get(key), schema))
     missing = [key for key in required if key not in values]
     if missing:

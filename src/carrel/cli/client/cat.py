@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carrel.cli.client.connection import SERVER_ERROR, add_connection_options, ask, failed, near, read_target, shown
+from carrel.cli.client.connection import SERVER_ERROR, add_connection_options, ask, failed, read_target, shown
 from carrel.cli.options import Parser
 from carrel.cli.terminal.output import write_json, write_text
 from carrel.cli.terminal.progress import Bar, is_wanted
 from carrel.errors import ConfigError, PeerError, ResourceError
+from carrel.near_names import near
 from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.resources import BlobResourceContents
 

@@ -6,14 +6,14 @@ import argparse
 import asyncio
 import os
 import shlex
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from carrel.cli.options import Parser
 from carrel.cli.target import ServerTarget, resolve, split
 from carrel.cli.terminal.messages import pass_on, tell
 from carrel.cli.terminal.progress import Bar
-from carrel.cli.values import number
+from carrel.cli.values import header, number
 from carrel.errors import ConfigError, MCPError, PeerError, ResourceError
 from carrel.redaction import without_secrets
 
@@ -30,7 +30,6 @@ __all__ = [
     "answered",
     "ask",
     "failed",
-    "near",
     "open_client",
     "read_target",
     "settings",
@@ -182,16 +181,10 @@ def settings(
 
     if isinstance(whom.server, str):
         headers: dict[str, str] = {} if whom.configured is None else dict(whom.configured.headers)
-        for header in options.header:
-            name, colon, value = header.partition(":")
-            if not colon or not name.strip():
-                raise ConfigError("--header: a header is 'NAME: VALUE', for example 'Authorization: Bearer …'")
-            headers[name.strip()] = value.strip()
-        if any(name.lower() == "authorization" for name in headers):
-            return HTTPOptions(headers=headers), None
-        from carrel.cli.client.stored_login import StoredLogin
+        headers |= dict(map(header, options.header))
+        from carrel.cli.client.stored_login import stored_login
 
-        return HTTPOptions(headers=headers, auth=StoredLogin()), None
+        return HTTPOptions(headers=headers, auth=stored_login(headers)), None
     if options.header:
         raise ConfigError("--header is for URLs; a command gets the environment of your shell")
     if stderr is None and not options.quiet:
@@ -219,16 +212,6 @@ def failed(text: str, code: int) -> int:
     """Print an error as one line, and return the exit code."""
     tell(f"carrel: {shown(' '.join(text.split()))}")
     return code
-
-
-def near(name: str, names: Sequence[str]) -> str:
-    """Return a "did you mean" hint for an unknown name, or else the list of known names."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, names, n=1)
-    if close:
-        return f"; did you mean {shown(close[0])}?"
-    return f"; there is {shown(', '.join(sorted(names)), 300)}" if names else "; there are none"
 
 
 def shown(text: str, longest: int = 1000) -> str:

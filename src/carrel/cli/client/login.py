@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from carrel.cli.client.connection import answered
 from carrel.cli.options import Parser
+from carrel.cli.target import resolve_url
 from carrel.cli.terminal.messages import show, tell
 from carrel.cli.values import number
-from carrel.errors import ConfigError
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["check_url", "parser", "run"]
+__all__ = ["parser", "run"]
 
 SUMMARY = "Log in to a server in the browser (OAuth). All commands use the token from then on, and renew it."
 EXAMPLES = """\
@@ -53,7 +48,7 @@ def run(arguments: list[str]) -> int:
         ConfigError: wrong use, or a package is missing.
     """
     options = parser().parse_args(arguments)
-    url = check_url(options.url)
+    url = resolve_url(options.url)
 
     async def log_in() -> int:
         from carrel.client.client import Client
@@ -70,22 +65,6 @@ def run(arguments: list[str]) -> int:
         return 0
 
     return answered(log_in)
-
-
-def check_url(url: str) -> str:
-    """Return a URL, given as it is or as the name of a configured server.
-
-    Raises:
-        ConfigError: it is neither.
-    """
-    if url.lower().startswith(("http://", "https://")):
-        return url
-    from carrel.cli.server_names import url_of
-
-    found = url_of(url)
-    if found is None:
-        raise ConfigError(f"{url!r} is not a URL: only servers over HTTP have logins")
-    return found
 
 
 async def open_page(url: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from carrel.cli.client.connection import answered
-from carrel.cli.client.login import check_url
 from carrel.cli.options import Parser
+from carrel.cli.target import resolve_url
 from carrel.cli.terminal.messages import tell
 
 __all__ = ["parser", "run"]
@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: wrong use, or a package is missing.
     """
-    url = check_url(parser().parse_args(arguments).url)
+    url = resolve_url(parser().parse_args(arguments).url)
 
     async def log_out() -> int:
         from carrel.security.client.authorization_code import OAuth

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
-from carrel.cli.client.connection import add_connection_options, near
+from carrel.cli.client.connection import add_connection_options
 from carrel.cli.options import Parser
 from carrel.cli.target import ServerTarget
 from carrel.errors import ConfigError, MethodNotFound, PeerError
+from carrel.near_names import near
 
 __all__ = ["find_named", "is_unknown", "missing", "named_parser", "unlisted"]
 
@@ -67,4 +68,4 @@ def is_unknown(kind: str, message: str) -> bool:
 
 
 def missing(whom: ServerTarget, kind: str, name: str, found: Collection[str]) -> ConfigError:
-    return ConfigError(f"{whom.name} has no {kind} {name!r}{near(name, list(found))}")
+    return ConfigError(f"{whom.name} has no {kind} {name!r}{near(name, found)}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from carrel.cli.client.call import described
-from carrel.cli.client.connection import ask, near, read_target, shown
+from carrel.cli.client.connection import ask, read_target, shown
 from carrel.cli.client.named import named_parser, unlisted
 from carrel.cli.options import Parser
 from carrel.cli.terminal.output import bold, write_json, write_text
 from carrel.errors import ConfigError
+from carrel.near_names import near
 
 if TYPE_CHECKING:
     from carrel.client.client import Client
@@ -78,7 +79,7 @@ def check(prompt: Prompt, values: dict[str, str]) -> None:
     known = {argument.name: argument for argument in prompt.arguments or ()}
     unknown = next((key for key in values if key not in known), None)
     if unknown is not None:
-        raise ConfigError(f"{prompt.name} has no argument {unknown!r}{near(unknown, list(known))}")
+        raise ConfigError(f"{prompt.name} has no argument {unknown!r}{near(unknown, known)}")
     missing = [name for name, argument in known.items() if argument.required and name not in values]
     if missing:
         raise ConfigError(f"{prompt.name} needs {shown(', '.join(missing))}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from carrel.cli.client.connection import SERVER_ERROR, ask, failed, near, read_target, shown
+from carrel.cli.client.connection import SERVER_ERROR, ask, failed, read_target, shown
 from carrel.cli.client.ls import first_line
 from carrel.cli.client.named import named_parser
 from carrel.cli.options import Parser
 from carrel.cli.terminal.output import table, write_json, write_text
 from carrel.errors import ConfigError
+from carrel.near_names import near
 from carrel.protocol.extensions.skills import SKILLS
 
 if TYPE_CHECKING:

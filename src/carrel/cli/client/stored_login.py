@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from carrel.errors import AuthorizationError
@@ -11,7 +11,12 @@ if TYPE_CHECKING:
     from carrel.security.client.authorization_code import OAuth
     from carrel.transports.client.transport import Rejection
 
-__all__ = ["StoredLogin"]
+__all__ = ["StoredLogin", "stored_login"]
+
+
+def stored_login(headers: Iterable[str]) -> StoredLogin | None:
+    """Return the credentials for a server with these headers; None if they have an Authorization header."""
+    return None if any(name.lower() == "authorization" for name in headers) else StoredLogin()
 
 
 class StoredLogin:

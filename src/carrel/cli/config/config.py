@@ -16,9 +16,9 @@ from carrel.cli.config.values import mask, shown
 from carrel.cli.options import Parser, sources_of
 from carrel.cli.server import serve
 from carrel.cli.server.http_options import read_authorization
-from carrel.cli.server.load import read_location
 from carrel.cli.server.sharing import app_location, read_targets
 from carrel.cli.source_flags import SourceFlags
+from carrel.cli.target import read_location
 from carrel.cli.terminal.messages import say, tell
 from carrel.cli.terminal.output import write_text
 from carrel.errors import ConfigError

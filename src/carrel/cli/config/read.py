@@ -24,8 +24,9 @@ from carrel.cli.config.settings import (
 )
 from carrel.cli.options import read_limit
 from carrel.cli.terminal.messages import tell
-from carrel.cli.values import near, read_address
+from carrel.cli.values import read_address
 from carrel.errors import ConfigError
+from carrel.near_names import near
 
 __all__ = ["DEFAULT_FILE", "FLAGS", "Configuration", "read_configuration"]
 

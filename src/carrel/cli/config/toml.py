@@ -16,8 +16,8 @@ from typing import Any
 from carrel.cli.config.positions import KeyPath, Position, find_positions
 from carrel.cli.config.settings import HOST_SECTIONS, SECTIONS, Field, Origin, SourceEntry, fields, fields_of
 from carrel.cli.config.values import Resolved, convert, resolve
-from carrel.cli.values import near
 from carrel.errors import ConfigError
+from carrel.near_names import near
 from carrel.sources.registry import SOURCES, find, installed, scheme_of
 
 __all__ = ["Contents", "read_file"]

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from carrel.cli.config.settings import Field
-from carrel.cli.values import glob, near, size
+from carrel.cli.values import glob, size
 from carrel.errors import ConfigError
 from carrel.limits import Limits
+from carrel.near_names import near
 from carrel.redaction import MASK, without_secrets
 from carrel.references import look_up, references_in, substitute
 

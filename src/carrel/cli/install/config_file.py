@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from carrel.errors import ConfigError
-from carrel.regular_file import read_regular
+from carrel.regular_file import read_regular, replace_file
 
 __all__ = ["change", "read"]
 
@@ -51,9 +51,9 @@ def change(file: Path, edit: Callable[[str], str]) -> Path | None:
             existed = file.exists()
             mode = file.stat().st_mode & 0o777 if existed else 0o600
             if existed and not os.path.lexists(backup):
-                replace(backup, before, mode)
+                replace_file(backup, before.encode(), mode=mode)
             if after != before:
-                replace(file, after, mode)
+                replace_file(file, after.encode(), mode=mode)
     except OSError as error:
         raise ConfigError(f"{file} cannot be written: {error.strerror}") from error
     return backup if os.path.lexists(backup) else None
@@ -83,20 +83,3 @@ def locked(file: Path) -> Iterator[None]:
             yield
         finally:
             os.close(descriptor)
-
-
-def replace(file: Path, text: str, mode: int) -> None:
-    """Replace the text of ``file`` atomically: readers see the old or the new text, never a part."""
-    import tempfile
-
-    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as output:
-            output.write(text.encode())
-            output.flush()
-            os.fsync(output.fileno())
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

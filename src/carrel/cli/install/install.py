@@ -25,9 +25,11 @@ from carrel.cli.options import (
 )
 from carrel.cli.server.sharing import check_paths, default_name, read_targets
 from carrel.cli.source_flags import SourceFlags
+from carrel.cli.target import is_url, read_location
 from carrel.cli.terminal.messages import confirmed, say
 from carrel.errors import ConfigError
 from carrel.host.config.applications import CLIENTS, Application, locate
+from carrel.near_names import near
 from carrel.sources.registry import Source
 
 __all__ = ["parser", "run"]
@@ -145,11 +147,7 @@ def find_client(name: str) -> Application:
     """
     if name in CLIENTS:
         return CLIENTS[name]
-    from difflib import get_close_matches  # imported only after a mistake
-
-    close = get_close_matches(name, CLIENTS, n=1, cutoff=0.5)
-    hint = f"; did you mean {close[0]}?" if close else f"; there is {', '.join(CLIENTS)}"
-    raise ConfigError(f"there is no application {name!r}{hint} (see carrel install --help)")
+    raise ConfigError(f"there is no application {name!r}{near(name, CLIENTS)} (see carrel install --help)")
 
 
 def server_entry(client: Application, options: argparse.Namespace, flags: SourceFlags) -> tuple[str, dict[str, Any]]:
@@ -186,17 +184,13 @@ def server_entry(client: Application, options: argparse.Namespace, flags: Source
     return entry_name(options, [*targets.shared, *targets.skills]), client.command(command, arguments, env)
 
 
-def is_url(target: str) -> bool:
-    return target.lower().startswith(("http://", "https://"))
-
-
 def server_location(target: str) -> str | None:
     """Return the target of a Python server for ``carrel run``, with an absolute path, or None for other targets.
 
     Raises:
         ConfigError: there is no such file.
     """
-    from carrel.cli.server.load import imported_packages, read_location
+    from carrel.cli.server.load import imported_packages
 
     if not re.search(r"\.py(:\w+)?$", target):
         return None
@@ -208,7 +202,7 @@ def server_location(target: str) -> str | None:
 
 def compat_flag(location: str) -> list[str]:
     """Return ``--compat`` for a program for ``mcp`` or ``fastmcp``, so that installing them later changes nothing."""
-    from carrel.cli.server.load import read_location, requires_compat
+    from carrel.cli.server.load import requires_compat
 
     return ["--compat"] if requires_compat(read_location(location)) else []
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import os
 import re
 import sys
 import traceback
@@ -23,11 +22,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from carrel.cli.server.sharing import nearest
+from carrel.cli.target import ServerLocation, read_location
 from carrel.errors import ConfigError
+from carrel.near_names import did_you_mean
 from carrel.server.app import Server
 
-__all__ = ["ServerLocation", "imported_packages", "load", "read_location", "ready", "redirect", "requires_compat"]
+__all__ = ["imported_packages", "load", "ready", "redirect", "requires_compat"]
 
 #: Name of the function that creates the server if a file has no server and no name is given.
 FACTORY = "make_app"
@@ -36,20 +36,6 @@ MAX_NAMED = 5
 MIRRORED = ("fastmcp", "mcp")
 #: Import of a server package in a Python file.
 IMPORT = re.compile(r"(?m)^[ \t]*(?:from|import)[ \t]+(carrel|mcp|fastmcp)\b")
-
-
-class ServerLocation:
-    """ServerLocation of a server: a file (an absolute path, or None), the file or module as given, and a name in it."""
-
-    def __init__(self, shown: str, file: str | None, name: str | None) -> None:
-        self.shown = shown
-        self.file = file
-        self.name = name
-
-    @property
-    def absolute(self) -> str:
-        """The location with the absolute path of its file."""
-        return (self.file or self.shown) + (f":{self.name}" if self.name else "")
 
 
 class _Served(BaseException):
@@ -167,29 +153,6 @@ async def ready(loaded: Server[Any] | Awaitable[Any]) -> Server[Any]:
     return made
 
 
-def read_location(text: str) -> ServerLocation:
-    """Parse ``FILE[:NAME]`` or ``MODULE[:NAME]``.
-
-    Raises:
-        ConfigError: there is no such file.
-    """
-    location, _, name = text.rpartition(":")
-    if (
-        not location or not name.isidentifier() or len(location) == 1 or Path(text).exists()
-    ):  # C:\server.py has a colon, too
-        location, name = text, ""
-    path = Path(location).expanduser()
-    if path.is_file():
-        return ServerLocation(location, os.path.abspath(path), name or None)  # noqa: PTH100
-    if path.is_dir():
-        raise ConfigError(
-            f"{location} is a folder: name the file with the server, or share it with carrel serve {location}"
-        )
-    if path.suffix == ".py" or not all(part.isidentifier() for part in location.split(".")):
-        raise ConfigError(f"no such file: {location}{nearest(os.path.abspath(path))}")  # noqa: PTH100
-    return ServerLocation(location, None, name or None)
-
-
 def imported_packages(file: str) -> set[str]:
     """Return which of ``carrel``, ``mcp`` and ``fastmcp`` a Python file imports."""
     return set(IMPORT.findall(Path(file).read_text(encoding="utf-8", errors="replace")))
@@ -260,10 +223,7 @@ def _named(module: ModuleType, location: ServerLocation) -> Any:
     assert location.name is not None
     if hasattr(module, location.name):
         return getattr(module, location.name)
-    from difflib import get_close_matches
-
-    close = get_close_matches(location.name, vars(module), n=1)
-    hint = f"; did you mean {close[0]}?" if close else f"; {_contents(module)}"
+    hint = did_you_mean(location.name, vars(module)) or f"; {_contents(module)}"
     raise ConfigError(f"{location.shown} has no {location.name}{hint}")
 
 

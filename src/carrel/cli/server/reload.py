@@ -18,8 +18,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from carrel.catalog.access import UNRESTRICTED
-from carrel.cli.server.load import ServerLocation, load, ready
+from carrel.cli.server.load import load, ready
 from carrel.cli.server.message_log import LoggedConnection, MessageLog
+from carrel.cli.target import ServerLocation
 from carrel.errors import ConfigError
 from carrel.server.app import Server
 from carrel.server.middleware.composition import bind, functions_of
@@ -66,9 +67,9 @@ class Reloading:
         app = await ready(loaded)
         self.front = Server[Any](
             app.name,
-            page_size=app.endpoint.runtime.page_size,
+            page_size=app.endpoint.runtime.settings.page_size,
             limits=app.limits,
-            mask_errors=app.endpoint.runtime.mask_errors,
+            mask_errors=app.endpoint.runtime.settings.mask_errors,
             gate=self._gate if app.gate is not None else None,
         )
         endpoint = self.front.endpoint

@@ -12,11 +12,12 @@ import msgspec
 from carrel.cli.config.read import Configuration, read_configuration
 from carrel.cli.options import Parser, add_config_option, add_limit_option
 from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
-from carrel.cli.server.load import ServerLocation, load, read_location, ready, redirect, requires_compat
+from carrel.cli.server.load import load, ready, redirect, requires_compat
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.script import enter
 from carrel.cli.server.sharing import Targets, app_location, read_targets, share
 from carrel.cli.source_flags import SourceFlags
+from carrel.cli.target import ServerLocation, read_location
 from carrel.errors import ConfigError
 
 if TYPE_CHECKING:

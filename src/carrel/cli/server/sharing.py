@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from carrel.cli.server.http_options import warn
 from carrel.cli.source_flags import SourceFlags
 from carrel.errors import ConfigError
+from carrel.near_names import near_path
 from carrel.redaction import without_secrets
 from carrel.sources.registry import find, no_source, scheme_of
 from carrel.uri.parse import UriError, file_path
@@ -184,7 +185,7 @@ def check_paths(paths: list[str]) -> list[str]:
     for path in paths:
         whole = os.path.abspath(os.path.expanduser(path))
         if not os.path.exists(whole):
-            raise ConfigError(f"no such file or folder: {path}{nearest(whole)}")
+            raise ConfigError(f"no such file or folder: {path}{near_path(whole)}")
         if not (os.path.isdir(whole) or os.path.isfile(whole)):
             raise ConfigError(f"{path} is neither a file nor a folder")
         if not os.access(whole, os.R_OK | os.X_OK if os.path.isdir(whole) else os.R_OK):
@@ -219,17 +220,3 @@ def default_name(paths: list[str]) -> str:
     if "://" in name and not os.path.lexists(name):
         name = name.partition("?")[0].rpartition("@")[2]
     return os.path.basename(name) or "carrel"
-
-
-def nearest(path: str) -> str:
-    """Return a "did you mean" hint for a missing path, or an empty string."""
-    from difflib import get_close_matches  # imported only after a mistake
-
-    parent, name = os.path.split(path)
-    try:
-        with os.scandir(parent) as entries:
-            names = [entry.name for entry in entries]
-    except OSError:
-        return ""
-    close = get_close_matches(name, names, n=1)
-    return f" (did you mean {os.path.join(parent, close[0])}?)" if close else ""

@@ -8,7 +8,6 @@ from pathlib import Path
 from carrel.host.config.discover import unique
 from carrel.host.config.read import read_file
 from carrel.host.config.server_config import ConfigFile, Problem, ServerConfig
-from carrel.host.config.timestamps import FileTimestamp, timestamps_of
 from carrel.log import Log
 
 __all__ = ["ConfigFiles"]
@@ -24,19 +23,21 @@ class ConfigFiles:
         self.paths = [Path(path) for path in paths]
         self.problems: Sequence[Problem] = ()
         """Problems in the files."""
-        self._timestamps: list[FileTimestamp] = []
+        self._timestamps: list[tuple[int, int, int] | None] = []
 
     @property
     def changed(self) -> bool:
         """Whether a file has changed since the last read."""
-        return timestamps_of(self.paths) != self._timestamps
+        return [timestamp_of(path) for path in self.paths] != self._timestamps
 
     def read(self, current: Iterable[ServerConfig]) -> list[ServerConfig]:
         """Read the files, and return all servers: the given servers, and the servers in the files.
 
         If the entry or the file of a ``current`` server has become invalid, keep the server's configuration.
         """
-        self._timestamps = timestamps_of(self.paths)  # first, so that a change during the read is detected later
+        self._timestamps = [
+            timestamp_of(path) for path in self.paths
+        ]  # first, so that a change during the read is detected later
         read = [read_file(path) for path in self.paths]
         self.problems = [problem for file in read for problem in file.problems]
         for problem in self.problems:
@@ -48,3 +49,12 @@ class ConfigFiles:
             if config.origin is not None and config.origin.file == problem.file and problem.entry in (None, config.name)
         ]
         return unique([ConfigFile("given", Path(), self.given), *read, ConfigFile("kept", Path(), kept)])
+
+
+def timestamp_of(file: Path) -> tuple[int, int, int] | None:
+    """Return the modification time, size and inode of a file, or None if it is missing."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -50,12 +50,7 @@ class Inputs:
         if self._store is None:
             from carrel.security.client.keyring_store import KeyringStore
 
-            try:
-                self._store = KeyringStore()
-            except ConfigError:
-                raise ConfigError(
-                    "Inputs are kept in the keyring, which needs the package keyring: pip install 'carrel[keyring]'"
-                ) from None
+            self._store = KeyringStore()
         return self._store
 
     async def value(self, id: str, server: ServerConfig) -> str:

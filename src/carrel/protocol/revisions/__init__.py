@@ -4,7 +4,6 @@ A method or field that a revision does not list does not exist for its peers.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -29,7 +28,7 @@ LATEST = next(iter(REVISIONS.values()))
 LATEST_HANDSHAKE = next(revision for revision in REVISIONS.values() if not revision.stateless)
 
 #: Requests of all revisions: a request has to be decoded before its revision is known.
-REQUESTS: Mapping[str, RequestType[Any, Any]] = {
+REQUESTS: Mapping[str, RequestType] = {
     method: row for revision in reversed(list(REVISIONS.values())) for method, row in revision.requests.items()
 }
 CLIENT_NOTIFICATIONS: Mapping[str, NotificationType] = {
@@ -38,6 +37,6 @@ CLIENT_NOTIFICATIONS: Mapping[str, NotificationType] = {
     for method, row in revision.client_notifications.items()
 }
 #: Requests that servers may send to clients.
-SERVER_REQUESTS: Mapping[str, RequestType[Any, Any]] = {
+SERVER_REQUESTS: Mapping[str, RequestType] = {
     row.method: row for revision in REVISIONS.values() for row in revision.server_requests.values()
 }

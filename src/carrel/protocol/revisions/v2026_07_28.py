@@ -54,7 +54,7 @@ def structured_as_object(result: CallToolResult) -> CallToolResult:
     """Downgrade a tool result: structured content had to be an object, and results had no ``resultType``."""
     if result.structured_content is not UNSET and not isinstance(result.structured_content, dict):
         result = msgspec.structs.replace(result, structured_content=UNSET)
-    return untyped(result)  # type: ignore[no-any-return]
+    return result if result.result_type is UNSET else msgspec.structs.replace(result, result_type=UNSET)
 
 
 def output_as_object(tool: Tool) -> Tool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import sys
 from contextlib import suppress
 from hashlib import sha256
@@ -13,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from carrel.errors import AuthorizationError
+from carrel.regular_file import replace_file
 
 __all__ = ["FileStore", "default_directory"]
 
@@ -80,15 +80,4 @@ class FileStore:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.directory.stat().st_mode & 0o077 and os.name == "posix":
             self.directory.chmod(0o700)
-        path = self._path(name)
-        beside = path.with_suffix(f".{secrets.token_hex(8)}")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(Record(name, text)))
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        replace_file(self._path(name), msgspec.json.encode(Record(name, text)))

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from carrel.errors import AuthorizationError, ConfigError
 from carrel.log import Log
+from carrel.references import import_keyring
 
 __all__ = ["KeyringStore"]
 
@@ -31,12 +32,7 @@ class KeyringStore:
     """
 
     def __init__(self, backend: Any = None) -> None:
-        try:
-            import keyring
-        except ModuleNotFoundError:
-            raise ConfigError(
-                "Keeping tokens in the keyring needs the package keyring: pip install 'carrel[keyring]'"
-            ) from None
+        keyring = import_keyring()
         self._lock = threading.Lock()
         self._backend: Any = keyring.get_keyring() if backend is None else backend
 
@@ -44,11 +40,9 @@ class KeyringStore:
     def available() -> bool:
         """Return whether this machine has a usable keyring backend."""
         try:
-            import keyring
-        except ModuleNotFoundError:
+            return bool(import_keyring().get_keyring().priority >= 1)
+        except ConfigError:
             return False
-        try:
-            return bool(keyring.get_keyring().priority >= 1)
         except Exception as error:  # backends raise arbitrary exceptions; FileStore is the fallback
             log.info("the keyring cannot be used: %s", error)
             return False

@@ -31,15 +31,29 @@ if TYPE_CHECKING:
     from carrel.protocol.methods import RequestType
     from carrel.protocol.server import Call, Connection
     from carrel.server.elicitation.client_requests import Capable, ClientRequest
-    from carrel.server.runtime import Runtime
+    from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
+    from carrel.server.options import ServerSettings
     from carrel.server.task_interface import RunningTask
+
+    class Exchanging(Protocol):
+        """What multi round-trip requests need of a ``Runtime``."""
+
+        settings: ServerSettings
+
+        @property
+        def state_cipher(self) -> RequestStateCipher: ...
+        @property
+        def exchanges(self) -> Exchanges: ...
 
     class Asker(Capable, Protocol):
         """Context of a request whose handler asks its client."""
 
         _channel: Channel
-        _runtime: Runtime
         _repeatable: bool
+
+        @property
+        def _runtime(self) -> Exchanging:
+            """The runtime of the server."""
 
         @property
         def _this_round(self) -> Round:
@@ -284,7 +298,7 @@ class Pending(msgspec.Struct, eq=False):
 
     call: Call
     origin: Channel
-    request: RequestType[Any, Any]
+    request: RequestType
     params: Any
     answer: asyncio.Future[Any]
     id: Id = 0
@@ -336,7 +350,7 @@ async def _request(context: Asker, request: ClientRequest) -> Any:
         raise InvalidMessage("Invalid request: who does not accept text/event-stream cannot be asked what this needs")
     row, params = revision.server_requests[request.operation], revision.project(request.params)
     pending = Pending(call, context._channel, row, params, asyncio.get_running_loop().create_future())
-    limit: float | None = context._runtime.state_ttl
+    limit: float | None = context._runtime.settings.state_ttl
     task = pending.task
     if task is None:
         pending.send(call.connection, context._channel)

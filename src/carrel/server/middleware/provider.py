@@ -44,16 +44,14 @@ class MiddlewareProvider(Transform):
             if functions:
                 self._composed[row.method] = compose(functions, self._handle)
 
-    def forward(self, row: RequestType[Any, Any], request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
+    def forward(self, row: RequestType, request: Request, *arguments: Any) -> MaybeAwaitable[Any]:
         """Pass a request on, inside the middleware if it is the request of a client."""
         call, channel = request.call, request.channel
         if call is None or channel is None or call.request is not row or row.method not in self._composed:
             return ForwardingProvider.forward(self, row, request, *arguments)
         return self._run(row, request, call, channel, *arguments)
 
-    async def _run(
-        self, row: RequestType[Any, Any], request: Request, call: Call, channel: Channel, *arguments: Any
-    ) -> Any:
+    async def _run(self, row: RequestType, request: Request, call: Call, channel: Channel, *arguments: Any) -> Any:
         """Answer a request inside the middleware, with the names and URIs of the mounted server."""
         params: Any
         if row is COMPLETE:

@@ -32,6 +32,7 @@ from carrel.wire.tasks import CreateTaskResult, TaskStatus
 if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
     from carrel.protocol.server import Call
+    from carrel.server.options import ServerSettings
     from carrel.server.subscriptions import Hub
 
 __all__ = ["TaskRuns", "TaskServer"]
@@ -49,7 +50,7 @@ class TaskServer(Protocol):
     """Server that has tasks."""
 
     hub: Hub
-    page_size: int
+    settings: ServerSettings
 
     @property
     def limits(self) -> Limits:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from carrel.catalog.paging import read_cursor, write_cursor
+from carrel.catalog.task_channel import TaskChannel
 from carrel.errors import (
     InvalidCursor,
     InvalidParams,
+    MethodNotFound,
     ProtocolError,
 )
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.server.tasks.access import is_permitted, may_see, owner_of, require_extension
 from carrel.server.tasks.formats import as_task, detailed, with_meta
 from carrel.server.tasks.remote import RemoteTasks
+from carrel.server.tasks.run import TaskRun
 from carrel.server.tasks.runs import CANCELLED, TaskRuns, TaskServer
 from carrel.state.records import CancelTaskLetter, TaskAnswerLetter, TaskChanged, TaskRecord
 from carrel.wire.base import Result
@@ -27,6 +30,8 @@ from carrel.wire.jsonrpc import ErrorObject
 from carrel.wire.tasks import ListTasksResult
 
 if TYPE_CHECKING:
+    from carrel.awaitables import MaybeAwaitable
+    from carrel.catalog.request import TaskSupport
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
 
@@ -61,6 +66,70 @@ class Tasks(TaskRuns):
         self._remote = RemoteTasks(app.replica, self._runs, app.hub)
         app.replica.on(CancelTaskLetter, self._on_cancel)
         app.replica.on(TaskAnswerLetter, self._on_answer)
+
+    def call_tool(
+        self,
+        call: Call,
+        channel: Channel,
+        support: TaskSupport,
+        work: Callable[[Channel], Coroutine[Any, Any, Result]],
+        *,
+        detaches: bool,
+    ) -> MaybeAwaitable[Result] | None:
+        """Call a tool as a task, and return the ``CreateTaskResult``, or an awaitable of it.
+
+        ``work`` is the call, with the channel of its messages; ``support`` and ``detaches`` are options of the tool.
+        Returns None if the tool must be called directly.
+
+        Raises:
+            MethodNotFound: the client requested a task from a tool without tasks, or requested none from a tool that
+                requires one (2025-11-25).
+            MissingCapability: the tool can only be a task, and the client did not declare the extension (2026-07-28).
+        """
+        revision = call.peer.revision
+        if revision.stateless:
+            if call.peer.settings(TASKS.name) is None:
+                if support == "required":
+                    require_extension(call)
+                return None
+            if support == "forbidden":
+                return None
+            if detaches:
+                return self._call_detaching(work, call, channel)
+        elif "task_status" not in revision.events:
+            return None
+        elif call.params.task is None:
+            if support == "required":
+                raise MethodNotFound(f"Method not found: {call.params.name} has to be called as a task")
+            return None
+        elif support == "forbidden":
+            raise MethodNotFound(f"Method not found: {call.params.name} cannot be called as a task")
+        run = self.create(call)
+        return self.begin(run, work(TaskChannel(run)))
+
+    async def _call_detaching(
+        self, work: Callable[[Channel], Coroutine[Any, Any, Result]], call: Call, channel: Channel
+    ) -> Result:
+        """Call a tool that becomes a task when it calls ``Context.detach``; until then it is an ordinary call."""
+        detached: asyncio.Future[TaskRun] = asyncio.get_running_loop().create_future()
+
+        def create() -> TaskRun:
+            run = self.create(call)
+            detached.set_result(run)
+            return run
+
+        task_channel = TaskChannel(None, channel, create)
+        working = asyncio.ensure_future(work(task_channel))
+        try:
+            await asyncio.wait((working, detached), return_when=asyncio.FIRST_COMPLETED)
+            if detached.done():
+                stored = self.begin(detached.result(), working)
+                return stored if isinstance(stored, Result) else await stored
+            return await working
+        finally:
+            task_channel.keep()
+            if not detached.done():
+                working.cancel()
 
     async def _find(self, call: Call) -> TaskRecord:
         """Return the task that a call names.
@@ -112,7 +181,7 @@ class Tasks(TaskRuns):
         return self._replica.run(self._page(call))
 
     async def _page(self, call: Call) -> Result:
-        cursor, size = call.params.cursor, self._app.page_size
+        cursor, size = call.params.cursor, self._app.settings.page_size
         _, position = ("", "0") if cursor is None else read_cursor(call.request.operation, cursor)
         if position is None or not (position.isascii() and position.isdecimal()) or len(position) > 18:
             raise InvalidCursor

@@ -12,11 +12,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from carrel.errors import ConfigError, SourceUnavailable
+from carrel.errors import SourceUnavailable
 from carrel.log import Log
 from carrel.sources.databases.database import RunningQuery, ThreadedDatabase
 from carrel.sources.databases.failure import DatabaseFailed, StatementRejected, Unreachable, why_not_a_file
 from carrel.sources.databases.functions import is_allowed, not_harmless
+from carrel.sources.packages import needed
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -63,11 +64,9 @@ class DuckDBDatabase(ThreadedDatabase):
 
         from sqlalchemy import create_engine, pool
 
-        try:
+        with needed("duckdb: URLs", "duckdb"):
             import duckdb  # noqa: F401
             import duckdb_engine  # noqa: F401
-        except ImportError as error:
-            raise ConfigError(f"duckdb: URLs need {error.name}: pip install 'carrel[duckdb]'") from None
         if wrong := why_not_a_file(self.address.path):
             raise SourceUnavailable(f"{self.address.base} cannot be opened: {wrong}", is_down=False)
         with warnings.catch_warnings():

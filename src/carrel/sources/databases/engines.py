@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from carrel.errors import ConfigError
 from carrel.sources.databases.address import DatabaseAddress
 from carrel.sources.databases.database import Database
 from carrel.sources.databases.options import DatabaseOptions
+from carrel.sources.packages import needed
 
 __all__ = ["open_database"]
 
@@ -16,11 +16,9 @@ def open_database(address: DatabaseAddress, options: DatabaseOptions) -> Databas
     Raises:
         ConfigError: a package is missing.
     """
-    try:
+    with needed(f"{address.kind}: URLs", "databases"):
         import sqlalchemy  # noqa: F401
         import sqlglot  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(f"{address.kind}: URLs need {error.name}: pip install 'carrel[databases]'") from None
     if address.kind == "sqlite":
         from carrel.sources.databases.sqlite import SQLiteDatabase
 

@@ -9,9 +9,9 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any
 
-from carrel.errors import ConfigError
 from carrel.sources.databases.database import CONNECT_TIMEOUT, RunningQuery, ThreadedDatabase
 from carrel.sources.databases.functions import is_allowed, not_harmless
+from carrel.sources.packages import needed
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -52,10 +52,8 @@ class MySQLDatabase(ThreadedDatabase):
         """Return the engine. Dates and times are returned in the server's text format."""
         from sqlalchemy import create_engine, event, pool
 
-        try:
+        with needed("mysql: URLs", "mysql"):
             import pymysql  # type: ignore[import-untyped]  # noqa: F401
-        except ImportError:
-            raise ConfigError("mysql: URLs need PyMySQL: pip install 'carrel[mysql]'") from None
         engine = create_engine(
             "mysql+pymysql://",
             creator=self.connect,

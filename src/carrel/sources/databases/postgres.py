@@ -23,6 +23,7 @@ from carrel.sources.databases.failure import (
     unreachable,
 )
 from carrel.sources.databases.functions import HARMLESS, is_allowed, not_harmless
+from carrel.sources.packages import needed
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -134,13 +135,11 @@ class PostgresDatabase(Database):
 
     async def open(self) -> None:
         """Open the pool."""
-        try:
+        with needed("postgres: URLs", "postgres"):
             import asyncpg  # type: ignore[import-untyped]  # noqa: F401
             import greenlet  # type: ignore[import-untyped]  # noqa: F401
             from sqlalchemy import event
             from sqlalchemy.ext.asyncio import create_async_engine
-        except ImportError as error:
-            raise ConfigError(f"postgres: URLs need {error.name}: pip install 'carrel[postgres]'") from None
         self._engine = create_async_engine(
             "postgresql+asyncpg://",
             async_creator=self.connect,

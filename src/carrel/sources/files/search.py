@@ -14,18 +14,17 @@ from carrel.sources.folder.work import PAGE, WHOLE, Work
 from carrel.uri.parse import UriError, percent_decode
 from carrel.wire.completion import Completion
 
-__all__ = ["LineMatch", "complete_path", "escape", "rate", "search_names"]
+__all__ = ["NameMatch", "complete_path", "escape", "rate", "search_names"]
 
 MAX_VALUES = 100
 SPELL = 0.5  # microseconds of work for a name that is compared
 
 
-class LineMatch(NamedTuple):
+class NameMatch(NamedTuple):
     """A file or directory found by name, and its score from 0 to 1."""
 
     score: float
     parts: Parts
-    is_directory: bool
 
 
 def complete_path(tree: Tree, typed: str) -> Completion:
@@ -111,7 +110,7 @@ def escape(name: str) -> str:
     )
 
 
-def search_names(tree: Tree, query: str, limit: int) -> list[LineMatch]:
+def search_names(tree: Tree, query: str, limit: int) -> list[NameMatch]:
     """Return the files and directories whose path contains all words of the query, best first.
 
     Matches in the name score higher than matches in the path to it. A search that exceeds its work budget returns the
@@ -123,7 +122,7 @@ def search_names(tree: Tree, query: str, limit: int) -> list[LineMatch]:
     words = words_of(query)
     if not words or limit < 1:
         return []
-    found: list[LineMatch] = []
+    found: list[NameMatch] = []
     work = Work(WHOLE)
     for visit in tree.walk(START, work):
         path = "/".join(visit.parts).casefold()
@@ -138,7 +137,7 @@ def search_names(tree: Tree, query: str, limit: int) -> list[LineMatch]:
                     and tree.has(visit, name, is_directory=is_directory, work=work)
                 ):
                     score = rate(words, folded, len(path))
-                    found.append(LineMatch(score, (*visit.parts, name), is_directory))
+                    found.append(NameMatch(score, (*visit.parts, name)))
         if len(found) > 20 * limit + 1000:
             found = nlargest(limit, found)
     return nlargest(limit, found)

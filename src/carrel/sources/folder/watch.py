@@ -27,6 +27,7 @@ from carrel.sources.folder.sandbox import relative_to
 from carrel.sources.folder.selection import IGNORE_FILE
 from carrel.sources.folder.snapshot import Changes, Snapshot
 from carrel.sources.folder.tree import Tree
+from carrel.sources.packages import needed
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
@@ -279,10 +280,8 @@ class Observer:
 
     def _listen(self, paths: set[str]) -> bool:
         """Replace the watched directories. Return False if one of the new ones is gone."""
-        try:
+        with needed("Watches of files", "files"):
             from watchfiles._rust_notify import RustNotify  # deferred: it takes 40 ms to load
-        except ImportError:
-            raise ConfigError("Watching files needs watchfiles: pip install 'carrel[files]'") from None
         recursive = RECURSIVE and self._is_there() and not self._is_file
         while True:
             try:

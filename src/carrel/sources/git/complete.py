@@ -104,7 +104,7 @@ def revisions(opened: OpenRepository, search: Search, variable: Variable) -> Ite
     if value and len(value) < LEAST_WORD:
         return
     try:
-        head = opened.resolve(start, opened.names.root).id
+        head = opened.resolve(start, opened.names.root)
     except ResourceError:
         return
     for number, id in enumerate(search.recent(head)):
@@ -122,10 +122,10 @@ def paths(opened: OpenRepository, value: str, ref: str, template: str, kind: str
     folder, _, last = value.lstrip("/").rpartition("/")
     names = folder.split("/") if folder else []
     try:
-        revision = opened.resolve(ref, opened.names.root)
+        id = opened.resolve(ref, opened.names.root)
     except (ResourceError, InvalidParams):
         return []
-    tree, found = opened.commit(revision).tree, []
+    tree, found = opened.store.commit(id).tree, []
     for typed in names:
         inside = [one for one in opened.store.tree(tree) if one.is_directory and typed in (one.name, encode(one.name))]
         if not inside:

@@ -14,7 +14,7 @@ from carrel.sources.folder.describe import display
 from carrel.sources.git.entries import JSON
 from carrel.sources.git.location import GitLocation
 from carrel.sources.git.objects import Commit, Person
-from carrel.sources.git.process import GitFailed, GitTimeout, pieces, read_output
+from carrel.sources.git.process import GitFailed, GitTimeout
 from carrel.sources.git.refs import BRANCHES, REMOTES, TAGS, is_ref_name
 from carrel.sources.git.revisions import OpenRepository
 from carrel.uri.parse import percent_encode
@@ -130,9 +130,9 @@ def read_log(opened: OpenRepository, location: GitLocation, uri: str) -> TextRes
         InvalidParams: a parameter is not valid.
     """
     limit, after, path = limit_of(location), location.parameters.get("after"), path_of(location)
-    revision = opened.resolve(location.ref, uri)
-    after = None if after is None else opened.resolve(after, uri).id
-    ids, incomplete = walk(opened, revision.id, path, after, limit + 1)
+    id = opened.resolve(location.ref, uri)
+    after = None if after is None else opened.resolve(after, uri)
+    ids, incomplete = walk(opened, id, path, after, limit + 1)
     decorations = refs_of(opened)
     lines = []
     for id in ids[:limit]:
@@ -178,7 +178,7 @@ def walk(opened: OpenRepository, id: str, path: str, after: str | None, count: i
     # git prints commits as it finds them, so the walk can stop at the end of the page.
     command = ("rev-list", *arguments, id, "--", *([path] if path else []))
     try:
-        for data in pieces(opened.store.isolation, opened.options.max_seconds, *command):
+        for data in opened.pieces(*command):
             *lines, left = (left + data).split(b"\n")
             for line in lines:
                 one = line.decode("ascii", "replace")
@@ -204,19 +204,19 @@ def read_commit(opened: OpenRepository, location: GitLocation, uri: str) -> Text
     Raises:
         ResourceNotFound: the commit does not exist.
     """
-    revision = opened.resolve(location.ref, uri)
-    commit = opened.commit(revision)
-    refs = refs_of(opened).get(revision.id, [])
-    lines = [f"commit {revision.id}"]
+    id = opened.resolve(location.ref, uri)
+    commit = opened.store.commit(id)
+    refs = refs_of(opened).get(id, [])
+    lines = [f"commit {id}"]
     lines += [f"Refs: {', '.join(refs)}"] if refs else []
     lines += [f"Parent: {opened.names.uri('commit', parent)}" for parent in commit.parents]
     lines += [f"Author: {who(commit.author)}", f"Date: {commit.author.date}"]
     if (commit.committer.name, commit.committer.email) != (commit.author.name, commit.author.email):
         lines += [f"Committer: {who(commit.committer)}", f"Committed: {commit.committer.date}"]
-    lines += [f"Files: {opened.names.uri('tree', revision.id)}", f"Diff: {opened.names.uri('diff', revision.id)}"]
+    lines += [f"Files: {opened.names.uri('tree', id)}", f"Diff: {opened.names.uri('diff', id)}"]
     lines += ["", commit.message.rstrip("\n"), ""]
     base = commit.parents[0] if commit.parents else opened.repository.empty_tree
-    files = changed_files(opened, base, revision.id)
+    files = changed_files(opened, base, id)
     if files is None:
         lines.append("More files were changed than can be listed.")
     else:
@@ -232,7 +232,7 @@ def changed_files(opened: OpenRepository, base: str, id: str) -> list[tuple[str,
     ``base`` and ``id`` are ids of commits or trees.
     """
     command = ("diff-tree", "-r", "-z", "--name-status", "--no-renames", "--no-ext-diff", base, id, "--")
-    data = read_output(opened.store.isolation, opened.options.max_seconds, MAX_LISTED, *command)
+    data = opened.output(MAX_LISTED, *command)
     if data is None:
         return None
     fields = data.decode("utf-8", "surrogateescape").split("\0")
@@ -254,14 +254,14 @@ def ends(opened: OpenRepository, location: GitLocation, uri: str) -> tuple[str, 
     if not dots:
         base, dots, name = location.ref.partition("..")
     if not dots:
-        revision = opened.resolve(location.ref, uri)
-        parents = opened.commit(revision).parents
-        return (parents[0] if parents else opened.repository.empty_tree), revision.id
-    left, right = opened.resolve(base or "HEAD", uri).id, opened.resolve(name or "HEAD", uri).id
+        id = opened.resolve(location.ref, uri)
+        parents = opened.store.commit(id).parents
+        return (parents[0] if parents else opened.repository.empty_tree), id
+    left, right = opened.resolve(base or "HEAD", uri), opened.resolve(name or "HEAD", uri)
     if dots == "...":
         command = ("merge-base", left, right)
         try:
-            found = read_output(opened.store.isolation, opened.options.max_seconds, 1000, *command) or b""
+            found = opened.output(1000, *command) or b""
         except GitFailed:
             raise ResourceNotFound(uri, "The two revisions have no common history") from None
         left = found.decode("ascii", "replace").strip()
@@ -279,7 +279,7 @@ def read_diff(opened: OpenRepository, location: GitLocation, uri: str) -> TextRe
     command = ["diff-tree", "-r", "-p", "-M", "--full-index", "--no-ext-diff", "--no-textconv", "--no-color"]
     command += [left, right, "--", *([path] if path else [])]
     limit = opened.options.max_size
-    data = read_output(opened.store.isolation, opened.options.max_seconds, limit, *command)
+    data = opened.output(limit, *command)
     if data is None:
         files = changed_files(opened, left, right) or []
         advised = [
@@ -303,8 +303,8 @@ def read_blame(opened: OpenRepository, location: GitLocation, uri: str) -> TextR
         ResourceTooLarge: it has more than ``max_size`` bytes; the message has the URI of a window.
         InvalidParams: the file is not text, or does not have these lines.
     """
-    revision = opened.resolve(location.ref, uri)
-    entry = opened.store.entry(opened.commit(revision).tree, location.parts)
+    id = opened.resolve(location.ref, uri)
+    entry = opened.store.entry(opened.store.commit(id).tree, location.parts)
     if entry is None or entry.is_directory or entry.is_submodule:
         raise ResourceNotFound(uri)
     window = parse_window(location.query)
@@ -312,10 +312,10 @@ def read_blame(opened: OpenRepository, location: GitLocation, uri: str) -> TextR
     command = ["blame", "--porcelain", "--no-progress"]
     if window is not None:
         command += ["-L", f"{window.first},{'' if window.last is None else window.last}"]
-    command += [revision.id, "--", "/".join(location.parts)]
+    command += [id, "--", "/".join(location.parts)]
     try:
         # The description of each line takes several times its own length.
-        data = read_output(opened.store.isolation, opened.options.max_seconds, 8 * limit, *command)
+        data = opened.output(8 * limit, *command)
     except GitFailed:
         if window is not None and window.first > 1:
             raise InvalidParams("Invalid params: lines: the file has fewer lines", parameter="lines") from None

@@ -178,7 +178,7 @@ class GitReader:
             )
         if kind != "tree":
             raise ResourceNotFound(uri)
-        entry = opened.store.entry(opened.commit(opened.resolve(location.ref, uri)).tree, location.parts)
+        entry = opened.entry(location.ref, location.parts, uri)
         if entry is None or not entry.is_directory:
             raise ResourceNotFound(uri)
         entries = {f"{int(not one.is_directory)}/{one.name}": one for one in opened.store.tree(entry.id)}
@@ -252,7 +252,7 @@ class GitReader:
 
     def _entry(self, location: GitLocation, uri: str) -> TreeObjectEntry:
         opened = self.opened
-        entry = opened.store.entry(opened.commit(opened.resolve(location.ref, uri)).tree, location.parts)
+        entry = opened.entry(location.ref, location.parts, uri)
         if entry is None or entry.is_directory:
             raise ResourceNotFound(uri)
         return entry
@@ -372,7 +372,7 @@ class GitReader:
             return id, whole == opened.refs.head()
         if location.kind in LISTED:
             raise ResourceNotFound(uri)  # existing resources of this kind are listed
-        id = opened.resolve(location.ref, uri).id
+        id = opened.resolve(location.ref, uri)
         if location.kind not in ("tree", "file", "blame"):
             return id
         entry = opened.store.entry(opened.store.commit(id).tree, location.parts)

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from carrel.errors import ResourceError, ResourceNotFound
 from carrel.sources.git.location import RepositoryUris
-from carrel.sources.git.objects import Commit, DamagedObject
+from carrel.sources.git.objects import DamagedObject, TreeObjectEntry
 from carrel.sources.git.options import GitOptions
-from carrel.sources.git.process import GitFailed, GitTimeout, read_output
+from carrel.sources.git.process import GitFailed, GitTimeout, pieces, read_output
 from carrel.sources.git.refs import BRANCHES, TAGS, Refs
 from carrel.sources.git.repository import Repository
 from carrel.sources.git.store import Ambiguous, MissingObject, ObjectStore
 
-__all__ = ["OpenRepository", "ResolvedRevision", "translate"]
+__all__ = ["OpenRepository", "translate"]
 
 SUFFIX = re.compile(r"((?:[~^][0-9]{0,5})*)\Z")
 STEP = re.compile(r"([~^])([0-9]*)")
 FEW = 20  # commits that are read one by one
-
-
-class ResolvedRevision(NamedTuple):
-    """A commit as it was named: the text, and the id of the commit."""
-
-    name: str
-    id: str
 
 
 class OpenRepository:
@@ -38,8 +31,8 @@ class OpenRepository:
         self.names = names
         self.options = options
 
-    def resolve(self, name: str, uri: str) -> ResolvedRevision:
-        """Resolve a name of any kind to a commit.
+    def resolve(self, name: str, uri: str) -> str:
+        """Return the id of the commit that a name of any kind leads to.
 
         Raises:
             ResourceNotFound: the name does not resolve to a commit.
@@ -55,7 +48,7 @@ class OpenRepository:
         id = found.id
         for sign, number in STEP.findall(suffix):
             id = self._step(id, sign, int(number or 1), uri, name)
-        return ResolvedRevision(name, id)
+        return id
 
     def _base(self, name: str, uri: str) -> str | None:
         if name in ("HEAD", "@"):
@@ -87,14 +80,26 @@ class OpenRepository:
 
     def _far(self, id: str, number: int, uri: str, name: str) -> str:
         command = ("rev-list", "--first-parent", f"--skip={number}", "--max-count=1", id, "--")
-        found = read_output(self.store.isolation, self.options.max_seconds, 1000, *command) or b""
+        found = self.output(1000, *command) or b""
         if not found:
             raise ResourceNotFound(uri, f"There is no revision {name[:200]!r}: history does not go back so far")
         return found.decode("ascii", "replace").strip()
 
-    def commit(self, revision: ResolvedRevision) -> Commit:
-        """Return the commit of a revision."""
-        return self.store.commit(revision.id)
+    def entry(self, ref: str, parts: Sequence[str], uri: str) -> TreeObjectEntry | None:
+        """Return the entry at a path of a revision, or None if it does not exist.
+
+        Raises:
+            ResourceNotFound: there is no such revision.
+        """
+        return self.store.entry(self.store.commit(self.resolve(ref, uri)).tree, parts)
+
+    def pieces(self, *command: str) -> Iterator[bytes]:
+        """Run git, and yield its output as it arrives. Raises the errors of ``process.pieces``."""
+        return pieces(self.store.isolation, self.options.max_seconds, *command)
+
+    def output(self, limit: int, *command: str) -> bytes | None:
+        """Run git, and return its output; None if it has more than ``limit`` bytes. Raises the errors of ``pieces``."""
+        return read_output(self.store.isolation, self.options.max_seconds, limit, *command)
 
     def spelled(self, ref: str) -> str:
         """Return the shortest name of a branch or tag that leads to it alone; ``ref`` is its full name."""

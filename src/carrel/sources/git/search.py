@@ -24,7 +24,7 @@ from carrel.sources.git.entries import describe_entries
 from carrel.sources.git.history import path_of, walk
 from carrel.sources.git.location import GitLocation
 from carrel.sources.git.objects import UNSAFE, TreeObjectEntry
-from carrel.sources.git.process import GitFailed, GitTimeout, pieces, read_output
+from carrel.sources.git.process import GitFailed, GitTimeout, pieces
 from carrel.sources.git.revisions import OpenRepository
 from carrel.sources.git.store import BlobTooLarge
 from carrel.sources.sized_cache import SizedCache
@@ -64,7 +64,7 @@ class Search:
             found, _ = walk(opened, id, "", None, RECENT)
         else:
             command = ("ls-tree", "-r", "-z", "--name-only", id)
-            data = read_output(opened.store.isolation, opened.options.max_seconds, MAX_PATHS, *command) or b""
+            data = opened.output(MAX_PATHS, *command) or b""
             found = data.decode("utf-8", "surrogateescape").split("\0")[:-1]
         self._kept.put((what, id), found, 1)
         return found
@@ -168,10 +168,10 @@ class Search:
         words = [word for word in words_of(query) if "\0" not in word][:MAX_WORDS]
         if not words or any("\udc80" <= character <= "\udfff" for character in query):
             raise InvalidParams("Invalid params: query: there are no words to look for", parameter="query")
-        revision = self._opened.resolve(location.ref, uri)
+        id = self._opened.resolve(location.ref, uri)
         lines = [
             f"{display(where)}:{number}: {text[:MAX_LINE]}\n"
-            for where, number, text in self._contents(words, revision.id, path_of(location), MAX_LINES)
+            for where, number, text in self._contents(words, id, path_of(location), MAX_LINES)
         ]
         more = f"(the first {MAX_LINES:,} lines; ?path= narrows the search)\n" if len(lines) == MAX_LINES else ""
         return TextResourceContents(uri, "".join(lines) + more, mime_type="text/plain")
@@ -217,9 +217,7 @@ class Files:
         """Return the lines that git prints of the files of a commit."""
         parts, size, whole = list[bytes](), 0, True
         try:
-            for data in pieces(
-                self._opened.store.isolation, self._opened.options.max_seconds, "ls-tree", "-r", "-z", id
-            ):
+            for data in self._opened.pieces("ls-tree", "-r", "-z", id):
                 parts.append(data)
                 size += len(data)
                 if size > MAX_LIST:

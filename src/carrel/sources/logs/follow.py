@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from carrel.catalog.provider import Change
-from carrel.errors import MCPError
 from carrel.log import Log
 from carrel.sources.folder.position import Parts
 from carrel.sources.logs.journal import KERNEL, UNIT, Journal, environment
 from carrel.sources.logs.location import LogFolder, LogLocation
 from carrel.sources.logs.rotation import rotated
+from carrel.sources.watches import Batches
 
 if TYPE_CHECKING:
     from carrel.sources.folder.watch import FolderWatch
 
-__all__ = ["Coalesced", "Looks", "follow", "pump"]
+__all__ = ["Looks", "coalesced", "follow"]
 
 log = Log("carrel.sources")
 
-Batches: TypeAlias = AsyncGenerator[Mapping[str, str], None]
+Kinds: TypeAlias = AsyncGenerator[Mapping[str, str], None]
 """Kinds of changes by the paths of logs. The first batch is empty, and is sent as soon as all later changes are
 reported.
 """
@@ -36,12 +36,12 @@ MAX_LINE = 65_536
 PAUSE = 5.0  # seconds before journalctl is started again
 
 
-def follow(location: LogLocation, look: Looks) -> Batches:
+def follow(location: LogLocation, look: Looks) -> Kinds:
     """Return the changes of a location."""
     return follow_journal(location) if isinstance(location, Journal) else follow_folder(location, look)
 
 
-async def follow_folder(location: LogLocation, look: Looks) -> Batches:
+async def follow_folder(location: LogLocation, look: Looks) -> Kinds:
     """Yield changes of the logs in a folder. A rotation is a change of the log."""
     from carrel.sources.folder.watch import FolderWatch  # deferred import
 
@@ -73,7 +73,7 @@ async def follow_folder(location: LogLocation, look: Looks) -> Batches:
         await watch.aclose()
 
 
-async def follow_journal(location: Journal) -> Batches:
+async def follow_journal(location: Journal) -> Kinds:
     """Yield changes of the units of the journal."""
     yield {}
     while True:
@@ -102,51 +102,36 @@ async def follow_journal(location: Journal) -> Batches:
         await asyncio.sleep(PAUSE)
 
 
-class Coalesced:
-    """Changes of several followers, in which each URI is reported as changed at most every ``interval`` seconds.
+async def coalesced(batches: Batches, interval: float) -> AsyncGenerator[Collection[Change], None]:
+    """Yield changes, in which each URI is reported as changed at most every ``interval`` seconds.
 
     Creations and removals are reported immediately.
     """
-
-    def __init__(self, interval: float) -> None:
-        self._interval = interval
-        self._waiting: dict[str, str] = {}
-        self._due: dict[str, float] = {}  # when a URI may be reported again
-        self._event = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-
-    def add(self, changes: Mapping[str, str]) -> None:
-        """Add kinds of changes by their URIs."""
-        for uri, kind in changes.items():
-            if kind != "changed" or uri not in self._waiting:
-                self._waiting[uri] = kind
-        if changes:
-            self._event.set()
-
-    async def next(self) -> list[Change]:
-        """Wait for changes that are due, and return them."""
-        while True:
-            now = self._loop.time()
-            self._due = {uri: due for uri, due in self._due.items() if due > now}
-            ready = [uri for uri, kind in self._waiting.items() if kind != "changed" or uri not in self._due]
-            if ready:
-                self._due |= dict.fromkeys(ready, now + self._interval)
-                return [Change(self._waiting.pop(uri), uri) for uri in ready]  # type: ignore[arg-type]
-            self._event.clear()
-            first = min((self._due[uri] for uri in self._waiting), default=None)
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(first):
-                    await self._event.wait()
-
-
-async def pump(batches: Batches, add: Callable[[Mapping[str, str]], None], ready: asyncio.Event, owner: str) -> None:
-    """Pass on batches of changes until they end; ``ready`` is set after the first batch, or when the batches end."""
+    loop = asyncio.get_running_loop()
+    waiting: dict[str, Change] = {}
+    due: dict[str, float] = {}  # when a URI may be reported again
+    coming = asyncio.ensure_future(anext(aiter(batches), None))
     try:
-        async with aclosing(batches):
-            async for batch in batches:
-                ready.set()
-                add(batch)
-    except (MCPError, OSError) as error:
-        log.warning("%s is not followed: %s", owner, error)
+        while True:
+            first = min((due[uri] for uri in waiting), default=None)
+            await asyncio.wait([coming], timeout=None if first is None else max(first - loop.time(), 0.0))
+            if coming.done():
+                batch = coming.result()
+                if batch is None:
+                    return
+                coming = asyncio.ensure_future(anext(aiter(batches), None))
+                waiting |= {
+                    change.uri: change for change in batch if change.kind != "changed" or change.uri not in waiting
+                }
+                if not batch:
+                    yield ()
+            now = loop.time()
+            due = {uri: at for uri, at in due.items() if at > now}
+            ready = [uri for uri, change in waiting.items() if change.kind != "changed" or uri not in due]
+            if ready:
+                due |= dict.fromkeys(ready, now + interval)
+                yield [waiting.pop(uri) for uri in ready]
     finally:
-        ready.set()
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+        await batches.aclose()

@@ -163,11 +163,6 @@ class Newest:
             self._held -= heapq.heappop(self._kept)[3]
             self.dropped = True
 
-    @property
-    def oldest(self) -> float:
-        """Time before which entries are not kept."""
-        return self._kept[0][0] if self.dropped and self._kept else -inf
-
     def sorted(self) -> list[LocatedEntry]:
         """Return the entries, the oldest first."""
         return [found for _, _, found, _ in sorted(self._kept, key=lambda kept: kept[:2])]

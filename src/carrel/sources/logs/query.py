@@ -14,6 +14,7 @@ from carrel.sources.content.query import invalid_parameter, read_number, read_pa
 from carrel.sources.logs.entries import LogEntry, Redact
 from carrel.sources.logs.levels import LEVELS, level_of, rank_of
 from carrel.sources.logs.times import duration_of, instant_of
+from carrel.sources.packages import needed
 
 __all__ = ["NAMES", "LogQuery", "matcher", "parameters_of", "read_query", "redactor"]
 
@@ -153,10 +154,8 @@ def compiled_pattern(pattern: str) -> Any:
         ValueError: the pattern is not a valid RE2 pattern.
         ConfigError: the package is missing.
     """
-    try:
+    with needed("patterns in logs", "logs"):
         import re2  # type: ignore[import-untyped]
-    except ImportError:
-        raise ConfigError("patterns in logs need the package google-re2: pip install 'carrel[logs]'") from None
     options = re2.Options()
     options.log_errors = False
     options.max_mem = MEMORY

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
-from functools import partial
+from contextlib import aclosing
 
 from msgspec import Raw
 
 from carrel.catalog.provider import Change, Interest, Page, Provider, Request
-from carrel.errors import ConfigError, InvalidParams
+from carrel.errors import ConfigError, InvalidParams, MCPError
+from carrel.log import Log
 from carrel.sources.base import ReaderSource
 from carrel.sources.cursor import page_of
-from carrel.sources.logs.follow import Coalesced, follow, pump
+from carrel.sources.logs.follow import coalesced, follow
 from carrel.sources.logs.location import LogFolder, LogLocation
 from carrel.sources.logs.options import LogsOptions
 from carrel.sources.logs.reader import RECENT, SCHEME, STATISTICS, LogsReader, uri_of
@@ -26,6 +27,8 @@ from carrel.wire.resources import TextResourceContents
 from carrel.wire.tools import CallToolResult, Tool
 
 __all__ = ["LogsSource"]
+
+log = Log("carrel.sources")
 
 
 class LogsSource(ReaderSource[LogsReader]):
@@ -94,41 +97,33 @@ class LogsSource(ReaderSource[LogsReader]):
     def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         """Return the changes of logs, of subscribed URIs with a query, and of recent entries."""
         self._workers.check()
-        return self._watches.join(self._changes(interest))
+        locations = self._reader.locations.items()
+        joined = self._watches.join(*(self._changes(name, location, interest) for name, location in locations))
+        return coalesced(joined, self._reader.options.notify_every)
 
-    async def _changes(self, interest: Interest) -> AsyncGenerator[Collection[Change], None]:
-        reader = self._reader
+    async def _changes(
+        self, name: str, location: LogLocation, interest: Interest
+    ) -> AsyncGenerator[Collection[Change], None]:
+        """Yield the changes of a location. If it cannot be followed, there are none."""
 
         async def look(location: LogLocation) -> Collection[str]:
             return await self._workers.run("", location.logs)
 
-        coalesced = Coalesced(reader.options.notify_every)
-
-        def add(name: str, changes: Mapping[str, str]) -> None:
-            coalesced.add(changes_of(name, changes, interest.uris))
-
-        ready = {name: asyncio.Event() for name in reader.locations}
-        tasks = [
-            asyncio.ensure_future(pump(follow(location, look), partial(add, name), ready[name], f"logs://{name}"))
-            for name, location in reader.locations.items()
-        ]
         try:
-            for event in ready.values():
-                await event.wait()
-            yield ()
-            while True:
-                yield await coalesced.next()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            async with aclosing(follow(location, look)) as batches:
+                async for batch in batches:
+                    yield changes_of(name, batch, interest.uris)
+        except (MCPError, OSError) as error:
+            log.warning("logs://%s is not followed: %s", name, error)
+        yield ()
+        await asyncio.Event().wait()
 
 
-def changes_of(location: str, changes: Mapping[str, str], interest: Collection[str]) -> dict[str, str]:
-    """Return changes of logs by their URIs, and the changes of the resources that contain their entries."""
+def changes_of(location: str, changes: Mapping[str, str], interest: Collection[str]) -> list[Change]:
+    """Return changes of logs, and the changes of the resources that contain their entries."""
     found = {uri: kind for path, kind in changes.items() if (uri := uri_of(location, path)) is not None}
     if not found:
-        return {}
+        return []
     touched = {RECENT, STATISTICS, *found}
     if set(changes.values()) - {"changed"}:
         touched.add(SCHEME + location)
@@ -137,7 +132,7 @@ def changes_of(location: str, changes: Mapping[str, str], interest: Collection[s
         base, query, _ = uri.partition("?")
         if base in touched or (query and base == SCHEME + location):
             found.setdefault(uri, "changed")
-    return found
+    return [Change(kind, uri) for uri, kind in found.items()]  # type: ignore[arg-type]
 
 
 def place_of(path: str, options: LogsOptions) -> LogLocation:

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urljoin
 import msgspec
 
 from carrel.errors import ConfigError
+from carrel.sources.packages import needed
 
 __all__ = ["ApiDocuments", "Location", "decode_document", "external_references"]
 
@@ -69,10 +70,8 @@ def decode_yaml(data: bytes) -> Any:
         ValueError: it is not YAML, is recursive, or expands too much.
         ConfigError: PyYAML is not installed.
     """
-    try:
+    with needed("descriptions in YAML", "openapi"):
         import yaml  # type: ignore[import-untyped]
-    except ImportError:
-        raise ConfigError("descriptions in YAML need the package pyyaml: pip install 'carrel[openapi]'") from None
     base = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
     class Loader(base):  # type: ignore[misc,valid-type]

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from carrel.errors import ConfigError, RequestTimeout, ResourceError, ResourceForbidden, ResourceTooLarge
+from carrel.errors import RequestTimeout, ResourceError, ResourceForbidden, ResourceTooLarge
+from carrel.sources.packages import needed
 from carrel.transports.client.fetch import Fetch
 
 __all__ = ["ApiOverASGI", "ApiOverHTTP", "ApiResponse", "ApiTransport"]
@@ -48,10 +49,8 @@ class ApiOverHTTP:
     """Requests over HTTP. ``hosts`` may have any address; all others have to be on the public Internet."""
 
     def __init__(self, timeout: float, max_bytes: int, hosts: Collection[str]) -> None:
-        try:
+        with needed("APIs", "openapi"):
             import aiohttp  # noqa: F401
-        except ImportError:
-            raise ConfigError("APIs need the package aiohttp: pip install 'carrel[openapi]'") from None
         self._max_bytes = max_bytes
         self._timeout = timeout
         self._fetch = Fetch(timeout=timeout, max_bytes=max_bytes, hosts=hosts, accept=ACCEPT)
@@ -83,10 +82,8 @@ class ApiOverASGI:
     """Requests to an ASGI application in this process."""
 
     def __init__(self, app: Any, timeout: float, max_bytes: int) -> None:
-        try:
+        with needed("applications in memory", "openapi"):
             import httpx
-        except ImportError:
-            raise ConfigError("applications in memory need the package httpx: pip install 'carrel[openapi]'") from None
         self._timeout = timeout
         self._max_bytes = max_bytes
         self._client = httpx.AsyncClient(

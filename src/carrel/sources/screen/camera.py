@@ -12,6 +12,7 @@ from zlib import crc32
 
 from carrel.errors import ConfigError, ProviderUnavailable
 from carrel.log import Log
+from carrel.sources.packages import needed
 from carrel.sources.screen.desktop import Area, Desktop, DesktopUnavailable, Pixels
 from carrel.sources.screen.options import ScreenOptions
 from carrel.sources.screen.picture import Picture, PictureFormat, encode
@@ -175,21 +176,6 @@ def told(error: BaseException) -> str:
 
 
 def open_desktop(number: int | None) -> Desktop:
-    """Return the desktop, checking that Pillow is installed.
-
-    Raises:
-        ConfigError: the desktop is not available, or a package is missing.
-    """
-    try:
-        import PIL  # noqa: F401
-
-        return desktop_of(number)
-    except ModuleNotFoundError as error:
-        name = "pillow" if error.name == "PIL" else error.name
-        raise ConfigError(f"screen: URLs need the package {name}: pip install 'carrel[screen]'") from None
-
-
-def desktop_of(number: int | None) -> Desktop:
     """Return the X display of a number, or the user's desktop if it is None.
 
     Raises:
@@ -198,7 +184,10 @@ def desktop_of(number: int | None) -> Desktop:
     if sys.platform in ("win32", "darwin"):
         if number is not None:
             raise ConfigError("screen: displays have numbers under X11 only; use screen://localhost/display")
-        from carrel.sources.screen.native import NativeDesktop
+        with needed("screen: URLs", "screen"):
+            import PIL
+
+            from carrel.sources.screen.native import NativeDesktop
 
         return NativeDesktop()
     if number is None:
@@ -209,6 +198,9 @@ def desktop_of(number: int | None) -> Desktop:
             )
         if not os.environ.get("DISPLAY"):
             raise ConfigError("screen: there is no display, as DISPLAY is not set; name one, such as screen::1")
-    from carrel.sources.screen.x11 import X11Desktop
+    with needed("screen: URLs", "screen"):
+        import PIL  # noqa: F401
+
+        from carrel.sources.screen.x11 import X11Desktop
 
     return X11Desktop(None if number is None else f":{number}")

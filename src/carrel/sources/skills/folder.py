@@ -30,6 +30,7 @@ from carrel.sources.folder.sandbox import OpenNode
 from carrel.sources.folder.shared import SharedFolder
 from carrel.sources.folder.tree import TreeEntry, VisitedDirectory
 from carrel.sources.folder.work import WHOLE, Work
+from carrel.sources.packages import needed
 from carrel.sources.skills.options import SkillsOptions
 from carrel.threads import stop_if_cancelled
 
@@ -77,10 +78,8 @@ class SkillFolder(SharedFolder):
         Raises:
             ConfigError: it does not exist, is not a folder, or may not be read; or PyYAML is not installed.
         """
-        try:
+        with needed("Skills", "skills"):
             import yaml  # type: ignore[import-untyped]  # noqa: F401
-        except ImportError:
-            raise ConfigError("Skills need PyYAML: pip install 'carrel[skills]'") from None
         super().inspect()
         if self.is_file:
             raise ConfigError(f"{display(self.path)} is not a folder of skills, nor one skill in a folder")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from carrel.errors import ConfigError
+from carrel.sources.packages import needed
 from carrel.sources.stores.address import StoreAddress
 from carrel.sources.stores.options import CloudOptions
 from carrel.sources.stores.source import AddressedSource
@@ -58,11 +59,9 @@ class CloudStore(Store):
 
     def _connect(self) -> Any:
         scheme, options = self._address.scheme, self._options
-        try:
+        with needed(f"{scheme}: URLs", "cloud"):
             from obstore.exceptions import BaseError
             from obstore.store import AzureStore, GCSStore
-        except ModuleNotFoundError as error:
-            raise ConfigError(f"{scheme}: URLs need the package {error.name}: pip install 'carrel[cloud]'") from None
         given: dict[str, Any] = {"skip_signature": True} if options.anonymous else {}
         client: dict[str, Any] = {"timeout": f"{options.timeout}s", "connect_timeout": f"{options.timeout}s"}
         if options.endpoint is not None:

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from carrel.errors import ConfigError
+from carrel.sources.packages import needed
 from carrel.sources.stores.address import StoreAddress
 from carrel.sources.stores.options import S3Options
 from carrel.sources.stores.source import AddressedSource
@@ -56,13 +57,11 @@ class S3Store(Store):
         self._client = await self._workers.run("", self._connect)
 
     def _connect(self) -> Any:
-        try:
+        with needed("s3: URLs", "s3"):
             from botocore import UNSIGNED  # type: ignore[import-untyped]
             from botocore.config import Config  # type: ignore[import-untyped]
             from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
             from botocore.session import Session  # type: ignore[import-untyped]
-        except ModuleNotFoundError as error:
-            raise ConfigError(f"s3: URLs need the package {error.name}: pip install 'carrel[s3]'") from None
         options = self._options
         settings: dict[str, Any] = {"signature_version": UNSIGNED} if options.anonymous else {}
         if options.endpoint:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from carrel.errors import ConfigError
+from carrel.sources.packages import needed
 from carrel.sources.stores.address import StoreAddress
 from carrel.sources.stores.options import SFTPOptions
 from carrel.sources.stores.source import AddressedSource
@@ -74,10 +74,8 @@ class SFTPStore(Store):
     # Connection
 
     async def open(self) -> None:
-        try:
+        with needed("sftp: URLs", "sftp"):
             import asyncssh  # noqa: F401
-        except ModuleNotFoundError as error:
-            raise ConfigError(f"sftp: URLs need the package {error.name}: pip install 'carrel[sftp]'") from None
         await self._connected()
 
     async def close(self) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from carrel.errors import ConfigError
+from carrel.sources.packages import needed
 from carrel.sources.stores.address import StoreAddress
 from carrel.sources.stores.options import WebDAVOptions
 from carrel.sources.stores.source import AddressedSource
@@ -71,11 +72,9 @@ class WebDAVStore(Store):
         return f"WebDAVStore({self._address.base!r})"
 
     async def open(self) -> None:
-        try:
+        with needed("webdav: URLs", "webdav"):
             import lxml.etree  # type: ignore[import-untyped]  # noqa: F401
             from aiohttp import ClientSession, ClientTimeout, DummyCookieJar
-        except ModuleNotFoundError as error:
-            raise ConfigError(f"webdav: URLs need the package {error.name}: pip install 'carrel[webdav]'") from None
         options = self._options
         user = options.user or self._address.user
         headers = {"Accept-Encoding": "identity"}

@@ -41,8 +41,8 @@ log = Log("carrel.sources")
 
 AGENT = "carrel"
 MAX_REDIRECTS = 5
-#: Seconds for which robots.txt is used, and for which its failure is remembered.
-ROBOTS_SECONDS, ROBOTS_FAILED = 3600.0, 60.0
+#: Seconds for which robots.txt is used.
+ROBOTS_SECONDS = 3600.0
 MAX_ROBOTS = 500 * 1024
 #: Maximum delay that a site can request (Crawl-delay, Retry-After), in seconds.
 MAX_PAUSE = 30.0

@@ -377,7 +377,7 @@ def _answer_in_batch(
     channel: Channel,
     in_flight: InFlight,
     receive_other: Callable[[Event], bytes | None],
-) -> Any:
+) -> Reply | Work | None:
     """Return the response to one message of a batch, or the pending work for it; None if it has no response."""
     if type(event) is not Call:
         return receive_other(event)

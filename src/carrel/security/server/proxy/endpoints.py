@@ -17,9 +17,8 @@ from carrel.log import Log
 from carrel.security.server.bearer import Unverifiable
 from carrel.security.server.metadata import canonical
 from carrel.security.server.proxy.clients import Clients, OAuthError
-from carrel.security.server.proxy.grants import Grants
+from carrel.security.server.proxy.grants import Grants, ProxyContext
 from carrel.security.server.proxy.login import read_form
-from carrel.security.server.scopes import Scopes
 from carrel.transports.server.route import HTTPRequest, HTTPResponse
 
 __all__ = ["Endpoints"]
@@ -30,12 +29,12 @@ log = Log("carrel.security")
 class Endpoints:
     """Endpoints that clients call."""
 
-    def __init__(self, *, issuer: str, resource: str, clients: Clients, grants: Grants, scopes: Scopes) -> None:
-        self._issuer = issuer
-        self._resource = resource
+    def __init__(self, context: ProxyContext, clients: Clients, grants: Grants) -> None:
+        self._issuer = context.issuer
+        self._resource = context.resource
+        self._scopes = context.scopes
         self._clients = clients
         self._grants = grants
-        self._scopes = scopes
 
     async def metadata(self, request: HTTPRequest) -> HTTPResponse:
         """Return the authorization server metadata (RFC 8414)."""

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,7 @@ from carrel.security.server.proxy.clients import OAuthError
 from carrel.security.server.proxy.sealing import Sealer
 from carrel.security.server.proxy.stores import ProxyStore
 from carrel.security.server.proxy.upstream import UpstreamClient, UpstreamRejected, UpstreamTokens, UpstreamUser
+from carrel.security.server.scopes import Scopes
 
 __all__ = ["Access", "Code", "Grant", "Grants"]
 
@@ -96,24 +97,33 @@ class Logins(msgspec.Struct):
     grants: list[str]
 
 
+class ProxyContext(NamedTuple):
+    """What the endpoints of a proxy and its grants have in common."""
+
+    issuer: str
+    resource: str
+    scopes: Scopes
+    sealer: Sealer
+    upstream: UpstreamClient
+    clock: Clock
+
+
 class Grants:
     """Grants in a store, and their tokens. ``ended`` is called when a grant has ended."""
 
     def __init__(
         self,
+        context: ProxyContext,
         store: ProxyStore,
-        sealer: Sealer,
-        upstream: UpstreamClient,
-        clock: Clock,
         ended: Callable[[], None],
         *,
         access_ttl: float,
         refresh_ttl: float,
     ) -> None:
         self._store = store
-        self._sealer = sealer
-        self._upstream = upstream
-        self._clock = clock
+        self._sealer = context.sealer
+        self._upstream = context.upstream
+        self._clock = context.clock
         self._ended = ended
         self._access_ttl = access_ttl
         self._refresh_ttl = refresh_ttl

@@ -23,14 +23,12 @@ import msgspec
 
 from carrel.errors import ServerUnavailable
 from carrel.log import Log
-from carrel.security.server.bearer import Clock, Unverifiable
+from carrel.security.server.bearer import Unverifiable
 from carrel.security.server.metadata import canonical
 from carrel.security.server.proxy.clients import Clients, OAuthClient, OAuthError, redirect_host
-from carrel.security.server.proxy.grants import Grants
+from carrel.security.server.proxy.grants import Grants, ProxyContext
 from carrel.security.server.proxy.pages import consent_page, error_page, redirect
-from carrel.security.server.proxy.sealing import Sealer
-from carrel.security.server.proxy.upstream import UpstreamClient, UpstreamRejected
-from carrel.security.server.scopes import Scopes
+from carrel.security.server.proxy.upstream import UpstreamRejected
 from carrel.transports.server.route import HTTPRequest, HTTPResponse
 
 __all__ = ["Admission", "Login", "User", "read_form"]
@@ -89,32 +87,15 @@ class Pending(msgspec.Struct, kw_only=True):
 class Login:
     """Endpoints for browsers: ``authorize``, ``consent`` and ``callback``.
 
-    ``issuer`` is the issuer identifier of the proxy, ``admit`` decides who may log in.
+    ``admit`` decides who may log in.
     """
 
-    def __init__(
-        self,
-        *,
-        issuer: str,
-        resource: str,
-        clients: Clients,
-        grants: Grants,
-        upstream: UpstreamClient,
-        sealer: Sealer,
-        scopes: Scopes,
-        admit: Admission | None,
-        clock: Clock,
-    ) -> None:
-        self._issuer = issuer
-        self._resource = resource
+    def __init__(self, context: ProxyContext, clients: Clients, grants: Grants, admit: Admission | None) -> None:
+        self._issuer, self._resource, self._scopes, self._sealer, self._upstream, self._clock = context
         self._clients = clients
         self._grants = grants
-        self._upstream = upstream
-        self._sealer = sealer
-        self._scopes = scopes
         self._admit = admit
-        self._clock = clock
-        self._secure = issuer.startswith("https:")
+        self._secure = context.issuer.startswith("https:")
 
     # Authorization request
 

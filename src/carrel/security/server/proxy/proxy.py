@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 
 from carrel.errors import AuthorizationError, ConfigError
 from carrel.protocol.principal import Principal
-from carrel.security.server.bearer import InvalidToken, Unverifiable
+from carrel.security.server.bearer import Clock, InvalidToken, Unverifiable
 from carrel.security.server.proxy import providers
 from carrel.security.server.proxy.clients import Clients
 from carrel.security.server.proxy.endpoints import Endpoints
-from carrel.security.server.proxy.grants import Grants
+from carrel.security.server.proxy.grants import Grants, ProxyContext
 from carrel.security.server.proxy.login import Admission, Login
 from carrel.security.server.proxy.sealing import Sealer
 from carrel.security.server.proxy.stores import FileStore, MemoryStore, ProxyStore
@@ -109,36 +109,15 @@ class OAuthProxy(ResourceServer):
             raise ConfigError("OAuthProxy with a store needs keys: what is in it could not be read after a restart")
         if not 60 <= access_ttl <= 24 * 3600 or refresh_ttl < access_ttl:
             raise ConfigError("access_ttl must be 60 seconds to a day, and refresh_ttl at least as long")
-        self._sealer = Sealer(keys)
-        self._upstream = UpstreamClient(upstream, f"{self.issuer}/callback", lambda: self.clock())
-        self.clients = Clients(self._sealer, redirect_schemes, documents=client_documents)
+        clock: Clock = lambda: self.clock()  # noqa: E731 - the clock may be replaced
+        self._upstream = UpstreamClient(upstream, f"{self.issuer}/callback", clock)
+        context = ProxyContext(self.issuer, self.resource or "", self.scopes, Sealer(keys), self._upstream, clock)
+        self.clients = Clients(context.sealer, redirect_schemes, documents=client_documents)
         self._grants = Grants(
-            _open_store(store),
-            self._sealer,
-            self._upstream,
-            lambda: self.clock(),
-            self.remembered.clear,
-            access_ttl=access_ttl,
-            refresh_ttl=refresh_ttl,
+            context, _open_store(store), self.remembered.clear, access_ttl=access_ttl, refresh_ttl=refresh_ttl
         )
-        self._login = Login(
-            issuer=self.issuer,
-            resource=self.resource or "",
-            clients=self.clients,
-            grants=self._grants,
-            upstream=self._upstream,
-            sealer=self._sealer,
-            scopes=self.scopes,
-            admit=admit,
-            clock=lambda: self.clock(),
-        )
-        self._endpoints = Endpoints(
-            issuer=self.issuer,
-            resource=self.resource or "",
-            clients=self.clients,
-            grants=self._grants,
-            scopes=self.scopes,
-        )
+        self._login = Login(context, self.clients, self._grants, admit)
+        self._endpoints = Endpoints(context, self.clients, self._grants)
 
     @classmethod
     def github(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from carrel.errors import ConfigError, ServerUnavailable
+from carrel.regular_file import replace_file
 
 __all__ = ["FileStore", "MemoryStore", "ProxyStore"]
 
@@ -143,15 +144,7 @@ class FileStore:
             mine.unlink(missing_ok=True)
 
     def _write(self, path: Path, value: str, expires: float) -> None:
-        beside = path.with_suffix(f".{secrets.token_hex(8)}")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(EXPIRY.pack(expires) + value.encode("ascii"))
-            beside.replace(path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        replace_file(path, EXPIRY.pack(expires) + value.encode("ascii"), durable=False)
         now = time.time()
         if now > self._swept + SWEEP:
             self._swept = now

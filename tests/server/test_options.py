@@ -8,7 +8,7 @@ import pytest
 
 from carrel import Annotations, Icon
 from carrel.errors import ConfigError
-from carrel.server.metadata import annotations_of, icons_of, read_struct
+from carrel.server.options import annotations_of, icons_of, read_struct
 from carrel.wire.tools import ToolAnnotations
 
 

@@ -1,0 +1,27 @@
+"""Imports of optional packages: if one is missing, the error names the extra that installs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from carrel.errors import ConfigError
+
+__all__ = ["needed"]
+
+#: Packages whose name is not that of their module.
+PACKAGES = {"PIL": "pillow", "re2": "google-re2", "yaml": "pyyaml"}
+
+
+@contextmanager
+def needed(what: str, extra: str) -> Iterator[None]:
+    """Context manager for the imports of packages that an extra installs; ``what`` needs them.
+
+    Raises:
+        ConfigError: a package is missing.
+    """
+    try:
+        yield
+    except ImportError as error:
+        package = PACKAGES.get(error.name or "", error.name)
+        raise ConfigError(f"{what} need the package {package}: pip install 'carrel[{extra}]'") from None
