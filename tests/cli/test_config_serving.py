@@ -10,7 +10,7 @@ import pytest
 from carrel import Client
 from carrel.errors import AuthorizationError, PeerError
 from carrel.transports.client.options import HTTPOptions
-from support.carrel_process import COMMAND, carrel, serving
+from support.carrel_process import carrel, command, serving
 from support.http_process import free_port
 
 pytestmark = pytest.mark.slow
@@ -101,7 +101,7 @@ def test_the_same_file_serves_on_stdio(folder):
     place, _ = folder
     hello = {"jsonrpc": "2.0", "id": 1, "method": "server/discover"}
     done = subprocess.run(
-        [*COMMAND, "serve", "--config", "carrel.toml", "--stdio"],
+        command("serve", "--config", "carrel.toml", "--stdio"),
         input=json.dumps(hello) + "\n",
         capture_output=True,
         text=True,
@@ -160,7 +160,7 @@ async def test_a_server_in_python_has_its_http_limits_and_sources_from_the_file(
 
 
 @pytest.mark.parametrize(
-    ("command", "text", "complaint"),
+    ("name", "text", "complaint"),
     [
         ("serve", "[http]\nprot = 1", "carrel.toml:2:1: [http] prot: there is no such setting; did you mean 'port'?"),
         (
@@ -173,11 +173,9 @@ async def test_a_server_in_python_has_its_http_limits_and_sources_from_the_file(
         ("serve", "[auth]\nissuer = 'x'\n[http]\nport = 0\n[[sources]]\npath = '.'", "carrel.toml:2: [auth] "),
     ],
 )
-def test_a_wrong_file_is_one_line_and_exit_code_2(command, text, complaint, tmp_path):
+def test_a_wrong_file_is_one_line_and_exit_code_2(name, text, complaint, tmp_path):
     (tmp_path / "carrel.toml").write_text(text)
-    done = subprocess.run(
-        [*COMMAND, command], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=tmp_path, timeout=120
-    )
+    done = carrel(name, text=True, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert complaint in done.stderr.splitlines()[-1]
 

@@ -11,6 +11,7 @@ import pytest
 
 from carrel.cli import main
 from cli.server.test_serve import serving
+from support.carrel_process import command
 from support.embeddings_endpoint import EmbeddingsEndpoint
 from support.sdk_session import sdk_session
 
@@ -40,7 +41,7 @@ def test_over_stdio_the_template_and_the_tool_find_text(folder: Path, tmp_path: 
     cache = tmp_path / "cache"
     config = tmp_path / "carrel.toml"
     config.write_text(f'[search]\nenabled = true\nfolder = "{cache.as_posix()}"\n[[sources]]\npath = "notes"\n')
-    with sdk_session(*COMMAND, "serve", "--config", str(config)) as session:
+    with sdk_session(*command("serve", "--config", str(config))) as session:
         page, (hit,) = found(session, "%E5%8D%8F%E8%AE%AE")
         assert hit["line"] == 3
         assert "> 上下文协议连接数据。" in page

@@ -30,3 +30,7 @@ def main() -> int:
 
     command.create = restricted
     return cli.main(["gateway", *arguments])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

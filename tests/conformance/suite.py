@@ -6,10 +6,8 @@ import json
 import re
 import runpy
 import subprocess
-import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from carrel.protocol.revisions import REVISIONS
 from support.http_server import over_http
 from support.parties import node_environment, node_modules, node_program
 
-__all__ = ["EXCEPTIONS", "RUNS", "Outcome", "fixture", "forking", "listed", "run", "run_against", "run_client"]
+__all__ = ["EXCEPTIONS", "RUNS", "Outcome", "fixture", "listed", "run", "run_against", "run_client"]
 
 HERE = Path(__file__).parent
 #: Scenarios that are expected to fail, and why.
@@ -92,18 +90,6 @@ def run_against(url: str, name: str, results: Path) -> dict[str, Outcome]:
     if not outcomes:
         raise AssertionError(f"the suite has no results:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return outcomes
-
-
-@contextmanager
-def forking(module: str, folder: Path, *, at_once: int) -> Iterator[list[str]]:
-    """Give the command of a program that calls ``main`` of a module here, without the time for its imports."""
-    program, link = str(HERE / "forking.py"), str(folder / "socket")
-    command = [sys.executable, program, "--serve", link, module, str(at_once)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"listening\n"
-        yield [sys.executable, "-S", "-E", program, link]
-        process.kill()
 
 
 def run_client(which: Sequence[str], command: str, results: Path) -> dict[str, Outcome]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.suite import Outcome, forking, listed, run_client
+from conformance.suite import Outcome, listed, run_client
+from support.forking import forked
 
 HERE = Path(__file__).parent
 LISTS = tomllib.loads((HERE / "client_scenarios.toml").read_text(encoding="utf-8"))
@@ -24,20 +26,14 @@ Runs = dict[tuple[str, ...], "Future[dict[str, Outcome]]"]
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The command of a client."""
-    with forking("client", tmp_path_factory.mktemp("client"), at_once=AT_ONCE) as command:
-        yield shlex.join(command)
-
-
-@pytest.fixture(scope="module")
-def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, client: str) -> Iterator[Runs]:
+def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """The runs of the suite that the selected tests need, under way."""
     needed = {
         run_of(item.callspec.params["revision"], item.callspec.params["scenario"])
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.module is request.module and hasattr(item, "callspec")
     }
+    client = shlex.join(forked(sys.executable, str(HERE / "client.py"), at_once=AT_ONCE))
     with ThreadPoolExecutor(len(needed)) as pool:
         yield {which: pool.submit(run_client, which, client, tmp_path_factory.mktemp("run")) for which in needed}
 

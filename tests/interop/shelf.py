@@ -25,7 +25,7 @@ from carrel.protocol.methods import LIST_RESOURCES
 from carrel.transports.client.options import ProcessOptions
 from carrel.wire.base import PageParams
 from carrel.wire.completion import PromptReference, ResourceTemplateReference
-from support.parties import node_modules, node_program, python
+from support.parties import node_modules, node_program, python_program
 
 SERVERS = Path(__file__).parent / "servers"
 #: Seconds that anything may take.
@@ -45,7 +45,7 @@ def program(name: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
     path = next(SERVERS.glob(f"{name}.*"))
     if path.suffix == ".cjs":
         return [node_program(), str(path), *arguments], {"NODE_PATH": str(node_modules())}
-    return [python("1" if name == "python_sdk_1" else "2"), str(path), *arguments], {}
+    return python_program("1" if name == "python_sdk_1" else "2", str(path), *arguments), {}
 
 
 @contextlib.contextmanager

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import sys
 import zipfile
 from datetime import UTC, datetime
 
 import pytest
 
 from interop.test_inspector import inspect, read_each
-from support.carrel_process import serving
+from support.carrel_process import command, serving
 from support.git import Repository
 from support.sdk_session import SDKSession, sdk_session
 
@@ -81,7 +80,7 @@ def check(session: SDKSession, words: dict[str, str]) -> None:
 
 def test_the_official_client_reads_all_of_them_over_stdio(served: tuple[list[str], dict[str, str]]) -> None:
     targets, words = served
-    with sdk_session(sys.executable, "-m", "carrel", "serve", *targets) as session:
+    with sdk_session(*command("serve", *targets)) as session:
         check(session, words)
         found = json.loads(session.tool("search_resources", query="goods"))["resources"]
         assert {f"sqlite:///shop-{name}.db" for name in NAMES} == {one["uri"].partition("/tables/")[0] for one in found}
@@ -106,6 +105,5 @@ def test_the_inspector_reads_them_over_stdio(served: tuple[list[str], dict[str, 
     mine = [target for target in targets if target.removesuffix(".db").removesuffix(".zip").endswith("-b")]
     uris = [uri for uri in words if "-b" in uri]
     assert len(mine) == len(uris) == 5
-    command = [sys.executable, "-m", "carrel", "serve", *mine]
-    for uri, contents in zip(uris, read_each([(command, uri) for uri in uris]), strict=True):
+    for uri, contents in zip(uris, read_each([(command("serve", *mine), uri) for uri in uris]), strict=True):
         assert words[uri] in contents["text"]

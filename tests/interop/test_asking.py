@@ -10,9 +10,10 @@ import pytest
 
 from golden.asking import build
 from golden.conversation import HERE
-from interop.test_clients import CLIENTS, tour
+from interop.test_clients import client, tour
+from support.forking import forked
 from support.http_server import over_http
-from support.parties import node_environment, node_program, python
+from support.parties import node_environment
 
 APP = HERE / "asking.py"
 
@@ -38,27 +39,26 @@ def url() -> Iterator[str]:
 
 def target(transport: str, url: str) -> list[str]:
     """Return the arguments that tell a client whom to talk to."""
-    return [url] if transport == "http" else [sys.executable, str(APP)]
+    return [url] if transport == "http" else forked(sys.executable, str(APP))
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize(("mode", "revision"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
 def test_the_python_sdk_2_answers(mode: str, revision: str, transport: str, url: str) -> None:
-    seen = tour(python("2"), str(CLIENTS / "python_sdk_2.py"), mode, *target(transport, url))
+    seen = tour(*client("python_sdk_2.py", mode, *target(transport, url)))
     assert seen == {"revision": revision, "answered": {**ANSWERED, **ELSEWHERE}}
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_the_python_sdk_1_answers(transport: str, url: str) -> None:
-    seen = tour(python("1"), str(CLIENTS / "python_sdk_1.py"), *target(transport, url))
+    seen = tour(*client("python_sdk_1.py", *target(transport, url)))
     assert seen == {"revision": "2025-11-25", "answered": {**ANSWERED, **ELSEWHERE}}
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize(("mode", "revision"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
 def test_the_typescript_sdk_2_answers(mode: str, revision: str, transport: str, url: str) -> None:
-    script = str(CLIENTS / "typescript_sdk_2.cjs")
-    seen = tour(node_program(), script, mode, *target(transport, url), env=node_environment())
+    seen = tour(*client("typescript_sdk_2.cjs", mode, *target(transport, url)), env=node_environment())
     assert seen == {"revision": revision, "answered": {**ANSWERED, **ELSEWHERE}}
 
 
@@ -73,8 +73,7 @@ def test_the_typescript_sdk_2_answers(mode: str, revision: str, transport: str, 
     ],
 )
 def test_a_typescript_sdk_1_of_any_age_answers(package: str, revision: str, transport: str, url: str) -> None:
-    script = str(CLIENTS / "typescript_sdk_1.cjs")
-    seen = tour(node_program(), script, package, *target(transport, url), env=node_environment())
+    seen = tour(*client("typescript_sdk_1.cjs", package, *target(transport, url)), env=node_environment())
     unknown = {"greet", "book", "survey"} if revision < "2025-06-18" else set()
     unknown |= {"choose", "pay"} if revision < "2025-11-25" else set()
     wanted: dict[str, Any] = {name: told for name, told in ANSWERED.items() if name not in unknown}

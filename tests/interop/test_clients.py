@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from golden.app import build
+from support.forking import forked
 from support.http_server import over_http
-from support.parties import node_environment, node_program, python
+from support.parties import node_environment, node_program, python_program
 
 HERE = Path(__file__).parent
 CLIENTS = HERE / "clients"
@@ -66,9 +67,16 @@ def url() -> Iterator[str]:
         yield f"{origin}/mcp"
 
 
+def client(script: str, *arguments: str) -> list[str]:
+    """Return the command of a client in ``clients``."""
+    if script.endswith(".py"):
+        return python_program(script.removeprefix("python_sdk_")[0], str(CLIENTS / script), *arguments)
+    return [node_program(), str(CLIENTS / script), *arguments]
+
+
 def target(transport: str, url: str) -> list[str]:
     """Return the arguments that tell a client whom to talk to."""
-    return [url] if transport == "http" else [sys.executable, str(APP)]
+    return [url] if transport == "http" else forked(sys.executable, str(APP))
 
 
 def tour(*command: str, **options: Any) -> dict[str, Any]:
@@ -84,13 +92,13 @@ def tour(*command: str, **options: Any) -> dict[str, Any]:
     ("mode", "expected"), [("legacy", {"revision": "2025-11-25"}), ("auto", MODERN)], ids=["legacy", "auto"]
 )
 def test_the_python_sdk_2_sees_everything(mode: str, expected: dict[str, Any], transport: str, url: str) -> None:
-    seen = tour(python("2"), str(CLIENTS / "python_sdk_2.py"), mode, *target(transport, url))
+    seen = tour(*client("python_sdk_2.py", mode, *target(transport, url)))
     assert seen == {**SEEN, **PAGES, **PROGRESS, **expected}
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_the_python_sdk_1_sees_everything(transport: str, url: str) -> None:
-    seen = tour(python("1"), str(CLIENTS / "python_sdk_1.py"), *target(transport, url))
+    seen = tour(*client("python_sdk_1.py", *target(transport, url)))
     assert seen == {**SEEN, **PAGES, **PROGRESS, "revision": "2025-11-25"}
 
 
@@ -99,8 +107,7 @@ def test_the_python_sdk_1_sees_everything(transport: str, url: str) -> None:
     ("mode", "expected"), [("legacy", {"revision": "2025-11-25"}), ("auto", MODERN)], ids=["legacy", "auto"]
 )
 def test_the_typescript_sdk_2_sees_everything(mode: str, expected: dict[str, Any], transport: str, url: str) -> None:
-    script = str(CLIENTS / "typescript_sdk_2.cjs")
-    seen = tour(node_program(), script, mode, *target(transport, url), env=node_environment())
+    seen = tour(*client("typescript_sdk_2.cjs", mode, *target(transport, url)), env=node_environment())
     # It tells of an unknown resource by the code of 2026-07-28 whatever the server says.
     assert seen == {**SEEN, **CANCELLED, "uris": URIS, **expected, "errors": MODERN["errors"]}
 
@@ -121,8 +128,7 @@ def test_the_typescript_sdk_2_sees_everything(mode: str, expected: dict[str, Any
 def test_a_typescript_sdk_1_of_any_age_sees_everything(
     package: str, expected: dict[str, Any], transport: str, url: str
 ) -> None:
-    script = str(CLIENTS / "typescript_sdk_1.cjs")
-    seen = tour(node_program(), script, package, *target(transport, url), env=node_environment())
+    seen = tour(*client("typescript_sdk_1.cjs", package, *target(transport, url)), env=node_environment())
     wanted = {**SEEN, **PAGES, **CANCELLED, **expected}
     if "instructions" not in seen:  # the first versions could not tell
         assert package == "sdk-2024-11-05"

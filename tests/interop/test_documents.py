@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import sys
 from pathlib import Path
 
 import pytest
 
 from carrel import Server
 from carrel.uri.parse import file_uri
+from support.carrel_process import command
 from support.documents import DOCUMENTS, pdf
 from support.http_server import over_http
 from support.sdk_session import SDKSession, sdk_session
@@ -45,7 +45,7 @@ def use(session: SDKSession, root: str) -> None:
 
 
 def test_documents_are_read_as_text_over_stdio(folder: Path) -> None:
-    with sdk_session(sys.executable, "-m", "carrel", "serve", str(folder)) as session:
+    with sdk_session(*command("serve", str(folder))) as session:
         use(session, file_uri(folder))
         assert "quick fox" in session.tool("read_resource", uri=f"{file_uri(folder)}/report.pdf?page=1")
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from interop.servers.gateway import build
-from interop.test_clients import CLIENTS, tour
+from interop.test_clients import CLIENTS, client, tour
 from interop.test_servers_reference import everything_over_http, npm
+from support.forking import forked
 from support.http_server import over_http
-from support.parties import python
 
 GATEWAY = CLIENTS.parent / "servers" / "gateway.py"
 
@@ -50,8 +50,8 @@ def test_the_python_sdk_2_sees_everything_through_a_gateway(
         if transport == "http":
             command = [stack.enter_context(over_http(build(target))) + "/mcp"]
         else:
-            command = [sys.executable, str(GATEWAY), *target]
-        seen = tour(python("2"), str(CLIENTS / "python_sdk_2_everything.py"), mode, *command)
+            command = forked(sys.executable, str(GATEWAY), *target)
+        seen = tour(*client("python_sdk_2_everything.py", mode, *command))
     assert set(seen.pop("tools")) >= TOOLS
     # Over HTTP, this server logs beside the call, and the call may be over by then.
     assert seen.pop("logged") in ([[True]] if upstream == "stdio" else [[True], []])

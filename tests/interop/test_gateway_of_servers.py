@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,9 @@ from carrel.client.handlers import Handlers
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.client_features import ElicitResult
 from interop.test_http_servers import running
-from support.carrel_process import serving
-from support.parties import node_modules, node_program, python
+from interop.test_servers_reference import pypi
+from support.carrel_process import command, serving
+from support.parties import node_modules, node_program, python_program
 
 SERVERS = Path(__file__).parent / "servers"
 pytestmark = pytest.mark.slow
@@ -34,11 +34,12 @@ def repository(tmp_path: Path) -> str:
 async def test_reference_servers_are_one_server_for_clients_of_every_revision(tmp_path: Path, repository: str) -> None:
     everything = node_modules() / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
     one = {"command": node_program(), "args": [str(everything)]}
-    servers = {"one": one, "two": one, "git": {"command": python("1"), "args": ["-m", "mcp_server_git"]}}
+    git, *arguments = pypi("mcp_server_git")
+    servers = {"one": one, "two": one, "git": {"command": git, "args": arguments}}
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps({"mcpServers": servers}))
     for revision in (next(iter(REVISIONS)), list(REVISIONS)[-1]):
-        async with Client([sys.executable, "-m", "carrel", "gateway", str(file)], revision=revision) as client:
+        async with Client(command("gateway", str(file)), revision=revision) as client:
             tools = [tool.name for tool in await client.list_tools()]
             assert {"one_echo", "two_echo", "git_status"} < set(tools)
             assert "echo" not in tools
@@ -70,7 +71,8 @@ async def test_a_tool_of_the_official_sdk_2_asks_clients_of_either_era_if_the_re
         if transport == "http":
             server = {"url": stack.enter_context(running("python-2", "stream"))}
         else:
-            server = {"command": python("2"), "args": [str(SERVERS / "python_sdk_http.py"), "stdio"]}
+            program, *arguments = python_program("2", str(SERVERS / "python_sdk_http.py"), "stdio")
+            server = {"command": program, "args": arguments}
         file = tmp_path / "mcp.json"
         file.write_text(json.dumps({"mcpServers": {"official": {**server, "revision": "2025-11-25"}}}))
         with serving("gateway", str(file)) as (url, _):

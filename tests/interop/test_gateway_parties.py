@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,10 +16,10 @@ import pytest
 from carrel import Server
 from carrel.host.remote import RemoteProvider
 from golden.app import build
-from interop.test_clients import CANCELLED, CLIENTS, MODERN, PAGES, PROGRESS, SEEN, URIS, tour
+from interop.test_clients import CANCELLED, CLIENTS, MODERN, PAGES, PROGRESS, SEEN, URIS, client, tour
 from interop.test_servers_reference import npm, pypi
 from support.http_server import over_http
-from support.parties import node_environment, node_modules, node_program, python
+from support.parties import node_environment, node_modules, node_program, python_program
 
 SERVERS = CLIENTS.parent / "servers"
 GATEWAY = SERVERS / "gateway_of.py"
@@ -30,15 +29,15 @@ SESSION = {"revision": "2025-11-25"}
 
 #: Clients on their tour of the golden application, and what they see there.
 TOURS: Mapping[str, tuple[list[str], dict[str, Any]]] = {
-    "python 1": ([python("1"), "python_sdk_1.py"], {**SEEN, **PAGES, **PROGRESS, **SESSION}),
-    "python 2": ([python("2"), "python_sdk_2.py", "legacy"], {**SEEN, **PAGES, **PROGRESS, **SESSION}),
-    "python 2, 2026-07-28": ([python("2"), "python_sdk_2.py", "auto"], {**SEEN, **PAGES, **PROGRESS, **MODERN}),
+    "python 1": (["python_sdk_1.py"], {**SEEN, **PAGES, **PROGRESS, **SESSION}),
+    "python 2": (["python_sdk_2.py", "legacy"], {**SEEN, **PAGES, **PROGRESS, **SESSION}),
+    "python 2, 2026-07-28": (["python_sdk_2.py", "auto"], {**SEEN, **PAGES, **PROGRESS, **MODERN}),
     "typescript 2": (
-        [node_program(), "typescript_sdk_2.cjs", "legacy"],
+        ["typescript_sdk_2.cjs", "legacy"],
         {**SEEN, **CANCELLED, "uris": URIS, **SESSION, "errors": MODERN["errors"]},
     ),
     "typescript 2, 2026-07-28": (
-        [node_program(), "typescript_sdk_2.cjs", "auto"],
+        ["typescript_sdk_2.cjs", "auto"],
         {**SEEN, **CANCELLED, "uris": URIS, **MODERN},
     ),
 }
@@ -74,11 +73,11 @@ WANTED: Mapping[str, dict[str, list[Any]]] = {
 }
 #: Clients of the gateway over HTTP.
 CLIENTS_OF_MANY: Mapping[str, list[str]] = {
-    "python 1": [python("1"), "python_sdk_1_lists.py"],
-    "python 2": [python("2"), "python_sdk_2_lists.py", "legacy"],
-    "python 2, 2026-07-28": [python("2"), "python_sdk_2_lists.py", "auto"],
-    "typescript 2": [node_program(), "typescript_sdk_2_lists.cjs", "legacy"],
-    "typescript 2, 2026-07-28": [node_program(), "typescript_sdk_2_lists.cjs", "auto"],
+    "python 1": ["python_sdk_1_lists.py"],
+    "python 2": ["python_sdk_2_lists.py", "legacy"],
+    "python 2, 2026-07-28": ["python_sdk_2_lists.py", "auto"],
+    "typescript 2": ["typescript_sdk_2_lists.cjs", "legacy"],
+    "typescript 2, 2026-07-28": ["typescript_sdk_2_lists.cjs", "auto"],
 }
 
 
@@ -94,15 +93,13 @@ def tours(pool: ThreadPoolExecutor) -> Iterator[Mapping[tuple[str, str], Future[
     with ExitStack() as stack:
         running = {}
         for far in FARS:
-            for name, ((program, script, *mode), _) in TOURS.items():
+            for name, ((script, *mode), _) in TOURS.items():
                 # Each has a session of its own: log messages of a session do not say which call they are about,
                 # and reach no client while calls of several clients are in flight.
                 gateway: Server[Any] = Server("golden", instructions="Say please.", page_size=3)
                 gateway.add_provider(RemoteProvider(build(), name="far", revision=far))
                 url = stack.enter_context(over_http(gateway)) + "/mcp"
-                command = [program, str(CLIENTS / script), *mode, url]
-                env = {**os.environ, **node_environment()}
-                running[far, name] = pool.submit(tour, *command, env=env)
+                running[far, name] = pool.submit(tour, *client(script, *mode, url), env=node_environment())
         yield running
 
 
@@ -123,9 +120,9 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "everything": npm("server-everything"),
         "files": npm("server-filesystem", str(folder)),
         "git": pypi("mcp_server_git", "--repository", str(folder)),
-        "fastmcp": [python("2"), str(SERVERS / "fastmcp_4.py"), "stdio"],
-        "python1": [python("1"), str(SERVERS / "python_sdk_1.py"), "stdio"],
-        "python2": [python("2"), str(SERVERS / "python_sdk_2.py"), "stdio"],
+        "fastmcp": python_program("2", str(SERVERS / "fastmcp_4.py"), "stdio"),
+        "python1": python_program("1", str(SERVERS / "python_sdk_1.py"), "stdio"),
+        "python2": python_program("2", str(SERVERS / "python_sdk_2.py"), "stdio"),
         "typescript2": [
             "env",
             f"NODE_PATH={node_environment()['NODE_PATH']}",
@@ -146,9 +143,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def lists(program: list[str], wanted: Any, *target: str) -> dict[str, Any]:
     """Run a client, and return what it saw."""
-    first, script, *mode = program
-    env = {**os.environ, **node_environment()}
-    return tour(first, str(CLIENTS / script), *mode, json.dumps(wanted), *target, env=env)
+    script, *mode = program
+    return tour(*client(script, *mode, json.dumps(wanted), *target), env=node_environment())
 
 
 def wanted_of(server: str, folder: Path) -> dict[str, list[Any]]:

@@ -16,7 +16,7 @@ from carrel.transports.client.http import HTTPTransport
 from carrel.transports.client.http_sse import HTTPSSETransport
 from carrel.wire.base import PageParams
 from carrel.wire.resources import ReadResourceParams
-from support.parties import node_environment, node_program, python
+from support.parties import node_environment, node_program, python_program
 from support.transport_recorder import Asker
 
 SERVERS = Path(__file__).parent / "servers"
@@ -28,7 +28,7 @@ def command(party: str, way: str) -> tuple[list[str], dict[str, str] | None]:
     if party.startswith("typescript"):
         program = f"typescript_sdk_{party.removeprefix('typescript-')}_http.cjs"
         return [node_program(), str(SERVERS / program), way], node_environment()
-    return [python(party.removeprefix("python-")), str(SERVERS / "python_sdk_http.py"), way], None
+    return python_program(party.removeprefix("python-"), str(SERVERS / "python_sdk_http.py"), way), None
 
 
 @contextlib.contextmanager

@@ -12,14 +12,14 @@ from interop.test_clients import (
     BEFORE_2025_03_26,
     BEFORE_2025_06_18,
     CANCELLED,
-    CLIENTS,
     PAGES,
     PROGRESS,
     SEEN,
+    client,
     tour,
 )
 from support.http_server import over_http
-from support.parties import node_environment, node_program, python
+from support.parties import node_environment
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def url() -> Iterator[str]:
 
 
 def test_the_python_sdk_1_sees_everything(url: str) -> None:
-    seen = tour(python("1"), str(CLIENTS / "python_sdk_1.py"), url)
+    seen = tour(*client("python_sdk_1.py", url))
     assert seen == {**SEEN, **PAGES, **PROGRESS, "revision": "2025-11-25"}
 
 
@@ -44,7 +44,7 @@ def test_the_python_sdk_1_sees_everything(url: str) -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_typescript_sdk_1_of_any_age_sees_everything(package: str, expected: dict[str, Any], url: str) -> None:
-    seen = tour(node_program(), str(CLIENTS / "typescript_sdk_1.cjs"), package, url, env=node_environment())
+    seen = tour(*client("typescript_sdk_1.cjs", package, url), env=node_environment())
     wanted = {**SEEN, **PAGES, **CANCELLED, **expected}
     if "instructions" not in seen:  # the first versions could not tell
         assert package == "sdk-2024-11-05"

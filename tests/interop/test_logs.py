@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from interop.test_inspector import inspect
-from support.carrel_process import serving
+from support.carrel_process import command, serving
 from support.parties import python
 
 PATIENCE = 120.0
@@ -66,8 +65,8 @@ def test_the_inspector_reads_recent_entries_of_all_logs(transport: str, project:
     uri = "logs://recent?timeframe=5m"
     read = ("--method", "resources/read", "--uri", uri)
     if transport == "stdio":
-        command = [sys.executable, "-m", "carrel", "serve", f"logs:{project}/logs/*.log", f"logs:{project}/logs/shop"]
-        [contents] = inspect(command, "auto", *read)["contents"]
+        serve = command("serve", f"logs:{project}/logs/*.log", f"logs:{project}/logs/shop")
+        [contents] = inspect(serve, "auto", *read)["contents"]
     else:
         with serving("serve", cwd=str(project)) as (url, _):
             [contents] = inspect([url], "auto", *read)["contents"]

@@ -27,7 +27,7 @@ async def test_every_message_of_the_revision_is_as_others_know_it(revision: str)
             continue  # the oracles know tasks in neither form
         if conversation.revision == revision:
             witness = Witness(revision)
-            await play(conversation, conversation.only or "http", witness)
+            await play(conversation, conversation.only or "stdio", witness)
             seen |= witness.seen
             complaints += [f"{conversation.path.name}: {complaint}" for complaint in witness.complaints]
     assert not complaints, "\n".join(complaints)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from PIL import Image
 
 from carrel import Client, Server, sources
 from interop.test_inspector import read_each
+from support.carrel_process import command
 from support.displays import Display, display
 from support.http_server import over_http
 from support.sdk_session import sdk_session
@@ -41,7 +41,7 @@ def test_the_official_client_sees_displays_and_windows_over_stdio(
         monkeypatch.delenv(name, raising=False)
     window = shown.window("Shop", 0xFFFFFF, (200, 100, 40, 30))
     targets = ("screen:", f"screen::{shown.number}", "screen://localhost/windows")
-    with sdk_session(sys.executable, "-m", "carrel", "serve", *targets, "--min-interval", "0.5") as session:
+    with sdk_session(*command("serve", *targets, "--min-interval", "0.5")) as session:
         listed = {one["uri"]: one for one in session.call("list_resources")["resources"]}
         assert f"screen://localhost:{shown.number}/display/0" in listed
         assert listed[f"screen://localhost/windows/{window:#x}"]["name"] == "Shop"
@@ -62,7 +62,7 @@ def test_the_official_client_over_http_and_the_inspector_see_a_display(shown: Di
             assert corner(found) == (0x20, 0x40, 0x60)
             templates = [one["uriTemplate"] for one in session.call("list_resource_templates")["resourceTemplates"]]
             assert templates == [f"{uri}{{/monitor}}{{?width,format}}"]
-        stdio = [sys.executable, "-m", "carrel", "serve", uri]
+        stdio = command("serve", uri)
         for contents in read_each([([f"{origin}/mcp"], uri), (stdio, uri)]):
             assert corner(contents) == (0x20, 0x40, 0x60)
 

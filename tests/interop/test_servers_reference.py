@@ -24,7 +24,7 @@ from carrel.errors import PeerError
 from carrel.transports.client.options import ProcessOptions
 from carrel.wire.completion import PromptReference, ResourceTemplateReference
 from carrel.wire.content import ImageContent, ResourceLink, TextContent
-from support.parties import node_modules, node_program, python
+from support.parties import node_modules, node_program, python_program
 
 PATIENCE = 60.0
 REVISION = "2025-11-25"
@@ -37,7 +37,7 @@ def npm(package: str, *arguments: str) -> list[str]:
 
 
 def pypi(module: str, *arguments: str) -> list[str]:
-    return [python("1"), "-m", module, *arguments]
+    return python_program("1", "-m", module, *arguments)
 
 
 def text_of(result: Any) -> str:

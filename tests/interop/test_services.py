@@ -19,7 +19,7 @@ import pytest
 from interop.test_all_sources import all_of
 from interop.test_inspector import inspect, read_each
 from support import azure_server, s3_server
-from support.carrel_process import COMMAND, serving
+from support.carrel_process import command, serving
 from support.database_servers import mariadb, postgres
 from support.debian import program
 from support.sdk_session import SDKSession, sdk_session
@@ -55,7 +55,7 @@ class Services:
         # The Inspector takes options of the command for its own, and passes no environment on.
         self.script = folder / "serve"
         given = " ".join(f"{name}={shlex.quote(value)}" for name, value in ENVIRONMENT.items())
-        self.script.write_text(f'#!/bin/sh\ncd "{folder}/$1" && exec env {given} {shlex.join(COMMAND)} serve\n')
+        self.script.write_text(f'#!/bin/sh\ncd "{folder}/$1" && exec env {given} {shlex.join(command("serve"))}\n')
         self.script.chmod(0o755)
 
     def add(self, name: str, base: str, text: str, listed: str = FILE, path: str = FILE, **options: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from carrel import Server, sources
+from support.carrel_process import command
 from support.http_server import over_http
 from support.s3_server import CREDENTIALS, S3Server, s3_server
 from support.sdk_session import SDKSession, sdk_session
@@ -71,7 +71,7 @@ def test_three_of_each_kind_are_served_on_stdio(server: S3Server, ssh: SFTPServe
     targets = [*(f"s3://shelf/{name}" for name in KINDS), *(ssh.url(ssh.files / name) for name in KINDS)]
     targets += [f"zip:{path}" for path in archives]
     options = ("--endpoint", server.endpoint, "--identity", ssh.identity, "--known-hosts", ssh.known_hosts)
-    with sdk_session(sys.executable, "-m", "carrel", "serve", *targets, *options, env=CREDENTIALS) as session:
+    with sdk_session(*command("serve", *targets, *options), env=CREDENTIALS) as session:
         check(session, ssh)
 
 

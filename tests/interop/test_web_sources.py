@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import threading
 from collections.abc import Iterator
 
@@ -14,6 +13,7 @@ from fastapi.responses import HTMLResponse
 
 from carrel import Server, sources
 from interop.test_inspector import read_each
+from support.carrel_process import command
 from support.http_server import over_http
 from support.pets_api import pets_api
 from support.sdk_session import sdk_session
@@ -53,7 +53,7 @@ def port() -> Iterator[int]:
 def test_the_official_client_uses_pages_and_an_api_over_stdio(port: int) -> None:
     page, api = f"web+http://127.0.0.1:{port}/guide/", f"openapi+http://127.0.0.1:{port}/openapi.json"
     options = ("--private-hosts", "127.0.0.1", "--write")
-    with sdk_session(sys.executable, "-m", "carrel", "serve", page, api, *options) as session:
+    with sdk_session(*command("serve", page, api, *options)) as session:
         listed = [resource["uri"] for resource in session.call("list_resources")["resources"]]
         assert page in listed
         assert f"openapi://127.0.0.1:{port}/overview" in listed
@@ -80,8 +80,7 @@ def test_the_official_client_and_the_inspector_use_them_over_http(port: int) -> 
 
 def test_the_inspector_reads_them_over_stdio(port: int) -> None:
     page, api = f"web+http://127.0.0.1:{port}/guide/", f"openapi+http://127.0.0.1:{port}/openapi.json"
-    command = [sys.executable, "-m", "carrel", "serve", page, api, "--private-hosts", "127.0.0.1"]
-    check_with_inspector(command, port)
+    check_with_inspector(command("serve", page, api, "--private-hosts", "127.0.0.1"), port)
 
 
 def check_with_inspector(whom: list[str], port: int) -> None:

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from support import forked_command
+from support import forked_command, forking
 
 PATIENCE = 120.0
 COMMAND = [sys.executable, "-m", "carrel"]
+PROGRAM = str(Path(__file__).with_name("carrel_command.py"))
 #: File of a server that commands ask.
 BOOKS = str(Path(__file__).parent / "servers/books.py")
 
@@ -49,6 +50,13 @@ def carrel(
     return done
 
 
+def command(*arguments: str, env: Mapping[str, str] | None = None) -> list[str]:
+    """Return a command line of ``carrel`` for a process that goes on, in a fork if a fork does the same."""
+    if forked_command.forkable(list(arguments), os.environ if env is None else env):
+        return forking.forked(sys.executable, PROGRAM, *arguments)
+    return [*COMMAND, *arguments]
+
+
 class Errors:
     """Standard error of a process, line by line."""
 
@@ -71,9 +79,7 @@ class Errors:
 @contextmanager
 def listening(*arguments: str) -> Iterator[str]:
     """Run a command that tells an address of this machine in its first line, and give that address."""
-    with subprocess.Popen(
-        [*COMMAND, *arguments], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
-    ) as process:
+    with subprocess.Popen(command(*arguments), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
         watchdog = threading.Timer(PATIENCE, process.kill)
         watchdog.start()
         try:
@@ -95,13 +101,14 @@ def serving(
     **env: str,
 ) -> Iterator[tuple[str, Errors]]:
     """Run ``carrel … --http 0`` and give its URL, and its standard error; after ``patience``, it is killed."""
+    environment = {**os.environ, "NO_COLOR": "1", **env}
     with subprocess.Popen(
-        [*COMMAND, *arguments, *http],
+        command(*arguments, *http, env=environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "NO_COLOR": "1", **env},
+        env=environment,
         cwd=cwd,
     ) as process:
         watchdog = threading.Timer(patience, process.kill)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from support.parties import python
+from support.parties import python_program
 
 PROGRAM = Path(__file__).with_name("sdk_client.py")
 PATIENCE = 120.0
@@ -50,7 +50,7 @@ class SDKSession:
 def sdk_session(*whom: str, stderr: Any = None, env: dict[str, str] | None = None) -> Iterator[SDKSession]:
     """Connect the official client to a URL or a command."""
     with subprocess.Popen(
-        [python("1"), str(PROGRAM), *whom],
+        python_program("1", str(PROGRAM), *whom),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,

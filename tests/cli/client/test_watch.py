@@ -6,14 +6,14 @@ import threading
 
 from carrel.cli.client import watch
 from carrel.cli.client.watch import unified
-from support.carrel_process import COMMAND, carrel
+from support.carrel_process import carrel, command
 
 SILENT = "from carrel import Server\napp = Server('silent')\n"
 
 
 def watching(*arguments):
     process = subprocess.Popen(
-        [*COMMAND, "watch", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
+        command("watch", *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
     )
     line = process.stderr.readline()
     assert line.startswith(b"watching "), line

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from carrel.cli import main
+from support.carrel_process import carrel as run
 from support.sdk_session import sdk_session
 
 PLACES = {
@@ -54,20 +55,10 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def carrel(home, *arguments, **options):
+def carrel(home, *arguments):
     environment = {**os.environ, "HOME": str(home)}
     environment.pop("XDG_CONFIG_HOME", None)
-    return subprocess.run(
-        [sys.executable, "-m", "carrel", *arguments],
-        cwd=home,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        stdin=subprocess.DEVNULL,
-        check=False,
-        **options,
-    )
+    return run(*arguments, cwd=home, env=environment, text=True)
 
 
 @pytest.mark.parametrize("client", ALL)

@@ -23,6 +23,7 @@ from carrel.errors import AuthorizationError, PeerError
 from carrel.gateway import Gateway
 from carrel.transports.client.options import HTTPOptions, ProcessOptions
 from carrel.wire.tools import Tool
+from support.carrel_process import command
 from support.processor_time import fastest
 from support.scripted_server import Partner, on_http
 from support.servers import SERVERS
@@ -43,14 +44,14 @@ def write(file: Path, *servers: str, **others: list[str]) -> str:
 
 
 def on_stdio(*arguments: str, **options: Any) -> Client:
-    return Client([sys.executable, "-m", "carrel", "gateway", *arguments], **options)
+    return Client(command("gateway", *arguments), **options)
 
 
 @contextlib.asynccontextmanager
 async def over_http(*arguments: str) -> AsyncIterator[list[str]]:
     """Run ``carrel gateway … --http 0``, and yield the URLs that it prints."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "carrel", "gateway", *arguments, "--http", "0", stderr=asyncio.subprocess.PIPE
+        *command("gateway", *arguments, "--http", "0"), stderr=asyncio.subprocess.PIPE
     )
     assert process.stderr is not None
     urls: list[str] = []

@@ -19,6 +19,7 @@ import pytest
 from carrel.cli import main
 from carrel.cli.values import read_address
 from carrel.errors import ConfigError
+from support.carrel_process import COMMAND, command
 
 LIBRARY = Path(__file__).parent.parent.parent.parent / "examples" / "library"
 HANDSHAKE = [
@@ -38,9 +39,10 @@ HANDSHAKE = [
 
 def converse(arguments, *requests, flags=(), cwd=None):
     """Send requests to ``carrel serve`` on stdio; return their results, how it greeted, and its error output."""
+    serve = ["serve", *map(str, arguments)]
     messages = [*HANDSHAKE, *({"jsonrpc": "2.0", "id": i, **request} for i, request in enumerate(requests))]
     done = subprocess.run(
-        [sys.executable, *flags, "-m", "carrel", "serve", *map(str, arguments)],
+        [sys.executable, *flags, *COMMAND[1:], *serve] if flags else command(*serve),
         input="".join(json.dumps(message) + "\n" for message in messages).encode(),
         capture_output=True,
         timeout=120,
@@ -59,7 +61,7 @@ def names(listing):
 def serving(*arguments):
     """Run ``carrel serve … --http 0``, and give the process and what it printed when it was ready."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "carrel", "serve", *map(str, arguments)],
+        [*COMMAND, "serve", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -18,7 +18,8 @@ from carrel import Server
 from carrel.cli import COMMANDS, main
 from carrel.cli.server.message_log import MessageLog
 from carrel.log import Log
-from support.carrel_process import COMMAND, PATIENCE, Errors
+from support.carrel_process import PATIENCE, Errors
+from support.carrel_process import command as run
 from support.http_process import free_port
 from support.http_server import over_http
 
@@ -245,7 +246,7 @@ def test_a_command_that_serves_escapes_what_it_says_at_its_start(tmp_path, comma
         "replay": [str(recording), "--http", port],
     }[command]
     with subprocess.Popen(
-        [*COMMAND, command, *arguments], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, cwd=tmp_path
+        run(command, *arguments), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, cwd=tmp_path
     ) as process:
         watchdog = threading.Timer(PATIENCE, process.kill)
         watchdog.start()

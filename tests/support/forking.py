@@ -1,0 +1,172 @@
+"""Runs Python programs in forks of a process that has imported what they import, which takes longer than most of them.
+
+python forking.py --serve SOCKET AT_ONCE                          the process that imports and forks
+python -S -E forking.py SOCKET (PROGRAM | -m MODULE) ARGUMENT…    stands for a program: a fork runs it
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import socket
+import sys
+
+#: How many forks run at the same time, if nothing else is said.
+MANY = 10_000
+#: Longest command, with its environment, that comes with the standard streams; the rest of a longer one follows.
+PIECE = 1 << 16
+
+
+def forked(python: str, *arguments: str, at_once: int = MANY) -> list[str]:
+    """Return a command that does what ``python ARGUMENT…`` does, without the time for its imports.
+
+    A signal reaches the program; if the process of the command is killed, so is the program.
+    """
+    return [sys.executable, "-S", "-E", __file__, server(python, at_once), *arguments]
+
+
+@functools.cache
+def server(python: str, at_once: int) -> str:
+    """Start the process that imports and forks, which ends with this process, and return its socket."""
+    import atexit
+    import shutil
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    folder = tempfile.mkdtemp()
+    path = f"{folder}/socket"
+    process = subprocess.Popen(
+        [python, "-P", __file__, "--serve", path, str(at_once)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)} if python == sys.executable else None,
+    )
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(process.wait)
+    atexit.register(process.kill)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"listening\n"
+    return path
+
+
+def hand_over(path: str, arguments: list[str]) -> int:
+    """Have a fork work with the standard streams of this process, and return its exit code."""
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(path)
+        task = json.dumps([arguments, os.getcwd(), dict(os.environ)]).encode() + b"\n"
+        link.sendall(task[socket.send_fds(link, [task[:PIECE]], [0, 1, 2]) :])
+        with link.makefile("r") as replies:
+            fork = int(replies.readline())
+
+            def pass_on(number: int, _: object) -> None:
+                try:
+                    os.kill(fork, number)
+                except ProcessLookupError:  # it has just ended
+                    pass
+
+            signal.signal(signal.SIGINT, pass_on)
+            signal.signal(signal.SIGTERM, pass_on)
+            return int(replies.readline() or 1)
+
+
+def serve(path: str, at_once: int) -> None:
+    """Fork for every connection. No more than ``at_once`` forks run at the same time."""
+    import gc
+
+    running = 0
+    imported: set[str] = set()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(128)
+        print("listening", flush=True)
+        while True:
+            link, _ = listener.accept()
+            data, streams, _, _ = socket.recv_fds(link, PIECE, 3)
+            while not data.endswith(b"\n") and (more := link.recv(PIECE)):
+                data += more
+            while running and os.waitpid(-1, 0 if running == at_once else os.WNOHANG)[0]:
+                running -= 1
+            arguments, folder, environment = json.loads(data)
+            program = arguments[1] if arguments[0] == "-m" else arguments[0]
+            if program not in imported:
+                imported.add(program)
+                import_for(arguments)
+                gc.collect()
+                gc.freeze()
+            if os.fork() == 0:
+                listener.close()
+                for number, stream in enumerate(streams):
+                    os.dup2(stream, number)
+                os.closerange(min(streams), max(streams) + 1)
+                os.chdir(folder)
+                os.environ.clear()
+                os.environ.update(environment)
+                act(link, arguments)
+            running += 1
+            link.close()
+            for stream in streams:
+                os.close(stream)
+
+
+def import_for(arguments: list[str]) -> None:
+    """Import what a program imports, or the package that is run. The fork complains if something is missing."""
+    import ast
+    from contextlib import suppress
+
+    if arguments[0] == "-m":
+        text = f"import {arguments[1]}"
+    else:
+        with open(arguments[0], encoding="utf-8") as file:
+            text = file.read()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            with suppress(ImportError):
+                exec(compile(ast.Module([node], []), arguments[0], "exec"), {})
+
+
+def act(link: socket.socket, arguments: list[str]) -> None:
+    """Run the program, send the exit code, and end."""
+    import runpy
+    import threading
+    import traceback
+
+    code = 0
+    try:
+        link.send(b"%d\n" % os.getpid())
+        threading.Thread(target=end_with, args=[link], daemon=True).start()
+        if arguments[0] == "-m":
+            sys.argv = arguments[1:]
+            sys.path.insert(0, os.getcwd())
+            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = arguments
+            sys.path.insert(0, os.path.dirname(arguments[0]))
+            runpy.run_path(arguments[0], run_name="__main__")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            if not stream.closed:
+                stream.flush()
+        link.send(b"%d\n" % (code & 255))
+        os._exit(code & 255)
+
+
+def end_with(link: socket.socket) -> None:
+    """Kill this process if the process that stands for it ends first."""
+    link.recv(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--serve":
+        serve(sys.argv[2], int(sys.argv[3]))
+    sys.exit(hand_over(sys.argv[1], sys.argv[2:]))
