@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import gc
 import os
 import re
 import signal
+import sys
 from collections.abc import Generator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -72,7 +74,12 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Take the 22,000 collected tests out of every later garbage collection."""
+    """Let HTTP clients share what they have loaded, and take the collected tests out of later garbage collections."""
+    if "httpx2" in sys.modules:
+        import httpcore2
+
+        # A client for one request would spend 20 ms on certificates that no test needs.
+        httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
     gc.collect()
     gc.freeze()
     gc.enable()

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from support.parties import python
+from support.parties import python, python_program
 
 __all__ = ["HERE", "ON_CARREL", "compare", "original", "probed"]
 
@@ -43,7 +43,7 @@ def on_carrel(program: Sequence[str]) -> list[str]:
 
 def on_original(program: Sequence[str]) -> list[str]:
     """Return the command that runs a program on the original."""
-    return [original(), *program]
+    return python_program("1", *program)
 
 
 def run(command: Sequence[str], cwd: Path | None = None, timeout: float = 200) -> str:
@@ -62,7 +62,7 @@ def run(command: Sequence[str], cwd: Path | None = None, timeout: float = 200) -
 
 def probed(target: Sequence[str], plan: Mapping[str, Any] | None = None, *, cwd: Path | None = None) -> Any:
     """Return what a server answers to the probe: a command, or a URL."""
-    return json.loads(run([original(), str(PROBE), json.dumps(plan or {}), *target], cwd))
+    return json.loads(run(python_program("1", str(PROBE), json.dumps(plan or {}), *target), cwd))
 
 
 def compare(

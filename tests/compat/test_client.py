@@ -13,7 +13,9 @@ from pydantic import AnyUrl, BaseModel
 from carrel import Client
 from carrel import Server as CarrelServer
 from carrel.client.handlers import Handlers, Sampling
+from carrel.compat.fastmcp.client.messages import MessageHandler
 from carrel.compat.mcp import ClientSession, McpError, StdioServerParameters, stdio_client, types
+from carrel.compat.mcp.client.callbacks import Callbacks
 from carrel.compat.mcp.server.fastmcp import Context, FastMCP
 from carrel.compat.mcp.server.lowlevel import Server
 from carrel.compat.mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -22,6 +24,14 @@ from carrel.compat.mcp.shared.memory import (
     create_connected_server_and_client_session,
 )
 from carrel.compat.mcp.shared.progress import progress
+from carrel.protocol.revisions import LATEST_HANDSHAKE
+from carrel.wire.base import Wire
+from carrel.wire.client_features import ElicitationCompleteParams
+from carrel.wire.resources import ResourceUpdatedParams
+from carrel.wire.tasks import Task
+from carrel.wire.utilities import CancelledParams, LoggingMessageParams, ProgressParams
+
+TIME = "2026-01-01T00:00:00Z"
 
 
 class Form(BaseModel):
@@ -136,6 +146,45 @@ async def test_notifications_reach_the_callbacks_in_order() -> None:
     assert updates[:2] == ["notifications/resources/updated", "notifications/tools/list_changed"]
     assert (1.0, 2.0, "one") in seen
     assert ("warning", "done") in seen
+
+
+async def test_every_notification_of_a_server_has_a_model_and_a_hook() -> None:
+    params: dict[str, Wire] = {
+        "cancelled": CancelledParams(request_id=1),
+        "elicitation_complete": ElicitationCompleteParams(elicitation_id="e"),
+        "message": LoggingMessageParams(level="info", data="x"),
+        "progress": ProgressParams(progress_token=1, progress=1),
+        "resource_updated": ResourceUpdatedParams(uri="a:b"),
+        "task_status": Task(task_id="t", status="working", created_at=TIME, last_updated_at=TIME, ttl=None),
+    }
+    handled: list[Any] = []
+
+    class Hooks(MessageHandler):
+        async def on_progress(self, message: Any) -> None:
+            handled.append(message)
+
+        on_logging_message = on_tool_list_changed = on_resource_list_changed = on_progress
+        on_prompt_list_changed = on_resource_updated = on_cancelled = on_progress
+
+    async def handle(message: Any) -> None:
+        heard.append(message.root.method)
+        await hooks(message)
+        if len(heard) == len(LATEST_HANDSHAKE.events):
+            done.set()
+
+    heard: list[str] = []
+    hooks, done = Hooks(), asyncio.Event()
+    callbacks = Callbacks(
+        None, sampling=None, elicitation=None, roots=None, logging=None, message=handle, sampling_capabilities=None
+    )
+    callbacks.start()
+    for event in (*LATEST_HANDSHAKE.events, "no such event"):
+        callbacks.take(event, params.get(event))
+    await done.wait()
+    await callbacks.stop()
+    assert heard == [row.method for row in LATEST_HANDSHAKE.events.values()]
+    unhooked = {"notifications/elicitation/complete", "notifications/tasks/status"}
+    assert [message.method for message in handled] == [method for method in heard if method not in unhooked]
 
 
 async def test_errors_are_those_of_the_face() -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from types import SimpleNamespace
+from typing import Annotated, Any
 
+import msgspec
 import pytest
 
 from carrel import Client, Context, Server
-from carrel.errors import PeerError, TaskCancelled
+from carrel.awaitables import resolved
+from carrel.catalog.provider import Request
+from carrel.errors import HeaderMismatch, PeerError, TaskCancelled
 from carrel.host.remote import RemoteProvider
+from carrel.protocol.revisions import LATEST as NEWEST
 from carrel.transports.memory import MemoryPeer, connect
 from gateway.features import HANDLERS, gateway_to, text_of
 from golden import pages
@@ -149,6 +154,34 @@ async def test_a_call_becomes_a_task_while_a_changed_list_of_tools_is_read(far: 
         called = (await call(peer, "long", **({} if near == LATEST else {"task": {}}))).get("result", {})
         may_read.set()
     assert called.get("resultType") == "task" if near == LATEST else "task" in called
+
+
+async def test_headers_that_repeat_arguments_are_verified_while_a_changed_list_of_tools_is_read() -> None:
+    app, reading, may_read = Far(), asyncio.Event(), asyncio.Event()
+    may_read.set()
+
+    @app.tool
+    async def find(tenant: Annotated[str, msgspec.Meta(extra_json_schema={"x-mcp-header": "Tenant"})]) -> str:
+        return tenant
+
+    @app.middleware("tools/list")
+    async def wait(call: Any, next: Any) -> Any:
+        reading.set()
+        await may_read.wait()
+        return await next(call)
+
+    gateway: Server[Any] = Server("gateway")
+    provider = RemoteProvider(app, name="far", revision=LATEST)
+    gateway.add_provider(provider)
+    call: Any = SimpleNamespace(raw_headers={b"mcp-param-tenant": b"other"}, peer=SimpleNamespace(revision=NEWEST))
+    async with connect(gateway, revision=LATEST), asyncio.timeout(60):
+        may_read.clear()
+        reading.clear()
+        app.tools.remove("greet")
+        await reading.wait()
+        with pytest.raises(HeaderMismatch):
+            await resolved(provider.run_tool("find", msgspec.Raw(b'{"tenant":"own"}'), Request(call=call)))
+        may_read.set()
 
 
 async def test_the_result_of_a_task_does_not_wait_for_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,13 @@ def test_a_cache_forgets_what_the_rows_say() -> None:
     }
 
 
+def test_each_list_has_the_notification_that_makes_it_stale_among_others() -> None:
+    for row in (*ROWS, *ADDED):
+        if row.item is not None and row.verb == "list":
+            assert methods.LIST_NAMES[row.item] in row.stale_by
+    assert methods.LIST_NAMES.keys() == {row.item for row in (*ROWS, *ADDED) if row.item is not None}
+
+
 def test_a_row_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         CALL_TOOL.idempotent = True  # type: ignore[misc]

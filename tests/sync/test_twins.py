@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
@@ -58,6 +61,34 @@ def test_methods_have_twins_with_the_same_parameters(kind: type, twin: type) -> 
     for name, method in wanted.items():
         assert parameters(getattr(twin, name)) == parameters(method), name
         assert not inspect.iscoroutinefunction(getattr(twin, name))
+
+
+USE = """
+from typing import assert_type
+from carrel.catalog.provider import Hit
+from carrel.client.state import StateChange
+from carrel.host.selection import Hosted
+from carrel.sync import Client, Host
+from carrel.sync.skills import SkillSnapshot
+from carrel.wire.resources import ResourceContents
+
+
+def use(client: Client, host: Host, skill: SkillSnapshot) -> None:
+    assert_type(client.state.wait_for("connected"), StateChange)
+    assert_type(host.search("tea", limit=3, tags=["green"]), list[Hosted[Hit]])
+    assert_type(skill.read("notes.md"), ResourceContents)
+    client.ping(timeout="1")  # type: ignore[arg-type]
+    host.search("tea", limits=3)  # type: ignore[call-arg]
+    skill.read()  # type: ignore[call-arg]
+"""
+
+
+@pytest.mark.slow
+def test_methods_that_only_wait_have_the_types_of_the_asynchronous_ones(tmp_path: Path) -> None:
+    (tmp_path / "use.py").write_text(USE)
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir=cache", "use.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize(("kind", "twin"), [pair for pair in PAIRS if pair[0] in (Client, Host)])

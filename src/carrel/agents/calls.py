@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from inspect import isawaitable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from carrel.wire.client_features import ToolResultContent
 from carrel.wire.content import TextContent
 from carrel.wire.tools import CallToolResult, Tool
 
-__all__ = ["Approve", "ToolUse", "Toolbox", "error_result"]
+__all__ = ["Approve", "ToolOptions", "ToolUse", "Toolbox", "error_result"]
 
 log = Log("carrel.agents")
 T = TypeVar("T")
@@ -41,6 +41,15 @@ class ToolUse(msgspec.Struct, frozen=True):
 
 #: Decides whether a call is made: True; False, or a text that tells the model why not.
 Approve: TypeAlias = Callable[[ToolUse], Awaitable[bool | str] | bool | str]
+
+
+class ToolOptions(TypedDict, total=False):
+    """Options of ``carrel.agents.tools_of``; see there."""
+
+    approve: Approve | None
+    prefix: bool
+    description_limit: int | None
+    options: CallOptions | None
 
 
 class Toolbox:

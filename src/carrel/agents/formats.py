@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, overload
 
-from carrel.agents.calls import Approve, Toolbox
+from carrel.agents.calls import Approve, Toolbox, ToolOptions
 from carrel.agents.sources import ClientTools, ToolSource
 from carrel.agents.vendor_tools import VendorFormat, VendorTools
 from carrel.client.client import Client
@@ -29,15 +29,6 @@ VENDORS = ("anthropic", "openai", "openai-chat", "gemini")
 #: The packages that the frameworks' tools are made with, by format.
 PACKAGES = {"langchain": "langchain-core", "llamaindex": "llama-index-core", "pydantic-ai": "pydantic-ai-slim"}
 FORMATS = (*VENDORS, *PACKAGES)
-
-
-class ToolOptions(TypedDict, total=False):
-    """Options of ``tools_of``; see there."""
-
-    approve: Approve | None
-    prefix: bool
-    description_limit: int | None
-    options: CallOptions | None
 
 
 @overload

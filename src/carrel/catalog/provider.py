@@ -52,6 +52,7 @@ __all__ = [
     "ListName",
     "Page",
     "Provider",
+    "ProviderInterest",
     "Recipients",
     "Request",
     "RequestContext",
@@ -125,6 +126,39 @@ class Interest:
         """Wait until ``uris`` have changed since the last call."""
         await self._changed.wait()
         self._changed.clear()
+
+
+class Subscribed(Protocol):
+    """Subscriptions to resources: an ``Interest``, or the watches of a server."""
+
+    @property
+    def uris(self) -> Collection[str]:
+        """URIs with a subscription, in normal form."""
+
+    def of(self, recipients: Recipients) -> Collection[str]:
+        """Return the URIs to which some clients have subscribed."""
+
+
+class ProviderInterest(Interest):
+    """The subscribed resources that one provider of a catalog may own: ``owns`` returns whether it may own a URI."""
+
+    def __init__(self, outer: Subscribed, owns: Callable[[str], bool]) -> None:
+        super().__init__()
+        self._outer = outer
+        self._owns = owns
+
+    @property
+    def uris(self) -> Collection[str]:
+        """URIs with a subscription, in normal form."""
+        return list(filter(self._owns, self._outer.uris))
+
+    @uris.setter
+    def uris(self, _: Collection[str]) -> None:
+        """No-op: the catalog sets the URIs."""
+
+    def of(self, recipients: Recipients) -> Collection[str]:
+        """Return the URIs to which some clients have subscribed, in normal form."""
+        return list(filter(self._owns, self._outer.of(recipients)))
 
 
 class Events(Protocol):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable
+from functools import partial
 
 from carrel.catalog.catalog import Catalog
-from carrel.catalog.provider import Change, Events, Interest, ListChanges, Provider, Recipients
+from carrel.catalog.provider import Change, Events, Interest, ListChanges, Provider, ProviderInterest, Recipients
 from carrel.catalog.registry import Listener
 from carrel.errors import MCPError
 from carrel.host.relayed import RELAYED_EXTENSIONS
@@ -90,40 +91,13 @@ class HostCatalog(Catalog):
             await watch.close()
 
 
-class PartInterest(Interest):
-    """Subscribed resources of one provider of a catalog."""
-
-    def __init__(self, catalog: HostCatalog, provider: Provider, outer: Interest) -> None:
-        super().__init__()
-        self._catalog = catalog
-        self._provider = provider
-        self._outer = outer
-
-    @property
-    def uris(self) -> Collection[str]:
-        """Normalized URIs with at least one subscription."""
-        return self._own(self._outer.uris)
-
-    @uris.setter
-    def uris(self, _: Collection[str]) -> None:
-        """No-op: the catalog sets the URIs."""
-
-    def of(self, recipients: Recipients) -> Collection[str]:
-        """Return the normalized URIs to which ``recipients`` have subscribed."""
-        return self._own(self._outer.of(recipients))
-
-    def _own(self, uris: Collection[str]) -> Collection[str]:
-        may_own = self._catalog.may_own
-        return [uri for uri in uris if may_own(self._provider, uri)]
-
-
 class CatalogWatch:
     """Watch on all providers of a catalog, with one task per provider."""
 
     def __init__(self, catalog: HostCatalog, interest: Interest) -> None:
         self._catalog = catalog
         self._interest = interest
-        self._parts: dict[Provider, tuple[PartInterest, asyncio.Task[None], asyncio.Event]] = {}
+        self._parts: dict[Provider, tuple[ProviderInterest, asyncio.Task[None], asyncio.Event]] = {}
         self._batches: asyncio.Queue[Collection[Change] | None] = asyncio.Queue()
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -150,7 +124,7 @@ class CatalogWatch:
         """Start to watch a provider."""
         if provider in self._parts or not provider.offers("watch"):
             return
-        interest, listens = PartInterest(self._catalog, provider, self._interest), asyncio.Event()
+        interest, listens = ProviderInterest(self._interest, partial(self._catalog.may_own, provider)), asyncio.Event()
         self._parts[provider] = interest, asyncio.ensure_future(self._follow(provider, interest, listens)), listens
 
     def remove(self, provider: Provider) -> None:

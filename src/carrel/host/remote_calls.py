@@ -310,7 +310,8 @@ class RemoteCalls:
         ours, theirs = self._ours, request.call.peer.capabilities
         if theirs is None:
             theirs = NO_CAPABILITIES
-        extensions = {name: each for name, each in (theirs.extensions or {}).items() if name != TASKS.name}
+        extensions = dict(theirs.extensions or {})
+        extensions.pop(TASKS.name, None)
         if as_task:
             extensions[TASKS.name] = {}
         return ClientCapabilities(

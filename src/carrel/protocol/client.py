@@ -75,7 +75,7 @@ SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 #: Keys of ``_meta`` that callers cannot override: headers and responses depend on them.
-OURS = (VERSION, CAPABILITIES)
+OURS = frozenset((VERSION, CAPABILITIES))
 RELATED_TASK = "io.modelcontextprotocol/related-task"
 
 
@@ -250,7 +250,8 @@ class Connection(connection.Connection[W]):
     def _meta_of(self, meta: Mapping[str, Any], capabilities: ClientCapabilities | None) -> dict[str, Any]:
         """Return the ``_meta`` of a request with further keys, or other capabilities than usual."""
         members = {**self._members, **meta}
-        members.update((key, self._members[key]) for key in OURS if key in self._members)
+        if not OURS.isdisjoint(meta):
+            members.update((key, self._members[key]) for key in OURS if key in self._members)
         if capabilities is not None and self.revision is not None and CAPABILITIES in self._members:
             members[CAPABILITIES] = self.revision.project(capabilities)
         if members.get(LOG_LEVEL, "") is None:

@@ -16,7 +16,7 @@ from carrel.wire.jsonrpc import ErrorMessage, ErrorObject, NotificationMessage
 if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
 
-__all__ = ["FOREIGN", "KEY", "MARK", "encode", "encode_error", "encode_event", "merged", "restored"]
+__all__ = ["FOREIGN", "KEY", "MARK", "encode", "encode_error", "encode_event", "has_same_strings", "merged", "restored"]
 
 
 def _foreign(value: Any) -> Any:
@@ -34,6 +34,14 @@ MARK = f'"{KEY}"'.encode()
 FOREIGN = f"{KEY}/block"
 
 encode = msgspec.json.Encoder(enc_hook=_foreign).encode
+
+
+def has_same_strings(raw: bytes, encoded: bytes) -> bool:
+    """Return whether two encodings of one value have as many strings, names of members included. False if unknown.
+
+    They have as many quotes then. Only an escaped quote may be written differently.
+    """
+    return raw.count(b'"') == encoded.count(b'"') and b"\\u0022" not in raw
 
 
 def restored(data: bytes) -> bytes:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from carrel.errors import InvalidMessage
-from carrel.protocol.encoding import encode, merged
+from carrel.protocol.encoding import encode, has_same_strings, merged
 from carrel.protocol.revision import Revision
 from carrel.wire.base import CacheableResult, Result
 from carrel.wire.client_features import InputRequiredResult
@@ -109,17 +109,13 @@ def _without_duplicates(passed: PassedResult[Any]) -> bytes:
     that its type does not know.
     """
     raw, encoded = bytes(passed.raw), encode(passed.value)
-    if encoded == raw or _has_same_strings(raw, encoded):
+    if encoded == raw or has_same_strings(raw, encoded):
         return raw
     members = _decoded(passed)
     if not passed.revision.stateless and not STATELESS_MEMBERS.isdisjoint(members):
         members = {name: each for name, each in members.items() if name not in STATELESS_MEMBERS}
     encoded = encode(members)
-    return raw if _has_same_strings(raw, encoded) else encoded
-
-
-def _has_same_strings(raw: bytes, encoded: bytes) -> bool:
-    return raw.count(b'"') == encoded.count(b'"') and b"\\u0022" not in raw
+    return raw if has_same_strings(raw, encoded) else encoded
 
 
 def _decoded(passed: PassedResult[Any]) -> Any:

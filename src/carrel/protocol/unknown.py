@@ -17,7 +17,7 @@ import msgspec
 from msgspec import inspect
 
 from carrel.protocol.connection import UNREADABLE
-from carrel.protocol.encoding import FOREIGN, KEY, MARK, encode, restored
+from carrel.protocol.encoding import FOREIGN, KEY, MARK, encode, has_same_strings, restored
 
 __all__ = [
     *("attach", "distribute", "find", "find_raw", "is_whole", "joined", "kept", "members"),
@@ -78,10 +78,11 @@ def find_raw(value: msgspec.Struct, raw: msgspec.Raw) -> dict[str, Any] | None:
 def is_whole(value: msgspec.Struct, raw: msgspec.Raw) -> bool:
     """Return whether a struct has all members of its source JSON; False if a quick check cannot tell.
 
-    It has all members if its encoding is as long as the source. Encoding costs a fraction of decoding the JSON again,
-    which is needed if spaces or escapes make the source longer.
+    It has all members if its encoding is as long as the source, or has as many strings. Encoding costs a fraction of
+    decoding the JSON again.
     """
-    return len(encode(value)) >= len(raw)
+    encoded = encode(value)
+    return len(encoded) >= len(raw) or has_same_strings(bytes(raw), encoded)
 
 
 def find_in(shape: Shape, value: Any) -> Any:

@@ -6,11 +6,12 @@ have at most ``MAX_RESPONSE_BYTES`` bytes.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Collection, Mapping
 from importlib import import_module
 from types import TracebackType
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote_plus, urlsplit
 
 import msgspec
 
@@ -19,7 +20,14 @@ from carrel.security.server.bearer import Unverifiable
 from carrel.transports.addresses import is_loopback, is_public, read_address
 from carrel.transports.client.fetch import Fetch
 
-__all__ = ["FetchedResponse", "Fetcher", "NotThere", "check_url", "is_loopback", "require_libraries"]
+__all__ = [
+    "FetchedResponse",
+    "Fetcher",
+    "NotThere",
+    "basic_authorization",
+    "check_url",
+    "require_libraries",
+]
 
 INSTALL_HINT = "pip install 'carrel[auth]'"
 
@@ -169,6 +177,12 @@ class Fetcher:
                 return FetchedResponse(url, response.status, {k.lower(): v for k, v in response.headers.items()}, found)
         except (ResourceError, RequestTimeout) as error:
             raise Unverifiable(str(error)) from None
+
+
+def basic_authorization(client_id: str, client_secret: str) -> str:
+    """Return the Authorization header with client credentials (RFC 6749, section 2.3.1)."""
+    pair = f"{quote_plus(client_id)}:{quote_plus(client_secret)}"
+    return f"Basic {b64encode(pair.encode()).decode()}"
 
 
 def check_status(answer: FetchedResponse) -> FetchedResponse:

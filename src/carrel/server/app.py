@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from carrel.server.adding import Adding
     from carrel.server.middleware.middleware import Middleware, MiddlewareFunction
     from carrel.server.runtime import Operation
-    from carrel.server.task_interface import Tasks
     from carrel.state.interfaces import State as SharedState
     from carrel.transports.server.http import StreamableHTTP
     from carrel.transports.server.options import ASGIOptions, RunOptions
@@ -158,7 +157,7 @@ class Server(Registration, Generic[State]):
             ttl_ms=ttl_ms or 0,
             scope=scope,
         )
-        super().__init__(Runtime(described, settings, limits or Limits(), _make_tasks))
+        super().__init__(Runtime(described, settings, limits or Limits()))
         self._connect(None if lifespan is None else lambda: lifespan(self))
 
     def _connect(self, lifespan: Callable[[], AbstractAsyncContextManager[State]] | None) -> None:
@@ -364,19 +363,17 @@ class Server(Registration, Generic[State]):
         """
         from carrel.server.middleware.composition import listener_of  # few servers have middleware
 
-        if len(methods) == 1 and not isinstance(methods[0], str):
-            self._runtime.listeners.extend(listener_of(methods[0]))
-            self._dispatch.add_middleware(methods[0])
-            return cast("M", methods[0])
+        bare = len(methods) == 1 and not isinstance(methods[0], str)
+        around: frozenset[str] = frozenset() if bare else frozenset(methods)
 
         def register(middleware: M) -> M:
             self._runtime.listeners.extend(listener_of(middleware))
-            self._dispatch.add_middleware(middleware, frozenset(methods))
+            self._dispatch.add_middleware(middleware, around)
             if self._runtime.is_running:
                 self._dispatch.check_methods()
             return middleware
 
-        return register
+        return register(methods[0]) if bare else register
 
     def middlewares(self, method: str) -> list[Middleware | MiddlewareFunction]:
         """Return the middleware that is registered for a method, the outermost first."""
@@ -444,9 +441,3 @@ class Server(Registration, Generic[State]):
     def capabilities(self) -> ServerCapabilities:
         """Return the capabilities of the server, in its present state."""
         return self._capabilities.declared()
-
-
-def _make_tasks(runtime: Runtime) -> Tasks:
-    from carrel.server.tasks.tasks import Tasks
-
-    return Tasks(runtime)

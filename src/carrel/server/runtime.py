@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from carrel.protocol.server import Call, Connection, Reply
     from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
     from carrel.server.session_state import SessionState
-    from carrel.server.task_interface import Tasks
+    from carrel.server.tasks.tasks import Tasks
     from carrel.state.interfaces import State as SharedState
     from carrel.state.records import Changed
     from carrel.state.replica import Replica
@@ -57,17 +57,13 @@ class Operation(Protocol):
 
 
 class Runtime:
-    """Settings and services of one server. ``app.endpoint.runtime`` is one.
-
-    ``make_tasks`` makes the tasks of the server when they are needed.
-    """
+    """Settings and services of one server. ``app.endpoint.runtime`` is one."""
 
     def __init__(
         self,
         description: Description,
         settings: ServerSettings,
         limits: Limits,
-        make_tasks: Callable[[Runtime], Tasks],
     ) -> None:
         self.description = description
         self.settings = settings
@@ -96,7 +92,6 @@ class Runtime:
         self.names: NameMapping | None = None
         """The namespace in which another server has this one; None without one."""
         self._replica: Replica | None = None
-        self._make_tasks = make_tasks
         self._tasks: Tasks | None = None
         self._state_cipher: RequestStateCipher | None = None
         self._exchanges: Exchanges | None = None
@@ -190,7 +185,9 @@ class Runtime:
         if self._outer is not None:
             return self._outer.tasks
         if self._tasks is None:
-            self._tasks = self._make_tasks(self)
+            from carrel.server.tasks.tasks import Tasks
+
+            self._tasks = Tasks(self)
         return self._tasks
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from carrel.catalog.task_channel import ChannelTask
@@ -10,15 +10,12 @@ from carrel.catalog.task_channel import ChannelTask
 if TYPE_CHECKING:
     import asyncio
 
-    from carrel.awaitables import MaybeAwaitable
-    from carrel.catalog.request import TaskSupport
     from carrel.protocol.channel import Channel
-    from carrel.protocol.server import Call, Connection
+    from carrel.protocol.server import Connection
     from carrel.server.elicitation.client_requests import ClientRequest
-    from carrel.wire.base import Result
     from carrel.wire.tasks import TaskStatus
 
-__all__ = ["RunningTask", "TaskRequest", "Tasks"]
+__all__ = ["RunningTask", "TaskRequest"]
 
 
 class TaskRequest(Protocol):
@@ -56,24 +53,3 @@ class RunningTask(ChannelTask, Protocol):
 
     def keep(self, connection: Connection, request: TaskRequest) -> None:
         """Keep a request whose client is gone for the next client that fetches the result."""
-
-
-class Tasks(Protocol):
-    """Tasks of a server."""
-
-    def call_tool(
-        self,
-        call: Call,
-        channel: Channel,
-        support: TaskSupport,
-        work: Callable[[Channel], Coroutine[Any, Any, Result]],
-        *,
-        detaches: bool,
-    ) -> MaybeAwaitable[Result] | None:
-        """Call a tool as a task and return the ``CreateTaskResult``, or None if it must be called directly."""
-
-    def honored(self, call: Call, ids: list[str]) -> list[str] | Awaitable[list[str]]:
-        """Return the ids of tasks that a client may listen to."""
-
-    async def stop(self) -> None:
-        """Cancel all tasks."""

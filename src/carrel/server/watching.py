@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from carrel.catalog.provider import Interest
+from carrel.catalog.provider import ProviderInterest
 from carrel.errors import MCPError
 from carrel.log import Log
 
 if TYPE_CHECKING:
-    from carrel.catalog.provider import Provider, Recipients
+    from carrel.catalog.provider import Interest, Provider, Recipients
     from carrel.server.runtime import Runtime
 
 __all__ = ["Watch", "Watches"]
@@ -28,32 +28,6 @@ PATIENCE = 5.0
 
 #: Seconds that a list waits for a provider to listen.
 LIST_PATIENCE = 0.2
-
-
-class OwnInterest(Interest):
-    """Resources of one provider that have subscriptions. Those of others are not told to it."""
-
-    def __init__(self, provider: Provider, watches: Watches) -> None:
-        super().__init__()
-        self._provider = provider
-        self._watches = watches
-
-    @property
-    def uris(self) -> Collection[str]:
-        """URIs with a subscription, in normal form."""
-        return self._own(self._watches.uris)
-
-    @uris.setter
-    def uris(self, _: Collection[str]) -> None:
-        """No-op: the server sets the URIs."""
-
-    def of(self, recipients: Recipients) -> Collection[str]:
-        """Return the URIs to which some clients have subscribed, in normal form."""
-        return self._own(self._watches.uris_of(recipients))
-
-    def _own(self, uris: Collection[str]) -> Collection[str]:
-        may_own = self._watches.runtime.catalog.routes.may_own
-        return [uri for uri in uris if may_own(self._provider, uri)]
 
 
 class Watch:
@@ -102,7 +76,7 @@ class Watches:
         self._acknowledging: set[asyncio.Task[None]] = set()
         self.outer: Interest | None = None
         """Subscriptions of the server in whose catalog this one is."""
-        self._interests: dict[str, OwnInterest] = {}
+        self._interests: dict[str, ProviderInterest] = {}
         self.forming: set[Watch] = set()
         """Watches on providers that do not listen for changes yet."""
 
@@ -111,7 +85,7 @@ class Watches:
         runtime = self.runtime
         if not provider.offers("watch") or not (runtime.settings.subscribe or runtime.settings.list_changed):
             return
-        interest = OwnInterest(provider, self)
+        interest = ProviderInterest(self, lambda uri: runtime.catalog.routes.may_own(provider, uri))
         self._interests[provider.name] = interest
         watch = Watch(provider, runtime, interest, self.forming)
         self.forming.add(watch)
@@ -137,7 +111,7 @@ class Watches:
         uris = self.runtime.hub.uris
         return uris if self.outer is None else {*uris, *self.outer.uris}
 
-    def uris_of(self, recipients: Recipients) -> Collection[str]:
+    def of(self, recipients: Recipients) -> Collection[str]:
         """URIs to which some clients have subscribed, here or on the server in whose catalog this one is."""
         uris = self.runtime.hub.uris_of(recipients)
         return uris if self.outer is None else {*uris, *self.outer.of(recipients)}

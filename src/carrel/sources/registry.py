@@ -164,7 +164,6 @@ SOURCES = {
         "databases.source:DatabaseSource",
         "DatabaseOptions",
         ("sqlite", "databases", "a SQLite database, as sqlite:///FILE"),
-        ("duckdb", "duckdb", "a DuckDB database, as duckdb:///FILE"),
         relative=database_file,
     ),
     **own(
@@ -175,6 +174,12 @@ SOURCES = {
         ("mysql", "mysql", "a MySQL database, as mysql://USER@HOST/DATABASE"),
         ("mariadb", "mysql", "a MariaDB database, as mariadb://USER@HOST/DATABASE"),
         relative=driver_files,
+    ),
+    **own(
+        "databases.source:DatabaseSource",
+        "DatabaseOptions",
+        ("duckdb", "duckdb", "a DuckDB database, as duckdb:///FILE"),
+        relative=database_file,
     ),
     **own(
         "stores.s3:S3Source",

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from carrel.client import client as asynchronous
 from carrel.client.endpoints import Target
 from carrel.client.extensions import ClientExtension
-from carrel.client.handlers import Progress, RootsSource
+from carrel.client.handlers import Progress
 from carrel.client.retry import Retries
 from carrel.client.session import LogReceiver
 from carrel.sync.handlers import AnyHandlers, async_handlers
-from carrel.sync.loop import background, run
+from carrel.sync.loop import background, run, waiting
 from carrel.sync.paged_list import PagedList
 from carrel.sync.state import ClientState
 from carrel.sync.watch import Watch
 from carrel.wire.base import ClientCapabilities, Implementation, LoggingLevel
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.prompts import GetPromptResult, Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
@@ -264,26 +263,9 @@ class Client:
             )
         )
 
-    def complete(
-        self,
-        reference: Prompt | ResourceTemplate | PromptReference | ResourceTemplateReference | str,
-        argument: str,
-        value: str = "",
-        context: Mapping[str, str] | None = None,
-    ) -> Completion:
-        """Return completions of ``value`` for an argument of a prompt or a variable of a resource template."""
-        return run(self.client.complete(reference, argument, value, context))
+    complete = waiting("client", asynchronous.Client.complete)
 
     # Ping, logging and roots
-
-    def ping(self, *, timeout: float | None = None) -> None:
-        """Ping the server: ``ping``, or ``server/discover`` in stateless revisions."""
-        run(self.client.ping(timeout=timeout))
-
-    def set_log_level(self, level: LoggingLevel) -> None:
-        """Set the minimum level of the server's log messages. See ``Client.set_log_level``."""
-        run(self.client.set_log_level(level))
-
-    def change_roots(self, roots: RootsSource) -> None:
-        """Replace the roots, and notify the server in revisions with sessions. See ``Client.change_roots``."""
-        run(self.client.change_roots(roots))
+    ping = waiting("client", asynchronous.Client.ping)
+    set_log_level = waiting("client", asynchronous.Client.set_log_level)
+    change_roots = waiting("client", asynchronous.Client.change_roots)

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from carrel.catalog.provider import Hit, Provider
+from carrel.catalog.provider import Provider
 from carrel.catalog.registry import Listener
 from carrel.host import host as asynchronous
 from carrel.host.catalog import HostCatalog
@@ -16,16 +16,13 @@ from carrel.host.config.inputs import Inputs
 from carrel.host.config.server_config import Problem, ServerConfig
 from carrel.host.hosted_server import HostedServer
 from carrel.host.remote import PATIENCE
-from carrel.host.selection import Hosted, Selection
 from carrel.host.tools import ToolsOptions
-from carrel.sync.loop import background, iterate, run
+from carrel.sync.loop import background, iterate, run, waiting
 from carrel.sync.options import CallOptions, ClientOptions, async_call_options, async_client_options
 from carrel.transports.client.transport import Credentials
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.prompts import GetPromptResult, Prompt
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
-from carrel.wire.skills import Skill
-from carrel.wire.tools import CallToolResult, Tool
+from carrel.wire.prompts import GetPromptResult
+from carrel.wire.resources import ReadResourceResult
+from carrel.wire.tools import CallToolResult
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -106,51 +103,23 @@ class Host:
         """Problems in the configuration files."""
         return self.host.problems
 
-    def apply(self, configs: Iterable[ServerConfig]) -> None:
-        """Make these the servers of the host. See ``Host.apply``."""
-        run(self.host.apply(configs))
+    apply = waiting("host", asynchronous.Host.apply)
 
     def server(self, name: str) -> HostedServer:
         """Return the server of a name. See ``Host.server``."""
         return self.host.server(name)
 
-    def connect(self, name: str) -> HostedServer:
-        """Return a server that is connected; one that is idle is connected to first. See ``Host.connect``."""
-        return run(self.host.connect(name))
-
-    def reconnect(self, name: str) -> HostedServer:
-        """Try again now to connect to a server that has failed, and wait for the outcome."""
-        return run(self.host.reconnect(name))
-
-    def wake(self, name: str) -> None:
-        """Connect to a server that is idle, and wait for the outcome."""
-        run(self.host.wake(name))
+    connect = waiting("host", asynchronous.Host.connect)
+    reconnect = waiting("host", asynchronous.Host.reconnect)
+    wake = waiting("host", asynchronous.Host.wake)
 
     # Lists of all servers
-
-    def list_resources(self, **selection: Unpack[Selection]) -> list[Hosted[Resource]]:
-        """Return the resources of all servers. Two servers with the same URI have two resources."""
-        return run(self.host.list_resources(**selection))
-
-    def list_resource_templates(self, **selection: Unpack[Selection]) -> list[Hosted[ResourceTemplate]]:
-        """Return the resource templates of all servers."""
-        return run(self.host.list_resource_templates(**selection))
-
-    def list_tools(self, **selection: Unpack[Selection]) -> list[Hosted[Tool]]:
-        """Return the tools of all servers."""
-        return run(self.host.list_tools(**selection))
-
-    def list_prompts(self, **selection: Unpack[Selection]) -> list[Hosted[Prompt]]:
-        """Return the prompts of all servers."""
-        return run(self.host.list_prompts(**selection))
-
-    def list_skills(self, **selection: Unpack[Selection]) -> list[Hosted[Skill]]:
-        """Return the skills of all servers."""
-        return run(self.host.list_skills(**selection))
-
-    def search(self, query: str, *, limit: int = 50, **selection: Unpack[Selection]) -> list[Hosted[Hit]]:
-        """Return the resources that match a query, of all servers, the best first."""
-        return run(self.host.search(query, limit=limit, **selection))
+    list_resources = waiting("host", asynchronous.Host.list_resources)
+    list_resource_templates = waiting("host", asynchronous.Host.list_resource_templates)
+    list_tools = waiting("host", asynchronous.Host.list_tools)
+    list_prompts = waiting("host", asynchronous.Host.list_prompts)
+    list_skills = waiting("host", asynchronous.Host.list_skills)
+    search = waiting("host", asynchronous.Host.search)
 
     # Requests to one server
 
@@ -170,16 +139,7 @@ class Host:
         """Get a prompt of a server."""
         return run(self.host.get_prompt(server, name, arguments, **async_call_options(options)))
 
-    def complete(
-        self,
-        server: str,
-        reference: Prompt | ResourceTemplate | PromptReference | ResourceTemplateReference,
-        argument: str,
-        value: str = "",
-        context: Mapping[str, str] | None = None,
-    ) -> Completion:
-        """Return completions of a value, of a server. See ``Client.complete``."""
-        return run(self.host.complete(server, reference, argument, value, context))
+    complete = waiting("host", asynchronous.Host.complete)
 
     # Tools for models
 

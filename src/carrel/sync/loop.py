@@ -14,12 +14,14 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
 from contextvars import copy_context
-from typing import Any, Protocol, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from carrel.errors import ConfigError, TransportError
 
-__all__ = ["Closing", "background", "call_in_thread", "iterate", "run", "run_later"]
+__all__ = ["Closing", "background", "call_in_thread", "iterate", "run", "run_later", "waiting"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 #: Seconds that closing may take when the interpreter exits.
 PATIENCE = 5.0
@@ -213,3 +215,16 @@ async def call_in_thread(function: Callable[..., T], *arguments: Any) -> T:
 async def awaited(value: Awaitable[T] | T) -> T:
     """Return a value, awaited if it is awaitable."""
     return await value if isinstance(value, Awaitable) else value
+
+
+def waiting(
+    inside: str, method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
+) -> Callable[Concatenate[Any, P], T]:
+    """Return a method that waits for a method of the asynchronous object in an attribute, with its signature."""
+
+    @wraps(method)
+    def wait(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
+        work: Coroutine[Any, Any, T] = getattr(getattr(self, inside), method.__name__)(*arguments, **options)
+        return run(work)
+
+    return wait

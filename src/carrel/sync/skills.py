@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from carrel.client import server_skills, skills
-from carrel.sync.loop import run
+from carrel.sync.loop import run, waiting
 from carrel.sync.paged_list import PagedList
-from carrel.wire.resources import Resource, ResourceContents
+from carrel.wire.resources import Resource
 
 __all__ = ["ServerSkills", "SkillSnapshot"]
 
@@ -37,17 +37,9 @@ class SkillSnapshot:
         """The server's description of the skill and when to use it."""
         return self.snapshot.description
 
-    def instructions(self) -> str:
-        """Return the text of SKILL.md, verified. See ``SkillSnapshot.instructions``."""
-        return run(self.snapshot.instructions())
-
-    def read(self, path: str) -> ResourceContents:
-        """Read a file of the skill and verify it. See ``SkillSnapshot.read``."""
-        return run(self.snapshot.read(path))
-
-    def directory(self, path: str = "") -> list[Resource]:
-        """List a directory of the skill. See ``SkillSnapshot.directory``."""
-        return run(self.snapshot.directory(path))
+    instructions = waiting("snapshot", skills.SkillSnapshot.instructions)
+    read = waiting("snapshot", skills.SkillSnapshot.read)
+    directory = waiting("snapshot", skills.SkillSnapshot.directory)
 
     def refresh(self) -> SkillSnapshot:
         """Return the skill as it is now. See ``SkillSnapshot.refresh``."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from carrel.client import state as asynchronous
 from carrel.client.state import ConnectionStatus, StateChange
 from carrel.errors import MCPError
-from carrel.sync.loop import iterate, run
+from carrel.sync.loop import iterate, waiting
 
 __all__ = ["ClientState"]
 
@@ -40,9 +40,7 @@ class ClientState:
         """Call ``observer`` after each change, in the event loop, which it must not block; return what ends that."""
         return self._state.observe(observer)
 
-    def wait_for(self, *statuses: ConnectionStatus) -> StateChange:
-        """Wait until the status is one of ``statuses``, and return the state. See ``ClientState.wait_for``."""
-        return run(self._state.wait_for(*statuses))
+    wait_for = waiting("_state", asynchronous.ClientState.wait_for)
 
     def changes(self) -> Iterator[StateChange]:
         """Iterate over the state: the current one, and each change until the client is closed."""

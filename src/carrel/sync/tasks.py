@@ -7,11 +7,10 @@ from typing import Any, Unpack
 
 from carrel.client import tasks as asynchronous
 from carrel.sync.handlers import AnyHandlers, async_handlers
-from carrel.sync.loop import iterate, run
+from carrel.sync.loop import iterate, run, waiting
 from carrel.sync.options import CallOptions, async_call_options
 from carrel.sync.paged_list import PagedList
 from carrel.wire.tasks import TaskStatus
-from carrel.wire.tools import CallToolResult
 
 __all__ = ["Tasks", "ToolTask"]
 
@@ -40,17 +39,9 @@ class ToolTask:
     def __iter__(self) -> Iterator[TaskStatus]:
         return iterate(lambda: aiter(self._task))
 
-    def refresh(self) -> TaskStatus:
-        """Ask for the status of the task, and return it. See ``ToolTask.refresh``."""
-        return run(self._task.refresh())
-
-    def result(self) -> CallToolResult:
-        """Wait for the task to end, and return the result of the tool call. Ctrl-C cancels the task."""
-        return run(self._task.result())
-
-    def cancel(self) -> None:
-        """Request cancellation of the task."""
-        run(self._task.cancel())
+    refresh = waiting("_task", asynchronous.ToolTask.refresh)
+    result = waiting("_task", asynchronous.ToolTask.result)
+    cancel = waiting("_task", asynchronous.ToolTask.cancel)
 
 
 class Tasks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 from carrel.agents import ToolUse, calls
 from carrel.agents import VendorTools as AsyncVendorTools
@@ -57,46 +57,23 @@ class VendorTools(list[Any]):
         return self._tools.content(blocks)
 
 
+class ToolOptions(TypedDict, total=False):
+    """Options of ``tools_of``, as of ``carrel.agents.tools_of``."""
+
+    approve: Approve | None
+    prefix: bool
+    description_limit: int | None
+    options: CallOptions | None
+
+
 @overload
-def tools_of(
-    client: Client,
-    format: Vendor,
-    *,
-    approve: Approve | None = None,
-    prefix: bool = False,
-    description_limit: int | None = None,
-    options: CallOptions | None = None,
-) -> VendorTools: ...
+def tools_of(client: Client, format: Vendor, **how: Unpack[ToolOptions]) -> VendorTools: ...
 @overload
-def tools_of(
-    client: Client,
-    format: Literal["langchain"],
-    *,
-    approve: Approve | None = None,
-    prefix: bool = False,
-    description_limit: int | None = None,
-    options: CallOptions | None = None,
-) -> list[BaseTool]: ...
+def tools_of(client: Client, format: Literal["langchain"], **how: Unpack[ToolOptions]) -> list[BaseTool]: ...
 @overload
-def tools_of(
-    client: Client,
-    format: Literal["llamaindex"],
-    *,
-    approve: Approve | None = None,
-    prefix: bool = False,
-    description_limit: int | None = None,
-    options: CallOptions | None = None,
-) -> list[AsyncBaseTool]: ...
+def tools_of(client: Client, format: Literal["llamaindex"], **how: Unpack[ToolOptions]) -> list[AsyncBaseTool]: ...
 @overload
-def tools_of(
-    client: Client,
-    format: Literal["pydantic-ai"],
-    *,
-    approve: Approve | None = None,
-    prefix: bool = False,
-    description_limit: int | None = None,
-    options: CallOptions | None = None,
-) -> AbstractToolset[Any]: ...
+def tools_of(client: Client, format: Literal["pydantic-ai"], **how: Unpack[ToolOptions]) -> AbstractToolset[Any]: ...
 def tools_of(
     client: Client,
     format: Any,

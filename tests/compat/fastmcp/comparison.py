@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from compat.comparison import ON_CARREL, normal, probed
-from support.parties import python
+from support.parties import python, python_program
 
 __all__ = ["PROGRAMS", "alike", "compare", "on_carrel", "on_original"]
 
@@ -24,7 +24,7 @@ def on_carrel(program: Sequence[str]) -> list[str]:
 
 def on_original(program: Sequence[str]) -> list[str]:
     """Return the command that runs a program on FastMCP."""
-    return [python("fastmcp"), *program]
+    return python_program("fastmcp", *program)
 
 
 def alike(answers: Any) -> Any:

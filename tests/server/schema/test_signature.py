@@ -149,6 +149,12 @@ def in_a_fresh_process(code: str) -> str:
 # Parameters
 
 
+def encoded(signature: Signature, value: Any) -> Any:
+    """Return a result as ``output_schema`` describes it."""
+    plain = signature.to_plain(value)
+    return {"result": plain} if signature.wraps else plain
+
+
 def test_parameters_come_in_order_with_defaults_and_without_the_context():
     def function(a: int, context: Context, b: str = "x", *, c: float = 1.5) -> None: ...
 
@@ -554,12 +560,12 @@ def test_results_that_are_objects_have_an_output_schema(annotation):
 @pytest.mark.parametrize("annotation", [None, Any, object, Callable, list, list[Any], Iterator], ids=str)
 def test_results_of_which_nothing_is_known_have_one_only_where_it_is_asked_for(annotation):
     assert returning(annotation).output_schema is None
-    assert returning(annotation).encode([1]) == [1]
+    assert encoded(returning(annotation), [1]) == [1]
 
 
 @pytest.mark.parametrize("annotation", [list[Point], Any, None], ids=str)
 def test_results_of_which_nothing_is_known_are_wrapped_where_it_is_asked_for(annotation):
-    assert returning(annotation, structured=True).encode(1) == {"result": 1}
+    assert encoded(returning(annotation, structured=True), 1) == {"result": 1}
 
 
 @pytest.mark.parametrize(
@@ -572,7 +578,7 @@ def test_other_results_are_wrapped(annotation, structured):
     signature = returning(annotation, structured=structured)
     assert signature.output_schema["type"] == "object"
     assert signature.output_schema["required"] == ["result"]
-    assert signature.encode(1) == {"result": 1}
+    assert encoded(signature, 1) == {"result": 1}
 
 
 @pytest.mark.parametrize(
@@ -602,9 +608,10 @@ def test_a_recursive_result_keeps_its_definition():
 
 
 def test_results_are_encoded_by_alias():
-    assert returning(Book).encode(Book(title="Solaris", pageCount=2)) == {"title": "Solaris", "pageCount": 2}
-    assert returning(list[Shelf], structured=True).encode([Shelf(shelfNumber=1)]) == {"result": [{"shelfNumber": 1}]}
-    assert returning(Person).encode(Person("Ada")) == {"givenName": "Ada", "age": 0}
+    assert encoded(returning(Book), Book(title="Solaris", pageCount=2)) == {"title": "Solaris", "pageCount": 2}
+    shelves = encoded(returning(list[Shelf], structured=True), [Shelf(shelfNumber=1)])
+    assert shelves == {"result": [{"shelfNumber": 1}]}
+    assert encoded(returning(Person), Person("Ada")) == {"givenName": "Ada", "age": 0}
 
 
 @pytest.mark.parametrize(
@@ -1140,7 +1147,6 @@ def test_text_is_returned_in_a_new_dictionary():
 )
 def test_parameters_with_few_values_complete_themselves(annotation, choices):
     signature = taking(annotation)
-    assert signature.choices("value") == choices
     assert signature.choices(signature.parameters[0]) == choices
     for choice in choices:
         assert signature.convert({"value": choice})
@@ -1263,7 +1269,7 @@ def test_results_conform_to_their_schema(data):
 
     annotation, strategy = data.draw(st.sampled_from(ROUND_TRIPS))
     signature = returning(annotation, structured=True)
-    assert jsonschema_rs.is_valid(signature.output_schema, signature.encode(data.draw(strategy)))
+    assert jsonschema_rs.is_valid(signature.output_schema, encoded(signature, data.draw(strategy)))
 
 
 def _fuzzed(a: int, b: Point | None = None, c: list[Level] | None = None, d: Book | None = None, **rest: float): ...

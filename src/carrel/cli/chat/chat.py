@@ -73,6 +73,21 @@ def parser() -> Parser:
     )
     saved.add_argument("--list", action="store_true", help="show the saved conversations, and end")
     saved.add_argument("--no-save", action="store_true", help="save nothing of this conversation")
+    add_permissions(reader)
+    group = reader.add_argument_group("the connections")
+    group.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[], help="a header for URLs")
+    group.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=number,
+        default=TIMEOUT,
+        help=f"the time limit for an answer of a server (default: {TIMEOUT:g})",
+    )
+    return reader
+
+
+def add_permissions(reader: Parser) -> None:
+    """Add the options that limit the model and the servers."""
     may = reader.add_argument_group("permissions of the model and the servers")
     may.add_argument(
         "--yes",
@@ -97,16 +112,6 @@ def parser() -> Parser:
     may.add_argument(
         "--context", metavar="TOKENS", type=positive, help="the context window, if Carrel does not know it"
     )
-    group = reader.add_argument_group("the connections")
-    group.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[], help="a header for URLs")
-    group.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=number,
-        default=TIMEOUT,
-        help=f"the time limit for an answer of a server (default: {TIMEOUT:g})",
-    )
-    return reader
 
 
 def run(arguments: list[str]) -> int:

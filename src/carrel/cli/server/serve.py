@@ -203,4 +203,4 @@ async def say_welcome(
         except MCPError:
             continue
         example = example or choose(found.items)
-    tell(*welcome(app.name, url, targets.shared, example, old, targets.skills, tokens, targets.flags))
+    tell(*welcome(app.name, url, targets, example, old, tokens))

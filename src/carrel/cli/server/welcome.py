@@ -9,6 +9,7 @@ from pathlib import Path
 from shutil import which
 
 from carrel import __version__
+from carrel.cli.server.sharing import Targets
 from carrel.protocol.encoding import encode
 from carrel.protocol.methods import READ_RESOURCE
 from carrel.protocol.revisions import LATEST
@@ -24,22 +25,15 @@ LINE = 72
 
 
 def welcome(
-    name: str,
-    url: str,
-    paths: Sequence[str],
-    example: Resource | None,
-    old: str | None = None,
-    skills: Sequence[str] = (),
-    tokens: str | None = None,
-    flags: Sequence[str] = (),
+    name: str, url: str, targets: Targets, example: Resource | None, old: str | None, tokens: str | None
 ) -> list[str]:
     """Return the lines of the startup message.
 
     ``example`` is a shared resource, ``old`` the URL of the HTTP+SSE transport. ``tokens`` is the file of accepted
-    tokens or their issuer, if callers need a token. ``flags`` are the flags that share the paths.
+    tokens or their issuer, if callers need a token.
     """
-    shared = [*paths, *(f"{path} (skills)" for path in skills)]
-    arguments = (*paths, *(f"--skills={path}" for path in skills), *flags)
+    shared = [*targets.shared, *(f"{path} (skills)" for path in targets.skills)]
+    arguments = (*targets.shared, *(f"--skills={path}" for path in targets.skills), *targets.flags)
     command = this_program()
     install = f"{command} install"
     remote = f"{quote(url)} --name {quote(name)}"

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from base64 import b64encode
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote_plus
 
 import msgspec
 
 from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.client.authorization_server import AuthorizationServer
-from carrel.security.fetch import Fetcher, require_libraries
+from carrel.security.fetch import Fetcher, basic_authorization, require_libraries
 from carrel.security.server.bearer import Clock
 
 if TYPE_CHECKING:
@@ -167,8 +165,7 @@ class RegisteredClient(NamedTuple):
             form["client_assertion"] = key.sign({**claims, "iat": now, "exp": now + LIFETIME})
             form.pop("client_id", None)  # the assertion contains the client id
         elif method == "client_secret_basic" and identity.secret is not None:
-            pair = f"{quote_plus(identity.id)}:{quote_plus(identity.secret)}"
-            headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+            headers["authorization"] = basic_authorization(identity.id, identity.secret)
         elif method == "client_secret_post" and identity.secret is not None:
             form |= {"client_id": identity.id, "client_secret": identity.secret}
         elif method == "none":

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import secrets
 from base64 import urlsafe_b64encode
-from binascii import Error, a2b_base64
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-import msgspec
-
 from carrel.security.client.client_authentication import PrivateKey
 from carrel.security.client.protected_resource import origin_of
+from carrel.security.server.bearer import InvalidToken
+from carrel.security.server.jwt import read_jwt
 
 __all__ = ["ALGORITHM", "Prover", "nonce_of"]
 
@@ -60,9 +59,7 @@ class Prover:
 def nonce_of(proof: str) -> str | None:
     """Return the nonce in a proof that this client created, or None."""
     try:
-        piece = proof.split(".")[1].replace("-", "+").replace("_", "/")
-        claims = msgspec.json.decode(a2b_base64(piece + "=" * (-len(piece) % 4)), type=dict[str, Any])
-    except (IndexError, Error, ValueError, msgspec.DecodeError):
+        nonce = read_jwt(proof)[1].get("nonce")
+    except InvalidToken:
         return None
-    nonce = claims.get("nonce")
     return nonce if isinstance(nonce, str) else None

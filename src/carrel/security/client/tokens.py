@@ -95,30 +95,16 @@ async def request_token(
         TokenRejected: the authorization server rejects the request.
         AuthorizationError: the endpoint cannot be reached, or its response is invalid.
     """
-    server = client.server
-    url = server.endpoint("token_endpoint")
-    given = dict(form) if resource is None else {**form, "resource": resource}
-    for attempt in (1, 2):
-        now = client.clock()
-        headers: dict[str, str] = {}
-        fields = dict(given)
-        client.authenticate(fields, headers)
-        if prover is not None:
-            headers["dpop"] = prover.prove("POST", url, now)
-        try:
-            answer = await client.fetcher.ask("POST", url, form=fields, headers=headers)
-        except Unverifiable as error:
-            raise AuthorizationError(f"No token can be had of {server.issuer}: {error}") from None
-        proof_nonce = answer.headers.get("dpop-nonce")
-        if prover is not None and proof_nonce:
-            prover.note(url, proof_nonce)
-        if answer.status == 200:
-            break
+    server, given = client.server, dict(form) if resource is None else {**form, "resource": resource}
+    now = client.clock()
+    answer = await ask_endpoint(client, given, prover)
+    reason = None if answer.status == 200 else error_of(answer)
+    if reason == "use_dpop_nonce" and prover is not None and "dpop-nonce" in answer.headers:
+        answer = await ask_endpoint(client, given, prover)
         reason = error_of(answer)
-        if reason == "use_dpop_nonce" and proof_nonce and prover is not None and attempt == 1:
-            continue
-        if answer.status >= 500 or answer.status == 429:  # not a verdict on the request itself
-            raise AuthorizationError(f"{server.issuer} issues no token at the moment: {explain(answer)}")
+    if answer.status >= 500 or answer.status == 429:  # not a verdict on the request itself
+        raise AuthorizationError(f"{server.issuer} issues no token at the moment: {explain(answer)}")
+    if answer.status != 200:
         raise TokenRejected(f"{server.issuer} issues no token: {explain(answer)}", reason)
     issued = read_issued(answer, server.issuer)
     scopes = requested if issued.scope is None else read_scope(issued.scope)
@@ -141,6 +127,24 @@ async def request_token(
         key=prover.key.private() if bound and prover is not None else None,
     )
     return token, issued
+
+
+async def ask_endpoint(client: RegisteredClient, form: Mapping[str, str], prover: Prover | None) -> FetchedResponse:
+    """Send an authenticated request to the token endpoint. Record the DPoP nonce of the response."""
+    url = client.server.endpoint("token_endpoint")
+    headers: dict[str, str] = {}
+    fields = dict(form)
+    client.authenticate(fields, headers)
+    if prover is not None:
+        headers["dpop"] = prover.prove("POST", url, client.clock())
+    try:
+        answer = await client.fetcher.ask("POST", url, form=fields, headers=headers)
+    except Unverifiable as error:
+        raise AuthorizationError(f"No token can be had of {client.server.issuer}: {error}") from None
+    nonce = answer.headers.get("dpop-nonce")
+    if prover is not None and nonce:
+        prover.note(url, nonce)
+    return answer
 
 
 def read_issued(answer: FetchedResponse, issuer: str) -> Issued:

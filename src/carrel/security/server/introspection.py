@@ -5,14 +5,12 @@ https://www.rfc-editor.org/rfc/rfc7662
 
 from __future__ import annotations
 
-from base64 import b64encode
 from typing import Literal, Unpack
-from urllib.parse import quote_plus
 
 from carrel.errors import ConfigError
 from carrel.protocol.principal import Principal
 from carrel.security.discovery import find_endpoint
-from carrel.security.fetch import Fetcher, check_url
+from carrel.security.fetch import Fetcher, basic_authorization, check_url
 from carrel.security.server.bearer import InvalidToken, Unverifiable
 from carrel.security.server.resource_server import ResourceOptions, ResourceServer
 
@@ -57,8 +55,7 @@ class Introspection(ResourceServer):
         if method == "post":
             self._form |= {"client_id": client_id, "client_secret": client_secret}
         else:
-            pair = f"{quote_plus(client_id)}:{quote_plus(client_secret)}"  # RFC 6749, section 2.3.1
-            self._headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+            self._headers["authorization"] = basic_authorization(client_id, client_secret)
         self._fetcher = Fetcher()
 
     async def stop(self) -> None:

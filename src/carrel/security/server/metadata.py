@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from carrel.errors import ConfigError
-from carrel.security.fetch import check_url, is_loopback
+from carrel.security.fetch import check_url
+from carrel.transports.addresses import is_loopback
 
 __all__ = ["WELL_KNOWN", "canonical", "check_resource", "describe", "endpoint_path", "local_resource", "metadata_url"]
 

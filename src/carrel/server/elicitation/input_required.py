@@ -31,15 +31,29 @@ if TYPE_CHECKING:
     from carrel.protocol.methods import RequestType
     from carrel.protocol.server import Call, Connection
     from carrel.server.elicitation.client_requests import Capable, ClientRequest
-    from carrel.server.runtime import Runtime
+    from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
+    from carrel.server.options import ServerSettings
     from carrel.server.task_interface import RunningTask
+
+    class Exchanging(Protocol):
+        """What multi round-trip requests need of a ``Runtime``."""
+
+        settings: ServerSettings
+
+        @property
+        def state_cipher(self) -> RequestStateCipher: ...
+        @property
+        def exchanges(self) -> Exchanges: ...
 
     class Asker(Capable, Protocol):
         """Context of a request whose handler asks its client."""
 
         _channel: Channel
-        _runtime: Runtime
         _repeatable: bool
+
+        @property
+        def _runtime(self) -> Exchanging:
+            """The runtime of the server."""
 
         @property
         def _this_round(self) -> Round:

@@ -59,19 +59,8 @@ class Signature:
     __slots__ = (
         *("_documentation", "_input", "_model", "_names", "_output", "_pydantic", "_read", "_readers", "_renamed"),
         *("_required", "_reserved", "_returns", "_scope", "_struct", "_texts", "_unfinished", "context_name"),
-        *(
-            "dependencies",
-            "function",
-            "ignores_unknown",
-            "is_async",
-            "name",
-            "open",
-            "parameters",
-            "positional",
-            "variadic",
-            "strict",
-        ),
-        *("structured", "suspends", "yields"),
+        *("dependencies", "function", "ignores_unknown", "is_async", "name", "open", "parameters", "positional"),
+        *("strict", "structured", "suspends", "variadic", "yields"),
     )
 
     def __init__(
@@ -281,15 +270,6 @@ class Signature:
         """
         return self._result().to_plain(value)
 
-    def encode(self, value: Any) -> Any:
-        """Encode a result as ``output_schema`` describes it: JSON-able, and wrapped where the schema says so.
-
-        Raises:
-            TypeError: there is no JSON for the value.
-        """
-        plain = self.to_plain(value)
-        return {"result": plain} if self.wraps else plain
-
     def _result(self) -> Output:
         if self._output is None:
             from carrel.server.schema.schema import output_schema
@@ -435,10 +415,9 @@ class Signature:
             elif read is not None:
                 values[name] = self._convert_one(name, values[name], read)
 
-    def choices(self, parameter: Parameter | str) -> tuple[str, ...]:
+    @staticmethod
+    def choices(parameter: Parameter) -> tuple[str, ...]:
         """Return the values of a Literal, Enum or bool parameter as text, in their order; empty for other types."""
-        if isinstance(parameter, str):
-            parameter = next(item for item in self.parameters if item.name == parameter)
         if parameter.annotation is str or parameter.annotation is Any:
             return ()
         from carrel.server.schema.text_values import text_of

@@ -98,8 +98,7 @@ class Callbacks:
         if row is None:
             return
         kind = NOTIFICATIONS[row.method]
-        params = received if hasattr(received, "meta") else {}
-        self._queue.put_nowait(lambda: self._handle(kind, params))
+        self._queue.put_nowait(lambda: self._handle(kind, received))
 
     async def _handle(self, kind: type[Any], params: Any) -> None:
         field = kind.model_fields["params"]

@@ -22,9 +22,10 @@ import msgspec
 
 from carrel.errors import ConfigError
 from carrel.limits import Quota
-from carrel.security.fetch import Fetcher, check_url, is_loopback
+from carrel.security.fetch import Fetcher, check_url
 from carrel.security.server.bearer import Unverifiable
 from carrel.security.server.proxy.sealing import Sealer
+from carrel.transports.addresses import is_loopback
 
 __all__ = ["Clients", "OAuthClient", "OAuthError", "redirect_host"]
 
