@@ -390,7 +390,7 @@ class Catalog(Registry):
             found += page.items
             if page.ttl is not None:
                 ttl.append(page.ttl)
-            if page.items:
+            if page.items or page.scope == "private":  # an empty page may depend on the caller too
                 scopes.add(page.scope)
             if page.next_cursor is not None:
                 return _page(found, write_cursor(listing, provider.name, page.next_cursor), ttl, scopes)
