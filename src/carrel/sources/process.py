@@ -129,7 +129,7 @@ class ChildProcess:
         return data
 
     def _start(self) -> subprocess.Popen[bytes]:
-        path = [os.path.abspath(place) for place in sys.path]  # noqa: PTH100
+        path = [os.path.abspath(folder) for folder in sys.path]  # noqa: PTH100
         with self._lock:
             if self._stopped:
                 raise Crashed

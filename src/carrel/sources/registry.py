@@ -94,14 +94,14 @@ class Source(msgspec.Struct, frozen=True):
 
 def own(source: str, options: str, *rows: tuple[str, str, str], relative: Relative | None = None) -> dict[str, Source]:
     """Return the rows of a source of Carrel, by scheme: each a scheme, an extra of the package, and a summary."""
-    place = source.partition(".")[0]
+    package = source.partition(".")[0]
     return {
         scheme: Source(
             scheme,
             summary,
             f"carrel.sources.{source}",
             f"pip install 'carrel[{extra}]'" if extra else "pip install carrel",
-            f"carrel.sources.{place}.options:{options}",
+            f"carrel.sources.{package}.options:{options}",
             relative,
         )
         for scheme, extra, summary in rows

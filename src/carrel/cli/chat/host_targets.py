@@ -65,28 +65,28 @@ def read_host_targets(targets: Iterable[str], headers: Sequence[str] = ()) -> Ho
     return found
 
 
-def _given(whom: ServerTarget, target: str, headers: dict[str, str]) -> ServerConfig:
+def _given(target: ServerTarget, location: str, headers: dict[str, str]) -> ServerConfig:
     """Return the configuration of a server given as a URL or a command.
 
     A command inherits only the few environment variables that a host passes to servers: no model API keys, for example.
     """
-    if isinstance(whom.server, str):
-        name = (urlsplit(whom.server).hostname or "server").removeprefix("www.")
-        return ServerConfig(name=name, url=_literal(whom.server), transport="http", headers=headers)
-    command, *arguments = map(_literal, whom.server)
-    return ServerConfig(name=_name_of(whom, target), command=command, args=tuple(arguments))
+    if isinstance(target.server, str):
+        name = (urlsplit(target.server).hostname or "server").removeprefix("www.")
+        return ServerConfig(name=name, url=_literal(target.server), transport="http", headers=headers)
+    command, *arguments = map(_literal, target.server)
+    return ServerConfig(name=_name_of(target, location), command=command, args=tuple(arguments))
 
 
-def _name_of(whom: ServerTarget, target: str) -> str:
+def _name_of(target: ServerTarget, location: str) -> str:
     """Derive a name from a command: the script or package that it runs, else the program."""
-    words = target.split() if " " in target else [target]
+    words = location.split() if " " in location else [location]
     scripts = [word for word in words if Path(word.partition(":")[0]).suffix in (".py", ".js", ".ts")]
     plain = [word for word in words[1:] if not word.startswith("-")]
     runner = Path(words[0]).stem in ("npx", "uvx", "bunx", "pipx", "node", "python", "python3", "uv")
     chosen = (scripts or (plain[:1] if runner else []) or words[:1])[0]
     stem = re.split(r"[\\/]", chosen.rstrip("\\/"))[-1].partition("@")[0].partition(":")[0]
     stem = re.sub(r"\.(py|js|ts|exe)$", "", stem)
-    return re.sub(r"[^\w.-]+", "-", stem).strip("-.") or whom.name
+    return re.sub(r"[^\w.-]+", "-", stem).strip("-.") or target.name
 
 
 def _unique(server: ServerConfig, others: Sequence[ServerConfig]) -> ServerConfig:

@@ -53,7 +53,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: there is no such tool, or the arguments are invalid.
     """
-    options, whom = read_target(parser(), arguments)
+    options, target = read_target(parser(), arguments)
     pairs = [split_pair(pair) for pair in options.arguments]
     handlers = None
     bar = Bar.of(options)
@@ -73,15 +73,15 @@ def run(arguments: list[str]) -> int:
         name, tool = options.tool, tools.get(options.tool)
         given = read_untyped(pairs) if tool is None else read_arguments(tool, pairs)
         bar.update(f"{name} works")
-        with unlisted(whom, "tool", name, tools):
+        with unlisted(target, "tool", name, tools):
             result = await client.call_tool(name, given, progress=show_progress)
         if tool is None and result.is_error and is_unknown("tool", result.text):
-            raise missing(whom, "tool", name, tools)
+            raise missing(target, "tool", name, tools)
         bar.stop()
         write(result, as_json=options.json)
         return SERVER_ERROR if result.is_error else 0
 
-    return ask(whom, options, call, handlers, bar)
+    return ask(target, options, call, handlers, bar)
 
 
 def split_pair(pair: str) -> tuple[str, str, bool]:

@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> int:
     template = template_in(arguments)
     if template is not None:
         add_variables(reader, template)
-    options, whom = read_target(reader, arguments)
+    options, target = read_target(reader, arguments)
     uri = options.uri if template is None and not options.values else filled_in(options)
 
     bar = Bar.of(options)
@@ -71,7 +71,7 @@ def run(arguments: list[str]) -> int:
             if ":" in uri:
                 raise
             bar.stop()
-            return failed(f"{uri} is not the URI of a resource; carrel ls {whom.name} lists them", SERVER_ERROR)
+            return failed(f"{uri} is not the URI of a resource; carrel ls {target.name} lists them", SERVER_ERROR)
         bar.stop()
         if options.output is not None:
             save(result, options.output)
@@ -81,7 +81,7 @@ def run(arguments: list[str]) -> int:
             write(result, uri)
         return 0
 
-    return ask(whom, options, show, bar=bar)
+    return ask(target, options, show, bar=bar)
 
 
 def template_in(arguments: list[str]) -> UriTemplate | None:

@@ -93,7 +93,7 @@ def read_target(reader: Parser, arguments: list[str]) -> tuple[argparse.Namespac
 
 
 def ask(
-    whom: ServerTarget,
+    target: ServerTarget,
     options: argparse.Namespace,
     request: Callable[[Client], Awaitable[int]],
     handlers: Handlers | None = None,
@@ -111,17 +111,17 @@ def ask(
 
     async def connected() -> int:
         with Bar.of(options) if bar is None else bar as showing:
-            showing.update(f"connecting to {whom.name}")
-            async with open_client(whom, options, handlers=handlers) as client:
+            showing.update(f"connecting to {target.name}")
+            async with open_client(target, options, handlers=handlers) as client:
                 if bar is None:
                     showing.stop()
                 return await request(client)
 
-    return answered(connected, quiet=options.quiet, name=whom.name)
+    return answered(connected, quiet=options.quiet, name=target.name)
 
 
 def open_client(
-    whom: ServerTarget,
+    target: ServerTarget,
     options: argparse.Namespace,
     *,
     handlers: Handlers | None = None,
@@ -137,13 +137,13 @@ def open_client(
 
     if not options.timeout > 0:
         raise ConfigError(f"--timeout {options.timeout:g}: give a number of seconds above 0")
-    http, process = settings(whom, options, stderr)
+    http, process = settings(target, options, stderr)
     timeout = options.timeout
-    if whom.configured is not None:
-        revision = revision or whom.configured.revision
-        if whom.configured.timeout is not None and timeout == TIMEOUT:
-            timeout = whom.configured.timeout
-    return Client(whom.server, timeout=timeout, handlers=handlers, revision=revision, http=http, process=process)
+    if target.configured is not None:
+        revision = revision or target.configured.revision
+        if target.configured.timeout is not None and timeout == TIMEOUT:
+            timeout = target.configured.timeout
+    return Client(target.server, timeout=timeout, handlers=handlers, revision=revision, http=http, process=process)
 
 
 def answered(request: Callable[[], Coroutine[Any, Any, int]], *, quiet: bool = False, name: str = "") -> int:
@@ -170,7 +170,7 @@ def answered(request: Callable[[], Coroutine[Any, Any, int]], *, quiet: bool = F
 
 
 def settings(
-    whom: ServerTarget, options: argparse.Namespace, stderr: Callable[[str], None] | None = None
+    target: ServerTarget, options: argparse.Namespace, stderr: Callable[[str], None] | None = None
 ) -> tuple[HTTPOptions | None, ProcessOptions | None]:
     """Return the connection options, for HTTP or for a process.
 
@@ -179,8 +179,8 @@ def settings(
     """
     from carrel.transports.client.options import HTTPOptions, ProcessOptions
 
-    if isinstance(whom.server, str):
-        headers: dict[str, str] = {} if whom.configured is None else dict(whom.configured.headers)
+    if isinstance(target.server, str):
+        headers: dict[str, str] = {} if target.configured is None else dict(target.configured.headers)
         headers |= dict(map(header, options.header))
         from carrel.cli.client.stored_login import stored_login
 
@@ -189,10 +189,10 @@ def settings(
         raise ConfigError("--header is for URLs; a command gets the environment of your shell")
     if stderr is None and not options.quiet:
         stderr = DistinctLines()
-    if whom.configured is None:
-        return None, ProcessOptions(env=dict(os.environ), stderr=stderr, name=whom.name)
-    configured = whom.configured
-    return None, ProcessOptions(env=configured.env, cwd=configured.cwd, stderr=stderr, name=whom.name)
+    if target.configured is None:
+        return None, ProcessOptions(env=dict(os.environ), stderr=stderr, name=target.name)
+    configured = target.configured
+    return None, ProcessOptions(env=configured.env, cwd=configured.cwd, stderr=stderr, name=target.name)
 
 
 class DistinctLines:

@@ -46,17 +46,17 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: the arguments are invalid, or the page cannot be written.
     """
-    options, whom = read_target(parser(), arguments)
+    options, target = read_target(parser(), arguments)
 
     async def show() -> int:
         from carrel.doctor.examination import examine
         from carrel.doctor.recorder import Recording
         from carrel.doctor.report import Report
 
-        recording, report = Recording(), Report(target=whom.name)
+        recording, report = Recording(), Report(target=target.name)
 
         bar = Bar.of(options)
-        client = open_client(whom, options, revision=options.revision, stderr=recording.errors.append)
+        client = open_client(target, options, revision=options.revision, stderr=recording.errors.append)
         client.state.observe(lambda _: remember_transport())
 
         def remember_transport() -> None:

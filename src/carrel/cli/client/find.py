@@ -56,7 +56,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: the arguments are invalid.
     """
-    options, whom = read_target(parser(), arguments)
+    options, target = read_target(parser(), arguments)
     bar = Bar.of(options)
 
     async def show(client: Client) -> int:
@@ -88,7 +88,7 @@ def run(arguments: list[str]) -> int:
                 tell("Only names and descriptions were searched. To search texts: carrel serve PATH --search")
         return 0 if matches or found else SERVER_ERROR
 
-    return ask(whom, options, show, bar=bar)
+    return ask(target, options, show, bar=bar)
 
 
 async def searched(client: Client, name: str, arguments: dict[str, str], patience: float, bar: Bar) -> CallToolResult:

@@ -49,17 +49,17 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: wrong use.
     """
-    options, whom = read_target(parser(), arguments)
+    options, target = read_target(parser(), arguments)
 
     async def show() -> int:
         started = time.perf_counter()
-        async with open_client(whom, options) as client:
+        async with open_client(target, options) as client:
             connected = time.perf_counter() - started
             facts = describe(client)
             facts["timing"] = {"connect": milliseconds(connected), **await measure(client)}
             facts["tools"] = await context_of(client)
         if not options.quick:
-            facts["accepts"] = await accepted(whom, options, facts["revision"])
+            facts["accepts"] = await accepted(target, options, facts["revision"])
         if options.json:
             write_json(facts)
         else:
@@ -146,7 +146,7 @@ def milliseconds(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 
-async def accepted(whom: ServerTarget, options: argparse.Namespace, spoken: str) -> dict[str, bool]:
+async def accepted(target: ServerTarget, options: argparse.Namespace, spoken: str) -> dict[str, bool]:
     """Return whether the server accepts each protocol revision. Opens one connection per revision."""
     from carrel.protocol.revisions import REVISIONS
 
@@ -154,7 +154,7 @@ async def accepted(whom: ServerTarget, options: argparse.Namespace, spoken: str)
 
     async def accepts(name: str) -> bool:
         try:
-            async with open_client(whom, limited, revision=name, stderr=lambda _: None) as client:
+            async with open_client(target, limited, revision=name, stderr=lambda _: None) as client:
                 return client.revision == name
         except MCPError:
             return False

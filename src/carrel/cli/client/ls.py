@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: wrong use.
     """
-    options, whom = read_target(parser(), arguments)
+    options, target = read_target(parser(), arguments)
     bar = Bar.of(options)
 
     async def show(client: Client) -> int:
@@ -66,7 +66,7 @@ def run(arguments: list[str]) -> int:
         )
         return 0
 
-    return ask(whom, options, show, bar=bar)
+    return ask(target, options, show, bar=bar)
 
 
 def resource_row(resource: Resource) -> tuple[str, ...]:

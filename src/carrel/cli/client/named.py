@@ -35,19 +35,19 @@ def named_parser(
     return reader
 
 
-def find_named(whom: ServerTarget, kind: str, name: str, found: Mapping[str, T]) -> T:
+def find_named(target: ServerTarget, kind: str, name: str, found: Mapping[str, T]) -> T:
     """Find a tool, prompt or skill by name.
 
     Raises:
         ConfigError: the name is unknown. The message suggests a similar name, or lists all names.
     """
     if name not in found:
-        raise missing(whom, kind, name, found)
+        raise missing(target, kind, name, found)
     return found[name]
 
 
 @contextmanager
-def unlisted(whom: ServerTarget, kind: str, name: str, found: Collection[str]) -> Iterator[None]:
+def unlisted(target: ServerTarget, kind: str, name: str, found: Collection[str]) -> Iterator[None]:
     """Send a request with a name that may not be in the list of a server: servers accept other names, too.
 
     Raises:
@@ -58,7 +58,7 @@ def unlisted(whom: ServerTarget, kind: str, name: str, found: Collection[str]) -
     except (PeerError, MethodNotFound) as error:
         if name in found or (isinstance(error, PeerError) and not is_unknown(kind, error.message)):
             raise
-        raise missing(whom, kind, name, found) from error
+        raise missing(target, kind, name, found) from error
 
 
 def is_unknown(kind: str, message: str) -> bool:
@@ -67,5 +67,5 @@ def is_unknown(kind: str, message: str) -> bool:
     return re.search(says, message, re.IGNORECASE) is not None
 
 
-def missing(whom: ServerTarget, kind: str, name: str, found: Collection[str]) -> ConfigError:
-    return ConfigError(f"{whom.name} has no {kind} {name!r}{near(name, found)}")
+def missing(target: ServerTarget, kind: str, name: str, found: Collection[str]) -> ConfigError:
+    return ConfigError(f"{target.name} has no {kind} {name!r}{near(name, found)}")

@@ -38,14 +38,14 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: there is no such prompt, or the arguments are invalid.
     """
-    options, whom = read_target(parser(), arguments)
+    options, target = read_target(parser(), arguments)
     values = dict(split_pair(pair) for pair in options.arguments)
 
     async def show(client: Client) -> int:
         prompts = {prompt.name: prompt for prompt in await client.list_prompts()}
         if options.prompt in prompts:
             check(prompts[options.prompt], values)
-        with unlisted(whom, "prompt", options.prompt, prompts):
+        with unlisted(target, "prompt", options.prompt, prompts):
             result = await client.get_prompt(options.prompt, values or None)
         if options.json:
             write_json(result)
@@ -55,7 +55,7 @@ def run(arguments: list[str]) -> int:
             write_text(described(message.content))
         return 0
 
-    return ask(whom, options, show)
+    return ask(target, options, show)
 
 
 def split_pair(pair: str) -> tuple[str, str]:

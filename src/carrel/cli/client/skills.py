@@ -39,11 +39,11 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: the arguments are invalid, or there is no such skill.
     """
-    options, whom = read_target(parser(), arguments)
+    options, target = read_target(parser(), arguments)
 
     async def show(client: Client) -> int:
         if SKILLS.name not in client.session.server_extensions:
-            return failed(f"{whom.name} has no skills: it does not declare them", SERVER_ERROR)
+            return failed(f"{target.name} has no skills: it does not declare them", SERVER_ERROR)
         if options.skill is not None:
             write_text(await (await choose(client, options.skill)).instructions())
             return 0
@@ -55,7 +55,7 @@ def run(arguments: list[str]) -> int:
         write_text(table("Skills", rows) or "It lists no skills.", escape=False)
         return 0
 
-    return ask(whom, options, show)
+    return ask(target, options, show)
 
 
 async def choose(client: Client, name: str) -> SkillSnapshot:

@@ -43,19 +43,19 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: wrong use, or there is no such tool.
     """
-    options, whom = read_target(parser(), arguments)
+    options, target = read_target(parser(), arguments)
 
     async def show(client: Client) -> int:
         tools = await client.list_tools()
         if options.tool is not None:
-            tools = [find_named(whom, "tool", options.tool, {tool.name: tool for tool in tools})]
+            tools = [find_named(target, "tool", options.tool, {tool.name: tool for tool in tools})]
         if options.json:
             write_json(tools)
         else:
             write_text("\n\n".join(described(tool) for tool in tools) or "The server has no tools.", escape=False)
         return 0
 
-    return ask(whom, options, show)
+    return ask(target, options, show)
 
 
 def described(tool: Tool) -> str:

@@ -48,7 +48,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: wrong use.
     """
-    options, whom = read_target(parser(), arguments)
+    options, target = read_target(parser(), arguments)
     bar = Bar.of(options)
 
     async def show(client: Client) -> int:
@@ -66,7 +66,7 @@ def run(arguments: list[str]) -> int:
             write_text("\n".join(lines) or "It lists no resources.", escape=False)
         return 0
 
-    return ask(whom, options, show, bar=bar)
+    return ask(target, options, show, bar=bar)
 
 
 class Node:

@@ -65,15 +65,15 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: wrong use.
     """
-    options, whom = read_target(parser(), arguments)
+    options, target = read_target(parser(), arguments)
 
     async def follow(client: Client) -> int:
         watching = Watching(client, options.uris, lists_only=options.lists)
         await watching.look()
         if not watching.uris and not watching.lists:
             return failed(
-                f"{whom.name} has no notifications of its lists and no subscriptions to its listed resources; give the "
-                "URI of a resource",
+                f"{target.name} has no notifications of its lists and no subscriptions to its listed resources; give "
+                "the URI of a resource",
                 SERVER_ERROR,
             )
         before = await read_texts(client, watching.uris) if options.diff else None
@@ -100,7 +100,7 @@ def run(arguments: list[str]) -> int:
         finally:
             await changes.close()
 
-    return ask(whom, options, follow)
+    return ask(target, options, follow)
 
 
 class Watching:

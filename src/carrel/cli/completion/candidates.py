@@ -138,8 +138,8 @@ async def ask(given: Line, request: Callable[[Client], Awaitable[list[str]]]) ->
         TimeoutError: the server takes too long.
     """
     options = argparse.Namespace(timeout=PATIENCE, header=given.options.get("--header", []), quiet=True)
-    whom = await asyncio.to_thread(resolve, given.positional[0])
-    async with asyncio.timeout(PATIENCE), open_client(whom, options, stderr=lambda _: None) as client:
+    target = await asyncio.to_thread(resolve, given.positional[0])
+    async with asyncio.timeout(PATIENCE), open_client(target, options, stderr=lambda _: None) as client:
         return await request(client)
 
 

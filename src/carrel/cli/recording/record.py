@@ -44,25 +44,25 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: wrong use, or the file cannot be written.
     """
-    options, whom = read_target(parser(), arguments)
-    configured = whom.configured
-    if isinstance(whom.server, str):
+    options, target = read_target(parser(), arguments)
+    configured = target.configured
+    if isinstance(target.server, str):
         if configured is not None and configured.headers:
             raise ConfigError(
-                f"{whom.name} has headers in its configuration, which the client has to send here: record the URL "
+                f"{target.name} has headers in its configuration, which the client has to send here: record the URL "
                 f"{configured.shown}, and give them to the client"
             )
         if options.port is None:
             raise ConfigError("a URL needs --port PORT, which the client connects to instead of the server")
         from carrel.cli.recording.http import serve
 
-        serve(whom.server, options.file, options.port)
+        serve(target.server, options.file, options.port)
         return 0
     if options.port is not None:
         raise ConfigError("--port is for URLs; a command is recorded on stdio")
     if configured is None:
-        return record_process(whom.server, options.file)
-    return record_process(whom.server, options.file, env={**os.environ, **configured.env}, cwd=configured.cwd)
+        return record_process(target.server, options.file)
+    return record_process(target.server, options.file, env={**os.environ, **configured.env}, cwd=configured.cwd)
 
 
 def record_process(command: list[str], file: str, env: Mapping[str, str] | None = None, cwd: str | None = None) -> int:

@@ -112,20 +112,20 @@ class OAuth(OAuthCredentials):
         found = await self.records.identity(server.issuer)
         return None if found is None or (found.expires is not None and found.expires <= self.clock()) else found
 
-    async def grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> Token:
+    async def grant(self, target: AuthorizationTarget, scopes: frozenset[str]) -> Token:
         """Get a token by the authorization code grant, with the user's consent.
 
         Raises:
             AuthorizationError: the user declines, or the authorization server returns an error or cannot be reached.
         """
-        check_pkce(place.server, advertised=place.pkce_advertised and not self._assume_pkce)
+        check_pkce(target.server, advertised=target.pkce_advertised and not self._assume_pkce)
         if self._offline:
-            scopes = with_offline_access(scopes, place.server.scopes_supported)
-        identity = await self.identify(place.server)
+            scopes = with_offline_access(scopes, target.server.scopes_supported)
+        identity = await self.identify(target.server)
         if self._authorize is not None:
-            return await self._ask(place, scopes, identity, self._redirect_uri or HEADLESS, None)
+            return await self._ask(target, scopes, identity, self._redirect_uri or HEADLESS, None)
         async with await self._wait_somewhere(identity) as callback:
-            return await self._ask(place, scopes, identity, callback.redirect_uri, callback)
+            return await self._ask(target, scopes, identity, callback.redirect_uri, callback)
 
     async def _wait_somewhere(self, identity: ClientIdentity | None) -> Callback:
         """Return the redirect listener, which uses the registered redirect URI if its port is still free."""
@@ -138,19 +138,19 @@ class OAuth(OAuthCredentials):
 
     async def _ask(
         self,
-        place: AuthorizationTarget,
+        target: AuthorizationTarget,
         scopes: frozenset[str],
         identity: ClientIdentity | None,
         redirect_uri: str,
         callback: Callback | None,
     ) -> Token:
-        server = place.server
+        server = target.server
         if identity is None or not fits(identity, redirect_uri):
             async with self.registering:
                 identity = await self.identify(server)  # another login may have registered the client meanwhile
                 if identity is None or not fits(identity, redirect_uri):
                     identity = await self._register(server, redirect_uri)
-        request = prepare_request(server, identity.id, redirect_uri, scopes, place.resource)
+        request = prepare_request(server, identity.id, redirect_uri, scopes, target.resource)
         url = check_page(request.url)
         if callback is None:
             assert self._authorize is not None
@@ -167,9 +167,9 @@ class OAuth(OAuthCredentials):
             token, _ = await request_token(
                 self.client_at(server, identity),
                 form,
-                prover=self.binding.for_target(place),
+                prover=self.binding.for_target(target),
                 requested=scopes,
-                resource=place.resource,
+                resource=target.resource,
                 nonce=request.nonce,
             )
         except TokenRejected as error:

@@ -88,20 +88,20 @@ async def find_server_of_old(
     """
     parts = urlsplit(url)
     origin = f"{parts.scheme}://{parts.netloc}"
-    place = f"{origin}/.well-known/oauth-authorization-server"
+    metadata_url = f"{origin}/.well-known/oauth-authorization-server"
     try:
-        answer = await fetcher.ask("GET", place, headers=headers)
+        answer = await fetcher.ask("GET", metadata_url, headers=headers)
         if 400 <= answer.status < 500:
             endpoints = {name: f"{origin}{path}" for name, path in DEFAULTS.items()}
             return msgspec.convert({"issuer": origin, "undescribed": True, **endpoints}, AuthorizationServer)
         if answer.status != 200:
-            raise Unverifiable(f"{place} answered {answer.status}")
+            raise Unverifiable(f"{metadata_url} answered {answer.status}")
         document = answer.read()
     except Unverifiable as error:
         raise AuthorizationError(f"Who issues tokens for {url} cannot be found out: {error}") from None
     issuer = document.get("issuer")
     if not isinstance(issuer, str) or issuer not in (origin, f"{origin}/"):  # either form may be the issuer
-        raise AuthorizationError(f"{place} is about the issuer {str(issuer)[:200]!r}, and not about {origin}")
+        raise AuthorizationError(f"{metadata_url} is about the issuer {str(issuer)[:200]!r}, and not about {origin}")
     return _read(document, issuer, fetcher.hosts)
 
 

@@ -53,23 +53,23 @@ class Registered(OAuthCredentials):
             return None
         return ClientIdentity(issuer=server.issuer, id=self.client_id or "", secret=self._secret)
 
-    async def redeem(self, place: AuthorizationTarget, scopes: frozenset[str], form: dict[str, str]) -> Token:
+    async def redeem(self, target: AuthorizationTarget, scopes: frozenset[str], form: dict[str, str]) -> Token:
         """Request a token with the grant parameters in ``form``.
 
         Raises:
             AuthorizationError: no token is issued.
         """
-        identity = await self.identify(place.server)
+        identity = await self.identify(target.server)
         if identity is None:
-            raise AuthorizationError(f"This client is not registered with {place.server.issuer}")
+            raise AuthorizationError(f"This client is not registered with {target.server.issuer}")
         if scopes:
             form["scope"] = " ".join(sorted(scopes))
         token, _ = await request_token(
-            self.client_at(place.server, identity),
+            self.client_at(target.server, identity),
             form,
-            prover=self.binding.for_target(place),
+            prover=self.binding.for_target(target),
             requested=scopes,
-            resource=place.resource,
+            resource=target.resource,
         )
         return token
 
@@ -104,13 +104,13 @@ class ClientCredentials(Registered):
         if client_secret is None and key is None:
             raise ConfigError("ClientCredentials need a client_secret or a key")
 
-    async def grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> Token:
+    async def grant(self, target: AuthorizationTarget, scopes: frozenset[str]) -> Token:
         """Get a token by the client credentials grant.
 
         Raises:
             AuthorizationError: no token is issued.
         """
-        return await self.redeem(place, scopes, {"grant_type": "client_credentials"})
+        return await self.redeem(target, scopes, {"grant_type": "client_credentials"})
 
 
 class WorkloadIdentity(Registered):
@@ -139,7 +139,7 @@ class WorkloadIdentity(Registered):
         super().__init__(client_id, **options)
         self._assertion = assertion
 
-    async def grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> Token:
+    async def grant(self, target: AuthorizationTarget, scopes: frozenset[str]) -> Token:
         """Get a token for the platform's assertion.
 
         Raises:
@@ -147,6 +147,6 @@ class WorkloadIdentity(Registered):
         """
         assertion = self._assertion
         if callable(assertion):
-            given = assertion(place.server.issuer)
+            given = assertion(target.server.issuer)
             assertion = await given if inspect.isawaitable(given) else given
-        return await self.redeem(place, scopes, {"grant_type": JWT_BEARER, "assertion": assertion})
+        return await self.redeem(target, scopes, {"grant_type": JWT_BEARER, "assertion": assertion})

@@ -76,22 +76,22 @@ class EnterpriseAuthorization(Registered):
         self._idp_client_secret = idp_client_secret
         self._subject_token_type = subject_token_type
 
-    async def grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> Token:
+    async def grant(self, target: AuthorizationTarget, scopes: frozenset[str]) -> Token:
         """Get a token for the user by way of the identity provider.
 
         Raises:
             AuthorizationError: no token is issued.
         """
         return await self.redeem(
-            place, scopes, {"grant_type": JWT_BEARER, "assertion": await self._exchange(place, scopes)}
+            target, scopes, {"grant_type": JWT_BEARER, "assertion": await self._exchange(target, scopes)}
         )
 
-    async def _exchange(self, place: AuthorizationTarget, scopes: frozenset[str]) -> str:
+    async def _exchange(self, target: AuthorizationTarget, scopes: frozenset[str]) -> str:
         """Return the identity provider's grant for one server (ID-JAG), by token exchange.
 
         https://www.rfc-editor.org/rfc/rfc8693
         """
-        if place.resource is None:
+        if target.resource is None:
             raise AuthorizationError("The server does not say what it is called, so no identity provider can name it")
         subject = self._identity
         if callable(subject):
@@ -101,16 +101,16 @@ class EnterpriseAuthorization(Registered):
         form = {
             "grant_type": EXCHANGE,
             "requested_token_type": ID_JAG,
-            "audience": place.server.issuer,
+            "audience": target.server.issuer,
             "subject_token": subject,
             "subject_token_type": self._subject_token_type,
             **({"scope": " ".join(sorted(scopes))} if scopes else {}),
         }
         identity = ClientIdentity(issuer=provider.issuer, id=self._idp_client_id, secret=self._idp_client_secret)
         client = RegisteredClient(provider, identity, self.fetcher, self.clock)
-        token, issued = await request_token(client, form, resource=place.resource)
+        token, issued = await request_token(client, form, resource=target.resource)
         if issued.issued_token_type not in (None, ID_JAG):
-            raise AuthorizationError(f"{provider.issuer} issued something else than a grant for {place.resource}")
+            raise AuthorizationError(f"{provider.issuer} issued something else than a grant for {target.resource}")
         return token.access_token
 
     async def _find_provider(self) -> AuthorizationServer:

@@ -93,27 +93,27 @@ async def find_resource(
     """
     hosts = fetcher.hosts
     places = [] if named is None else [check_discovered_url(named, "resource_metadata", found_at=url, hosts=hosts)]
-    for place in [*places, *(one for one in locations(url) if one not in places)]:
+    for metadata_url in [*places, *(one for one in locations(url) if one not in places)]:
         try:
-            answer = await fetcher.ask("GET", place, headers=headers)
+            answer = await fetcher.ask("GET", metadata_url, headers=headers)
             if 400 <= answer.status < 500:
                 continue  # also 401 and 403, as some servers protect every path
             if answer.status != 200:
-                raise Unverifiable(f"{place} answered {answer.status}")
+                raise Unverifiable(f"{metadata_url} answered {answer.status}")
             document = answer.read()
         except Unverifiable as error:
             raise AuthorizationError(f"Who issues tokens for {url} cannot be found out: {error}") from None
-        found = _read(document, place)
+        found = _read(document, metadata_url)
         if not identifies(found.resource, url):
             raise AuthorizationError(
-                f"{place} is about {found.resource[:200]!r}, and not about {url}: no token is asked for"
+                f"{metadata_url} is about {found.resource[:200]!r}, and not about {url}: no token is asked for"
             )
         return found
     return None
 
 
-def _read(document: Mapping[str, Any], place: str) -> ProtectedResource:
+def _read(document: Mapping[str, Any], metadata_url: str) -> ProtectedResource:
     try:
-        return msgspec.convert({**without_nulls(document), "url": place}, ProtectedResource)
+        return msgspec.convert({**without_nulls(document), "url": metadata_url}, ProtectedResource)
     except msgspec.ValidationError as error:
-        raise AuthorizationError(f"The metadata at {place} cannot be understood: {error}") from None
+        raise AuthorizationError(f"The metadata at {metadata_url} cannot be understood: {error}") from None

@@ -96,10 +96,10 @@ class ResourceServer(BearerAuthorization):
 
     def document(self, scope: MutableMapping[str, Any], path: str) -> bytes | Challenge | None:
         """Return the protected resource metadata if a request is for it."""
-        place = endpoint_path(scope, path, self.resource) if self.issuers else None
-        if place is None:
+        endpoint = endpoint_path(scope, path, self.resource) if self.issuers else None
+        if endpoint is None:
             return None
-        resource = self.resource or local_resource({**scope, "root_path": ""}, place)
+        resource = self.resource or local_resource({**scope, "root_path": ""}, endpoint)
         if resource is None:
             return misdirected()
         return describe(resource, self.issuers, self.scopes.basic, self._name, self._documentation)
@@ -117,12 +117,12 @@ class ResourceServer(BearerAuthorization):
         if self.resource is not None:
             return self.resource
         host = next((value for name, value in scope["headers"] if name == b"host"), b"")
-        place = (host, path, scope.get("root_path"), scope.get("server"), scope.get("scheme"))
-        found = self._resources.get(place)
+        key = (host, path, scope.get("root_path"), scope.get("server"), scope.get("scheme"))
+        found = self._resources.get(key)
         if found is None:
             found = local_resource(scope, path)
             if found is not None and len(self._resources) < MAX_RESOURCES:
-                self._resources[place] = found
+                self._resources[key] = found
         return found
 
     def check_audience(self, principal: Principal, scope: MutableMapping[str, Any], path: str) -> None:

@@ -97,12 +97,12 @@ def names_of(uri: str) -> frozenset[str] | None:
         name = resolve(uri)
     except UriError:
         return None
-    whole = place = fold(str(name))
+    whole = location = fold(str(name))
     if name.query is not None or name.fragment is not None:
-        place = fold(str(name._replace(query=None, fragment=None)))
-    scheme, mark, path = place.partition("://" if name.authority is not None else ":")
-    short = {place.rstrip("/"), *(scheme + mark + step.rstrip("/") for step in _straightened(path))}
-    return frozenset((whole, place, *short, *(text + "/" for text in short)))
+        location = fold(str(name._replace(query=None, fragment=None)))
+    scheme, mark, path = location.partition("://" if name.authority is not None else ":")
+    short = {location.rstrip("/"), *(scheme + mark + step.rstrip("/") for step in _straightened(path))}
+    return frozenset((whole, location, *short, *(text + "/" for text in short)))
 
 
 def _straightened(path: str) -> Iterator[str]:

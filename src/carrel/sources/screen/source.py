@@ -109,15 +109,15 @@ class ScreenSource(BaseSource):
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
         """Return a picture, taken now or within the last ``min_interval`` seconds; or the windows as JSON."""
-        place, _, query = uri.partition("?")
-        if not (place == self.uri or place.startswith(f"{self.uri}/")):
+        picture_uri, _, query = uri.partition("?")
+        if not (picture_uri == self.uri or picture_uri.startswith(f"{self.uri}/")):
             raise ResourceNotFound(uri)
         if self._scope.windows and uri == self.uri:
             visible = request.visible
             windows = [one for one in await self._resources(request) if visible is None or visible(one.uri)]
             return ReadResourceResult(contents=[directory_contents(uri, windows)])
         form = read_form(query, self._form)
-        shot = await self._camera.shot(place, request.client)
+        shot = await self._camera.shot(picture_uri, request.client)
         if shot is None:
             raise ResourceNotFound(uri)
         picture = await self._camera.run(request.client, shot.picture, form)

@@ -121,31 +121,31 @@ def top_windows(connection: Any) -> list[int]:
 
 
 def described(connection: Any, id: int) -> Area | None:
-    """Return the name and the place of a window; None if it is not shown, or belongs to a menu or the like."""
+    """Return the name and the position of a window; None if it is not shown, or belongs to a menu or the like."""
     try:
         attributes = connection.core.GetWindowAttributes(id).reply()
         shown = attributes.map_state == xcffib.xproto.MapState.Viewable
         if not shown or attributes.override_redirect or attributes._class != xcffib.xproto.WindowClass.InputOutput:
             return None
         geometry = connection.core.GetGeometry(id).reply()
-        place = connection.core.TranslateCoordinates(id, root_of(connection).root, 0, 0).reply()
+        position = connection.core.TranslateCoordinates(id, root_of(connection).root, 0, 0).reply()
         title = property_of(connection, id, atom(connection, "_NET_WM_NAME"))
         if title is None:
             title = property_of(connection, id, xcffib.xproto.Atom.WM_NAME) or b""
     except xcffib.Error:  # it has gone meanwhile
         return None
     text = title.decode("utf-8", "replace")[:MAX_TITLE]
-    return Area(text, place.dst_x, place.dst_y, geometry.width, geometry.height, id)
+    return Area(text, position.dst_x, position.dst_y, geometry.width, geometry.height, id)
 
 
 def visible_part(connection: Any, root: int, id: int) -> tuple[int, int, int, int]:
     """Return the part of a window that is on the display: left, top, width and height, from the window's corner."""
     whole = connection.core.GetGeometry(root).reply()
     geometry = connection.core.GetGeometry(id).reply()
-    place = connection.core.TranslateCoordinates(id, root, 0, 0).reply()
-    left, top = max(0, -place.dst_x), max(0, -place.dst_y)
-    right = min(geometry.width, whole.width - place.dst_x)
-    bottom = min(geometry.height, whole.height - place.dst_y)
+    position = connection.core.TranslateCoordinates(id, root, 0, 0).reply()
+    left, top = max(0, -position.dst_x), max(0, -position.dst_y)
+    right = min(geometry.width, whole.width - position.dst_x)
+    bottom = min(geometry.height, whole.height - position.dst_y)
     return left, top, right - left, bottom - top
 
 

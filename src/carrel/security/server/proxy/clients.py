@@ -93,8 +93,8 @@ class OAuthClient(msgspec.Struct, frozen=True):
         """Return whether a redirect URI is registered. Loopback redirect URIs may have any port (RFC 8252)."""
         if redirect_uri in self.redirect_uris:
             return True
-        place = without_port(redirect_uri)
-        return place is not None and any(without_port(one) == place for one in self.redirect_uris)
+        location = without_port(redirect_uri)
+        return location is not None and any(without_port(one) == location for one in self.redirect_uris)
 
 
 class Registration(msgspec.Struct, array_like=True):

@@ -107,13 +107,13 @@ def entra(
             f"tenant: {tenant!r} is neither a tenant id (a GUID, on the overview page of the Entra admin center) "
             f"nor one of {', '.join(MANY_TENANTS)}"
         )
-    place = f"{authority}/{tenant}/v2.0"
+    base = f"{authority}/{tenant}/v2.0"
     return Upstream(
         name="Microsoft",
         client_id=client_id,
         client_secret=client_secret,
         scopes=tuple(scopes),
-        issuer=Tenants(f"{place}/.well-known/openid-configuration", f"{authority}/{TENANT}/v2.0") if many else place,
+        issuer=Tenants(f"{base}/.well-known/openid-configuration", f"{authority}/{TENANT}/v2.0") if many else base,
         subject=("tid", "oid"),
         everybody=many,
     )

@@ -253,7 +253,7 @@ class OAuthProxy(ResourceServer):
         if outside:  # mounted in another application, which does not forward /.well-known
             documents.add(inside + OPENID)
         handlers: list[tuple[str, str, Callable[[HTTPRequest], Awaitable[HTTPResponse]]]] = [
-            *(("GET", place, self._endpoints.metadata) for place in sorted(documents)),
+            *(("GET", path, self._endpoints.metadata) for path in sorted(documents)),
             ("GET", f"{inside}/authorize", self._login.authorize),
             ("POST", f"{inside}/consent", self._login.consent),
             ("GET", f"{inside}/callback", self._login.callback),
@@ -261,7 +261,7 @@ class OAuthProxy(ResourceServer):
             ("POST", f"{inside}/token", self._endpoints.token),
             ("POST", f"{inside}/revoke", self._endpoints.revoke),
         ]
-        return [make_route(place, handler, methods=method, max_body=MAX_BODY) for method, place, handler in handlers]
+        return [make_route(path, handler, methods=method, max_body=MAX_BODY) for method, path, handler in handlers]
 
 
 def _open_store(store: ProxyStore | str | PathLike[str] | None) -> ProxyStore:

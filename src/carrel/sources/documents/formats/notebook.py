@@ -44,8 +44,8 @@ def listed(value: Any) -> list[Any]:
 
 
 def language_of(metadata: Any) -> str:
-    for place, name in (("language_info", "name"), ("kernelspec", "language")):
-        found = metadata.get(place) if isinstance(metadata, dict) else None
+    for section, name in (("language_info", "name"), ("kernelspec", "language")):
+        found = metadata.get(section) if isinstance(metadata, dict) else None
         value = found.get(name) if isinstance(found, dict) else None
         if isinstance(value, str) and re.fullmatch(r"[\w+#-]{1,30}", value):
             return value
