@@ -113,7 +113,7 @@ PRINTED: dict[str, str | dict[str, str]] = {
     "Writing a client 1": "book://lem/cover cover\nbook://lem/solaris solaris\nAn ocean that thinks.\n",
     "Connecting 1": "",
     "State of the connection 1": "connected None\n",
-    "What the server is 1": {
+    "Server name, instructions and capabilities 1": {
         LATEST: f"{LATEST}\nlibrary\nAsk for a book.\n['add', 'bake', 'index', 'search']\n",
         NOVEMBER: f"{NOVEMBER}\nlibrary\nAsk for a book.\n['add', 'bake', 'index', 'search']\n",
     },
@@ -127,10 +127,10 @@ PRINTED: dict[str, str | dict[str, str]] = {
     "Tasks 2": "1 loaves\n",
     "Prompts 1": "review ['code']\nuser Review x = 1\n",
     "Log messages 1": "error  a file was left out\n",
-    "Errors 1": "there is none: book://lem/unknown\n",
-    "What is asked again 1": "",
-    "Many calls, several servers 1": "",
-    "Many calls, several servers 2": "library 4 tools\nlibrary 4 tools\n",
+    "Errors 1": "no such resource: book://lem/unknown\n",
+    "Retries 1": "",
+    "Concurrent calls, several servers 1": "",
+    "Concurrent calls, several servers 2": "library 4 tools\nlibrary 4 tools\n",
     "HTTP 1": "",
     "Extensions 1": "None\n",
     "Extensions 2": "",

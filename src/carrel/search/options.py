@@ -34,7 +34,7 @@ class SearchOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = ()
     exclude: Annotated[Globs, Meta(description="leave out resources whose URI matches, for example *.log")] = ()
     refresh: Annotated[
-        float, Meta(gt=0, description="seconds between two looks at sources that do not tell of their changes")
+        float, Meta(gt=0, description="seconds between two checks of sources without change notifications")
     ] = 300.0
     embeddings: Annotated[
         str | None,
