@@ -132,7 +132,8 @@ def late_imports(source: Path) -> Iterator[tuple[str, str]]:
     """Yield the imports by name between modules of the project: who imports, and what."""
     modules = modules_of(source)
     for name, path in modules.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "import_module" in text or "__import__" in text else ():
             target = imported_by_name(node)
             if target in modules:
                 yield name, str(target)

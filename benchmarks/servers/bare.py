@@ -53,7 +53,8 @@ TOOL = {
     "name": "add",
     "inputSchema": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
 }
-STATELESS = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+COMPLETE = {"resultType": "complete"}
+CACHEABLE = {**COMPLETE, "ttlMs": 0, "cacheScope": "private"}
 
 listed: list[Resource] = []
 contents: dict[str, dict[str, Any]] = {}
@@ -95,5 +96,5 @@ def answer(request: Request) -> bytes:
         case _:
             result = {}
     if len(params.meta):
-        result = {**result, **STATELESS}
+        result = {**result, **(COMPLETE if request.method == "tools/call" else CACHEABLE)}
     return encode(Reply(request.id, result))

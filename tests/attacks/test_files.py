@@ -89,16 +89,6 @@ def deep_farm(folder: Path) -> None:
         (folder / f"link{number}").symlink_to("/".join([*names, "chain0"]))
 
 
-def test_a_farm_of_links_does_not_delay_other_requests(folder: Path) -> None:
-    farm(folder)
-    with under_attack("serve", str(folder)) as server, server.honest_reads(f"file://{folder}/a.txt") as reads:
-        names = list_all(server)
-        while len(reads.seconds) < 5:
-            assert not reads.problems
-    reads.check()
-    assert {"a.txt", "f.txt"} <= set(names)
-
-
 # Ignore files
 
 
@@ -252,12 +242,14 @@ def test_no_page_takes_more_than_its_work_and_each_gets_somewhere(make: Callable
 
 
 @pytest.mark.parametrize("make", [farm, many_ignore_files, hostile_patterns("?*" * 40), deep_and_wide, fan])
-def test_other_requests_about_hostile_folders_do_not_take_long(make: Callable[[Path], None], folder: Path) -> None:
+def test_requests_about_hostile_folders_delay_no_others(make: Callable[[Path], None], folder: Path) -> None:
     make(folder)
     options = ["--follow-symlinks"] if make is fan else []
     uri = f"file://{folder}"
     with under_attack("serve", str(folder), *options) as server:
         with server.honest_reads(f"{uri}/a.txt") as reads:
+            if make is farm:
+                assert {"a.txt", "f.txt"} <= set(list_all(server))
             for method, parameters in (
                 ("resources/read", {"uri": uri}),
                 ("resources/read", {"uri": f"{uri}/link1"}),

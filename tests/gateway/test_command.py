@@ -15,7 +15,7 @@ from carrel import Client
 from carrel.cli import main
 from carrel.client.handlers import Handlers
 from carrel.wire.client_features import ElicitResult
-from support.carrel_process import serving
+from support.carrel_process import command, serving
 from support.servers import SERVERS
 
 pytestmark = pytest.mark.slow
@@ -127,6 +127,6 @@ async def test_the_command_line_names_the_revision_of_one_server_or_of_all_other
     file = tmp_path / "mcp.json"
     server = {"command": sys.executable, "args": [str(SERVERS / "late_questions.py")], **entry}
     file.write_text(json.dumps({"mcpServers": {"late": server}}))
-    async with Client([sys.executable, "-m", "carrel", "gateway", str(file), *options]) as client:
+    async with Client(command("gateway", str(file), *options)) as client:
         status = json.loads((await client.read_resource("carrel://gateway/servers")).contents[0].text)
     assert status["servers"][0]["revision"] == revision

@@ -105,5 +105,6 @@ def test_the_inspector_reads_them_over_stdio(served: tuple[list[str], dict[str, 
     mine = [target for target in targets if target.removesuffix(".db").removesuffix(".zip").endswith("-b")]
     uris = [uri for uri in words if "-b" in uri]
     assert len(mine) == len(uris) == 5
+    uris = uris[:2]  # each starts a server of all five, which the official client has read over stdio
     for uri, contents in zip(uris, read_each([(command("serve", *mine), uri) for uri in uris]), strict=True):
         assert words[uri] in contents["text"]

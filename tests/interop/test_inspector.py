@@ -15,7 +15,8 @@ from interop.test_clients import PATIENCE, SEEN, URIS, target
 from support.http_server import over_http
 from support.parties import node_environment, node_modules, node_program
 
-ERAS = ["legacy", "auto", "modern"]
+#: What the Inspector is told to speak. "auto" finds that this server is modern; one method on each transport shows it.
+ERAS = ["legacy", "modern"]
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +50,13 @@ def read_each(pairs: Sequence[tuple[list[str], str]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", [*ERAS, "auto"])
 def test_the_inspector_reads_a_resource(era: str, transport: str, url: str) -> None:
     result = inspect(target(transport, url), era, "--method", "resources/read", "--uri", "book://lem/solaris")
     assert result["contents"] == [{"uri": "book://lem/solaris", "mimeType": "text/plain", "text": "solaris by lem"}]
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(("era", "transport"), [("legacy", "http"), ("modern", "stdio")])
 def test_the_inspector_calls_a_tool(era: str, transport: str, url: str) -> None:
     call = ("--method", "tools/call", "--tool-name", "weather", "--tool-arg", "city=Oslo")
     assert inspect(target(transport, url), era, *call)["structuredContent"] == SEEN["structured"]

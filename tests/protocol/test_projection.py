@@ -386,6 +386,14 @@ def test_what_a_model_said_has_no_newer_fields_inside(revision: str) -> None:
     assert (projected.annotations.last_modified is None) is (revision < JUNE)
 
 
+@pytest.mark.parametrize("revision", ALL)
+def test_annotations_without_a_date_are_the_same_in_all_revisions(revision: str) -> None:
+    text = TextContent("x", annotations=base.Annotations(priority=1))
+    assert REVISIONS[revision].project(text).annotations == base.Annotations(priority=1)
+    dated = TextContent("x", annotations=base.Annotations(last_modified="x"))
+    assert REVISIONS[revision].project(dated).annotations == (None if revision < JUNE else dated.annotations)
+
+
 @pytest.mark.parametrize(
     ("declared", "expected"),
     [({}, {}), ({"form": {}}, {}), ({"form": {}, "url": {}}, {}), ({"url": {}}, None), (None, None)],

@@ -75,4 +75,4 @@ def test_the_source_of_another_package_may_say_how(monkeypatch: pytest.MonkeyPat
 def test_a_misspelled_table_of_queries_is_told_the_name_of_the_table(tmp_path: Path) -> None:
     (tmp_path / "carrel.toml").write_text('[[sources]]\nurl = "sqlite:///a.db"\n[sources.querys]\na = "SELECT 1"\n')
     [problem] = read_file(str(tmp_path / "carrel.toml")).problems
-    assert problem.endswith("carrel.toml:3:1: [[sources]] querys: sqlite: has no such option; did you mean queries?")
+    assert problem.endswith("carrel.toml:3:1: [[sources]] querys: sqlite: has no such option; did you mean 'queries'?")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from carrel.uri.parse import (
     Uri,
     UriError,
+    canonical,
     encode_path,
     file_path,
     file_uri,
@@ -18,6 +19,7 @@ from carrel.uri.parse import (
     percent_decode,
     percent_encode,
     resolve,
+    split_port,
 )
 from support.processor_time import fastest, loop
 
@@ -460,3 +462,40 @@ def test_hostile_text_takes_linear_time(start: str, pattern: str) -> None:
     assert large < 40 * loop()
     # Short times say nothing. Sixteen times as long would be quadratic; memory makes it more than four.
     assert large < loop() / 4 or large < 12 * small
+
+
+@pytest.mark.parametrize(
+    ("uri", "form"),
+    [
+        ("note://a/b", "note://a/b"),
+        ("NOTE://A/b/%7Ed", "note://a/b/~d"),
+        ("file:///%61/b", "file:///a/b"),
+        ("file:///a/b", "file:///a/b"),
+        ("a:b", "a:b"),
+        ("no uri", "no uri"),
+        ("a://[", "a://["),
+    ],
+)
+def test_the_canonical_form_is_resolved_and_a_text_that_is_no_uri_stays(uri: str, form: str) -> None:
+    assert canonical(uri) == form
+
+
+@pytest.mark.parametrize(
+    ("text", "split"),
+    [
+        ("host", ("host", None)),
+        ("host:1", ("host", 1)),
+        ("host:65535", ("host", 65535)),
+        ("[::1]", ("[::1]", None)),
+        ("[::1]:80", ("[::1]", 80)),
+        (":80", ("", 80)),
+    ],
+)
+def test_the_port_of_an_authority_is_a_number(text: str, split: tuple[str, int | None]) -> None:
+    assert split_port(text) == split
+
+
+@pytest.mark.parametrize("port", ["", "0", "65536", "-1", "+1", "1 ", "x", "٣", "000001"])
+def test_another_port_is_refused(port: str) -> None:
+    with pytest.raises(UriError, match="is no port"):
+        split_port(f"host:{port}")

@@ -325,6 +325,22 @@ def test_a_uri_over_the_limits_does_not_match() -> None:
     assert UriTemplate("{a*}{b*}").match(",".join(["k=1"] * 128)) is not None
 
 
+@pytest.mark.parametrize(
+    ("template", "uri", "values"),
+    [
+        ("{;a}{+b}", ";a=a", {"a": "a", "b": ""}),
+        ("{;a}{+b}", ";aa", {"a": "", "b": "a"}),
+        ("{;a,b}{+c}", ";a=a;b=b", {"a": "a", "b": "b", "c": ""}),
+        ("{+b}{;a}", ";a=a", {"b": "", "a": "a"}),
+        ("{+a}{;a}", "a;a=a", {"a": "a"}),
+    ],
+)
+def test_the_value_of_a_parameter_goes_to_it_rather_than_to_its_neighbour(
+    template: str, uri: str, values: dict[str, str]
+) -> None:
+    assert UriTemplate(template).match(uri) == values
+
+
 ADVERSARIES = [
     ("{a}{b}{c}{d}", ["a", "%41", "%E7%B3%96", "a-"]),
     ("{+a}-{+b}-{+c}", ["-", "-a", "%2D-"]),
@@ -380,3 +396,23 @@ def test_a_template_that_begins_otherwise_than_a_uri_costs_no_matcher(monkeypatc
     monkeypatch.setattr(UriTemplate, "prepare", lambda _: pytest.fail("a matcher was created"))
     assert template.match("page://1/2") is None
     assert template.match("note:/1/2") is None
+
+
+# Access rules
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "location", "head"),
+    [
+        ("a:{x}/{y}{?q}{#f}", {}, "a:-/-", "a:"),
+        ("a:{x}/{y}{?q}{#f}", {"x": "1 2", "q": "3"}, "a:1%202/-", "a:1%202/"),
+        ("a:{x}/{y}{&q}", {"y": "1"}, "a:-/1", "a:"),
+        ("a:{x,y}/b", {"x": "1"}, "a:1,-/b", "a:"),
+        ("a:b{?q}/c", {}, "a:b/c", "a:b/c"),
+        ("a:{+x}", {"x": "b/c"}, "a:b/c", "a:b/c"),
+    ],
+)
+def test_the_location_of_a_template_has_no_query_and_its_head_ends_at_the_first_unknown_variable(
+    template: str, values: dict[str, Value], location: str, head: str
+) -> None:
+    assert (UriTemplate(template).location(values), UriTemplate(template).head(values)) == (location, head)

@@ -20,7 +20,7 @@ from carrel.sources.databases.watch import DatabaseWatch, trigger_sql
 from carrel.testing import running
 from carrel.testing.caller import Caller, Listener
 from support import database_queries
-from support.carrel_process import COMMAND
+from support.carrel_process import command
 from support.database_attacks import CASTS, EVERYWHERE, POSTGRES, POSTGRES_CASTS, POSTGRES_MADE
 from support.database_contract import QUERIES, Attacks, DatabaseContract, ask
 from support.database_servers import postgres, program
@@ -388,7 +388,7 @@ async def test_parameters_of_a_named_query_are_values_of_their_types(shop: Path)
 def test_the_official_client_reads_a_schema_by_host_and_database(server: Path) -> None:
     psql(server, "CREATE DATABASE customers TEMPLATE template_shop", database="postgres")
     url = f"postgres://postgres@db.example.com/customers?host={server}"
-    with sdk_session(*COMMAND, "serve", url) as client:
+    with sdk_session(*command("serve", url)) as client:
         listed = {resource["uri"]: resource for resource in client.call("list_resources")["resources"]}
         assert listed["postgres://db.example.com/customers/schema"]["mimeType"] == "text/markdown"
         [part] = client.call("read_resource", "postgres://db.example.com/customers/schema")["contents"]

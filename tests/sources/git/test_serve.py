@@ -5,7 +5,7 @@ import json
 import pytest
 
 from interop.test_inspector import inspect
-from support.carrel_process import COMMAND, serving
+from support.carrel_process import command, serving
 from support.git import Repository
 from support.sdk_session import sdk_session
 
@@ -16,7 +16,7 @@ def test_the_official_client_reads_a_repository_beside_a_folder_on_stdio(reposit
     first = repository.commit("The first commit", **{"src/main.py": "print('one')\n"})
     repository.commit("The second", **{"src/main.py": "print('two')\n"})
     folder = str(repository.path)
-    with sdk_session(*COMMAND, "serve", folder, f"git+file:{folder}", "--max-seconds", "5") as client:
+    with sdk_session(*command("serve", folder, f"git+file:{folder}", "--max-seconds", "5")) as client:
         uris = {resource["uri"] for resource in client.call("list_resources")["resources"]}
         assert {"git://shop", "git://shop/branch/main", f"file://{folder}/src/main.py"} <= uris
         [now] = client.call("read_resource", "git://shop/file/main/src/main.py")["contents"]
