@@ -212,8 +212,8 @@ def own_tests(module: Path) -> Path | None:
 
 
 def other_tests(module: Path) -> Path:
-    """Return the folder of tests that a module belongs to."""
-    return next(parent for parent in (TESTS / module.relative_to(SOURCE)).parents if parent.is_dir())
+    """Return the folder of tests of the package of a module."""
+    return TESTS / module.relative_to(SOURCE).parts[0]
 
 
 def forked(work: Callable[[], Any]) -> tuple[Any, str]:

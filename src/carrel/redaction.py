@@ -23,6 +23,8 @@ __all__ = ["MASK", "RedactedStruct", "Secret", "redacted", "without_secrets"]
 MASK = "********"
 #: URL with a password, which may not be percent-encoded: ``imap://user:password@host``.
 PASSWORD = re.compile(r"(?P<before>\b[A-Za-z][\w+.-]*://[^\s/?#:@]*:)[^\s]+(?=@)")
+#: Password of a URL without its scheme, or with one slash too few: ``ann:password@host/mcp``, ``https:/ann:…@host:80``.
+LOGIN = re.compile(r"""(?P<before>(?<![^\s'"(=])(?:[A-Za-z][\w+.-]*:/)?[^\s/?#:@'"]+:)[^\s/'"@]+(?=@[\w.\[\]-]+[:/])""")
 #: Query parameter of a URL whose name says that its value is a secret: ``?password=…``, ``&X-Amz-Signature=…``.
 PARAMETER = re.compile(
     r"(?P<before>[?&;][^=&;#\s]*(?:pass|pwd|secret|token|sig|key|auth|cred|session|jwt|code)[^=&;#\s]*=)[^&;#\s'\"<>]+",
@@ -81,6 +83,8 @@ def without_secrets(text: str) -> str:
     """Return a text with the secrets in URLs and commands hidden. Commands print targets by it."""
     if "://" in text or "?" in text:
         text = PARAMETER.sub(rf"\g<before>{MASK}", PASSWORD.sub(rf"\g<before>{MASK}", text))
+    if "@" in text:
+        text = LOGIN.sub(rf"\g<before>{MASK}", text)
     if "=" in text:
         text = VARIABLE.sub(rf"\g<before>{MASK}", text)
     return OPTION.sub(rf"\g<before>{MASK}", text) if "--" in text else text

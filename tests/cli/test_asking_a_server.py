@@ -309,6 +309,13 @@ def test_text_for_a_model_is_json_and_for_an_enumeration_of_texts_it_is_text():
     assert found == {"Book": {"a": 1}, "Size": "5", "Lost": 5, "free": "5"}
 
 
+@pytest.mark.parametrize("name", ["-dir", "--help"])
+def test_a_folder_with_the_name_of_an_option_is_shared(name, tmp_path, monkeypatch):
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert resolve(f"./{name}").server[-2:] == ["serve", f".{os.sep}{name}"]
+
+
 def test_a_target_that_is_nothing_is_refused_with_the_near_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes.md").write_text("x")

@@ -19,6 +19,8 @@ KINDS = (
     f"postgres://ann:{SECRET}@{CLOSED}/shop",
     f"http://ann:{SECRET}@{CLOSED}/mcp?sig={SECRET}",
     f"x://:{SECRET}@x/y",
+    f"ann:{SECRET}@{CLOSED}/mcp",
+    f"https:/ann:{SECRET}@{CLOSED}/mcp",
 )
 #: Targets of every scheme that can have a secret: in vain, or not valid.
 SCHEMES = (

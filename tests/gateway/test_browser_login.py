@@ -150,3 +150,19 @@ async def test_a_user_has_a_share_of_the_pending_authorizations_whatever_clients
     place.pending("bob", "one", "d")
     place.pages.end(one, None)
     place.pending("alice", "three", "c")
+
+
+async def test_a_response_at_the_redirect_uri_of_another_server_is_refused(place: Place) -> None:
+    own, other = (place.pages.redirect_uri_of(f"https://{name}.example") for name in ("team", "other"))
+    page = f"https://team.example/authorize?state=s&redirect_uri={own}"
+    pending = place.pages.begin("team", None, page)
+    async with httpx2.AsyncClient() as browser:
+        sent = await browser.post(place.pages.start_url(pending).partition("?")[0], data={"ticket": pending.ticket})
+        assert sent.status_code == 303
+        for uri in (other, place.pages.redirect_uri):
+            assert (await browser.get(f"{uri}?code=stolen&state=s")).status_code == 400
+            assert not pending.response.done()
+        place.pages.end(pending, None)
+        place.pages._by_state["s"] = pending
+        assert (await browser.get(f"{own}?code=c&state=s")).status_code == 200
+    assert "code=c" in pending.response.result()

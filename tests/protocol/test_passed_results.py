@@ -86,6 +86,12 @@ def test_unknown_members_survive_the_conversion_between_revisions(source: str, t
     assert not found["_meta"]
 
 
+def test_unknown_members_survive_the_conversion_of_a_result_whose_numbers_become_longer() -> None:
+    numbers = ",".join(["1e15"] * 10)
+    found = json.loads(passed('{"content":[],"structuredContent":{"a":[' + numbers + ']},"later":1}', NOVEMBER, LATEST))
+    assert found["later"] == 1
+
+
 @pytest.mark.parametrize("target", [NOVEMBER, LATEST])
 def test_a_result_that_is_not_utf_8_is_refused(target: str) -> None:
     with pytest.raises(InvalidMessage, match="UTF-8"):

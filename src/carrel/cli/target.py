@@ -116,7 +116,8 @@ def read_location(text: str) -> ServerLocation:
     if HOST_AND_PORT.fullmatch(text):
         raise ConfigError(f"{text} is not a file; for a URL, write http://{text}")
     if path.suffix == ".py" or not all(part.isidentifier() for part in location.split(".")):
-        raise ConfigError(f"no such file: {location}{near_path(os.path.abspath(path))}")  # noqa: PTH100
+        missing = without_secrets(location)
+        raise ConfigError(f"no such file: {missing}{near_path(os.path.abspath(path))}")  # noqa: PTH100
     return ServerLocation(location, None, name or None)
 
 
@@ -126,7 +127,10 @@ def of_url(target: str) -> ServerTarget | None:
 
 def of_folder(target: str) -> ServerTarget | None:
     folder = Path(target).expanduser()
-    return ServerTarget(target, [*CARREL, "serve", str(folder)]) if folder.is_dir() else None
+    if not folder.is_dir():
+        return None
+    name = str(folder)  # without a leading ./, so that it may look like an option
+    return ServerTarget(target, [*CARREL, "serve", f".{os.sep}{name}" if name.startswith("-") else name])
 
 
 def of_source(target: str) -> ServerTarget | None:

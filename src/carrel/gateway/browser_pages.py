@@ -72,6 +72,7 @@ class PendingAuthorization:
         self.page = page
         """Authorization page of the upstream's authorization server."""
         self.state = state
+        self.place = place_of(one_of(urlsplit(page).query, "redirect_uri") or "")
         self.ticket = secrets.token_urlsafe(32)
         self.browser: bytes | None = None
         """Hash of the cookie of the browser that started the authorization."""
@@ -137,6 +138,10 @@ class BrowserPages:
         """Redirect URI of the gateway as an OAuth client."""
         return f"{self._base}{CALLBACK}"
 
+    def redirect_uri_of(self, issuer: str) -> str:
+        """Return a redirect URI for one authorization server, whose responses do not name their issuer."""
+        return f"{self.redirect_uri}/{sha256(issuer.encode()).hexdigest()[:32]}"
+
     def start_url(self, pending: PendingAuthorization) -> str:
         """Return the URL for the user to open."""
         return f"{self._base}{START}?ticket={pending.ticket}"
@@ -145,6 +150,7 @@ class BrowserPages:
         """Add the pages to the gateway's server. Call this before the server starts."""
         app.route(START, methods=("GET", "POST"), max_body=4096)(self.start)
         app.route(CALLBACK)(self.callback)
+        app.route(f"{CALLBACK}/*")(self.callback)
         if self._login is not None and not callable(self._login):
             self._login.add_routes(app)
 
@@ -224,6 +230,9 @@ class BrowserPages:
         if pending.browser is None or browser is None or not hmac.compare_digest(pending.browser, digest(browser)):
             log.warning("a response of a login at %s came from another browser", pending.upstream)
             return failed(403, "This login was not begun in this browser.")
+        if place_of(request.path) != pending.place:
+            log.warning("a response of another authorization server was sent for a login at %s", pending.upstream)
+            return failed(400, "This response is of another server than the one that you were asked to log in at.")
         del self._by_state[pending.state]
         pending.response.set_result(f"{self.redirect_uri}?{request.query}")
         await asyncio.wait((pending.outcome,), timeout=OUTCOME)
@@ -270,6 +279,11 @@ class BrowserPages:
     def _cookie_of(self, request: HTTPRequest) -> str | None:
         pairs = (part.strip(" \t").partition("=") for part in request.headers.get("cookie", "").split(";"))
         return next((value for name, _, value in pairs if name == self._cookie_name and value), None)
+
+
+def place_of(path: str) -> str:
+    """Return what tells the redirect URI of one authorization server from those of others."""
+    return urlsplit(path).path.partition(CALLBACK)[2]
 
 
 def digest(browser: str) -> bytes:

@@ -129,7 +129,7 @@ class Grant:
         self._url = url
         self._principal = principal
         self._pages = grants.pages
-        account = "" if principal is None else principal.id
+        account, given = "" if principal is None else principal.id, options
         if self._pages is None:
             options = {"open_url": self._open, **options}
         else:
@@ -137,6 +137,8 @@ class Grant:
         named = {"client_name": "Carrel gateway", "store": vault, "account": account, "patience": patience}
         self._auth = OAuth(**{**named, **options})
         self._auth.registering = registering
+        if self._pages is not None and "redirect_uri" not in given:
+            self._auth.redirect_uri_of = self._pages.redirect_uri_of
         self._page: str | None = None
         self._pending: PendingAuthorization | None = None
         self._waiting = asyncio.Event()

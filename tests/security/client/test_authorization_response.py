@@ -41,6 +41,24 @@ async def test_the_answer_has_to_be_of_the_server_that_was_asked(
     assert len(authority.at("/token")) == int(goes)  # the code went nowhere
 
 
+@pytest.mark.parametrize("advertised", [True, None])
+async def test_a_server_whose_answers_do_not_name_it_gets_a_redirect_uri_of_its_own(
+    authority: Authority, user: Make, advertised: bool | None
+):
+    authority.metadata["authorization_response_iss_parameter_supported"] = advertised
+    authority.response = {"iss": authority.url if advertised else None}
+    pages = []
+
+    async def browse(url: str) -> str:
+        pages.append(url)
+        return await authority.browse(url)
+
+    who = user(authorize=browse, redirect_uri="http://127.0.0.1/callback")
+    who.redirect_uri_of = lambda issuer: f"http://127.0.0.1/callback/{issuer == authority.url}"
+    assert await visit(who, authority.resource) == 200
+    assert ("callback%2FTrue" in pages[0]) == (not advertised)
+
+
 async def test_the_error_of_another_server_is_not_shown(authority: Authority, user: Make):
     authority.response = {"iss": "https://evil.example", "error": "x", "error_description": "Call 555-1234"}
     with pytest.raises(AuthorizationError, match="is not of") as caught:

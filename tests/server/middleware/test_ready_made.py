@@ -212,6 +212,7 @@ async def test_callers_over_http_share_results_only_if_that_is_set(shared: bool,
     assert counted.calls == (["a"] if shared else ["a", "a"])
 
 
+@pytest.mark.slow
 async def test_tokens_of_one_caller_with_other_scopes_have_separate_results(tmp_path: Path) -> None:
     app = Server("scopes")
     app.middleware(Caching())

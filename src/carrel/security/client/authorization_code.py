@@ -93,6 +93,8 @@ class OAuth(OAuthCredentials):
         self._assume_pkce = assume_pkce
         self.registering: AbstractAsyncContextManager[object] = nullcontext()
         """Lock shared by all credentials with the same registration, so that the client is registered only once."""
+        self.redirect_uri_of: Callable[[str], str] | None = None
+        """Returns a separate redirect URI for an issuer, so that responses of other servers are refused."""
 
     def known_as(self) -> str | None:
         """Return the pre-registered client identifier, if any."""
@@ -123,9 +125,19 @@ class OAuth(OAuthCredentials):
             scopes = with_offline_access(scopes, target.server.scopes_supported)
         identity = await self.identify(target.server)
         if self._authorize is not None:
-            return await self._ask(target, scopes, identity, self._redirect_uri or HEADLESS, None)
+            return await self._ask(target, scopes, identity, self._redirect_uri_at(target.server, identity), None)
         async with await self._wait_somewhere(identity) as callback:
             return await self._ask(target, scopes, identity, callback.redirect_uri, callback)
+
+    def _redirect_uri_at(self, server: AuthorizationServer, identity: ClientIdentity | None) -> str:
+        """Return the redirect URI at a server: its own one if its responses do not say which server they are of.
+
+        https://www.rfc-editor.org/rfc/rfc9700#section-4.4.2
+        """
+        fixed = identity is not None and not identity.dynamic
+        if self.redirect_uri_of is None or fixed or server.authorization_response_iss_parameter_supported:
+            return self._redirect_uri or HEADLESS
+        return self.redirect_uri_of(server.issuer)
 
     async def _wait_somewhere(self, identity: ClientIdentity | None) -> Callback:
         """Return the redirect listener, which uses the registered redirect URI if its port is still free."""
