@@ -345,9 +345,10 @@ def test_a_server_without_an_authorization_server_wants_a_header_and_errors_of_i
     assert b"names no authorization server: ask for a token, and use --header 'Authorization: Bearer" in done.stderr
     with serving("run", file) as (url, _):
         root = url.removesuffix("mcp")
-        done = carrel("ls", root)
-    assert done.returncode
-    assert done.stderr.decode() == f"carrel: {root}: The MCP endpoint is /mcp\n"
+        for command in ("ls", "info", "doctor", "login"):
+            done = carrel(command, root)
+            assert done.returncode
+            assert done.stderr.decode() == f"carrel: {root}: The MCP endpoint is /mcp\n"
 
 
 def test_files_in_the_current_folder_do_not_replace_modules(tmp_path):
