@@ -156,6 +156,7 @@ async def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Mon
         ([], "carrel: say which servers: a configuration file, or a carrel.toml (see carrel gateway --help)\n"),
         (["mcp.json", "--tokens", "x"], "carrel: these options need --http: --tokens\n"),
         (["mcp.json", "--only", "c"], "carrel: there is no server 'c'\n"),
+        (["mcp.json", "--only", "lots"], "carrel: there is no server 'lots'; did you mean 'lost'?\n"),
         (["none.json"], "there are no servers in these files; carrel import copies the servers of your applications\n"),
         (
             ["typing.json"],
