@@ -1,4 +1,4 @@
-"""Names of a package whose modules are imported when the names are first used."""
+"""Names of modules that are imported when the names are first used, or not at all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["late"]
+__all__ = ["is_instance", "late"]
 
 
 def late(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
@@ -22,3 +22,12 @@ def late(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str]
         return found
 
     return find
+
+
+def is_instance(value: object, module: str, name: str) -> bool:
+    """Return whether a value is an instance of a class, without importing the class's module.
+
+    While another thread imports the module, it is in ``sys.modules`` without the class.
+    """
+    found = getattr(sys.modules.get(module), name, None)
+    return found is not None and isinstance(value, found)

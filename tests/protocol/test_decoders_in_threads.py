@@ -16,7 +16,7 @@ sys.setswitchinterval(1e-6)
 for _ in range(300):
     inner = msgspec.defstruct("Inner", [(f"a{number}", "int | str | None", None) for number in range(30)])
     kind = msgspec.defstruct("Kind", [(f"b{number}", list[inner] | None, None) for number in range(20)])
-    together = threading.Barrier(4)
+    together = threading.Barrier(4, timeout=60)
 
     def read():
         together.wait()
@@ -58,7 +58,7 @@ async def use(start):
         done.append(True)
 
 done = []
-start = threading.Barrier(4)
+start = threading.Barrier(4, timeout=60)
 threads = [threading.Thread(target=lambda: asyncio.run(use(start))) for _ in range(4)]
 for thread in threads:
     thread.start()

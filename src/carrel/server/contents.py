@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from carrel.late import is_instance
 from carrel.media_types import type_of_name
 from carrel.protocol.json_values import to_json
 from carrel.wire.base import Meta
@@ -84,8 +85,7 @@ def _one(value: Any, uri: str, mime_type: str | None) -> TextResourceContents | 
 
 def is_path(value: object) -> TypeIs[Path]:
     """Return whether a value is a ``Path``. ``pathlib`` is not imported for this: its import takes 4 ms."""
-    pathlib = sys.modules.get("pathlib")
-    return pathlib is not None and bool(isinstance(value, pathlib.Path))
+    return is_instance(value, "pathlib", "Path")
 
 
 def _as_text(data: bytes, mime_type: str | None) -> str | None:

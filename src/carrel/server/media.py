@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
 from carrel.errors import ConfigError
+from carrel.late import is_instance
 from carrel.media_types import BINARY, is_textual, type_of_bytes, type_of_name
 from carrel.wire.base import Annotations
 from carrel.wire.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent
@@ -152,8 +152,7 @@ def media_of(value: Any) -> Media | None:
     """Return an ``Image``, ``Audio`` or ``File`` as it is, and an image of Pillow as an ``Image``; None otherwise."""
     if isinstance(value, Media):
         return value
-    pillow = sys.modules.get("PIL.Image")
-    return image_of(value) if pillow is not None and isinstance(value, pillow.Image) else None
+    return image_of(value) if is_instance(value, "PIL.Image", "Image") else None
 
 
 def image_of(value: Any) -> Image:

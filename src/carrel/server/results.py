@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from carrel.late import is_instance
 from carrel.log import Log
 from carrel.protocol.json_values import InvalidArguments, to_json, to_jsonable
 from carrel.server.contents import Contents, contents_of
@@ -131,8 +132,7 @@ def _is_foreign(value: Any, what: str) -> bool:
     if not any(name in sys.modules for name in FOREIGN):
         return False
     if what == "is_image":
-        pillow = sys.modules.get("PIL.Image")
-        return pillow is not None and isinstance(value, pillow.Image)
+        return is_instance(value, "PIL.Image", "Image")
     from carrel.protocol.tables import is_frame
 
     return is_frame(value)

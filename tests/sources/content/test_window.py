@@ -476,7 +476,7 @@ async def test_one_client_has_some_of_the_threads_and_a_queue_of_its_own(
     monkeypatch.setattr(source._reader, "list_resources", slow)
 
     def request(client: str) -> Request:
-        return Request(call=SimpleNamespace(connection=SimpleNamespace(client=client)))
+        return Request(call=SimpleNamespace(client=SimpleNamespace(key=client)))
 
     calls = [asyncio.ensure_future(source.list_resources(request("greedy"))) for _ in range(2)]
     assert await asyncio.to_thread(running.acquire, timeout=60)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import NODEFAULT
 
+from carrel.late import is_instance
 from carrel.protocol.json_values import read_foreign
 from carrel.server.schema.parameter import SIMPLE, UNIONS, Parameter
 
@@ -217,8 +218,7 @@ def is_hashable(kind: Any) -> bool:
 
 def is_field(item: Any) -> bool:
     """Return whether an object is a ``FieldInfo``, which pydantic's ``Field`` returns."""
-    fields = sys.modules.get("pydantic.fields")
-    return fields is not None and isinstance(item, fields.FieldInfo)
+    return is_instance(item, "pydantic.fields", "FieldInfo")
 
 
 def only_describes(field: Any) -> bool:
