@@ -12,6 +12,7 @@ from carrel.catalog.transforms.namespace import Namespace
 from carrel.catalog.transforms.rename import Rename
 from carrel.catalog.transforms.transform import Transform
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
+from carrel.server.app import Server
 from carrel.wire.base import Icon
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.content import EmbeddedResource, ResourceLink, TextContent
@@ -302,3 +303,8 @@ async def test_every_request_passes_through_one_method(base):
     for name, arguments in ASKED.items():
         await _told(getattr(shop, name)(*arguments, Request()))
     assert seen == list(ASKED)
+
+
+def test_a_transform_of_a_server_is_rejected_because_it_takes_a_provider() -> None:
+    with pytest.raises(ConfigError, match=r"^Filter takes a Provider, not a Server$"):
+        Filter(Server("shop"), tools=["get_*"])  # type: ignore[arg-type]

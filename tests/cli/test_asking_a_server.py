@@ -345,6 +345,17 @@ def test_a_server_without_an_authorization_server_wants_a_header_and_errors_of_i
     assert b"names no authorization server: ask for a token, and use --header 'Authorization: Bearer" in done.stderr
     with serving("run", file) as (url, _):
         root = url.removesuffix("mcp")
-        done = carrel("ls", root)
-    assert done.returncode
-    assert done.stderr.decode() == f"carrel: {root}: The MCP endpoint is /mcp\n"
+        for command in ("ls", "info", "doctor", "login"):
+            done = carrel(command, root)
+            assert done.returncode
+            assert done.stderr.decode() == f"carrel: {root}: The MCP endpoint is /mcp\n"
+
+
+def test_files_in_the_current_folder_do_not_replace_modules(tmp_path):
+    (tmp_path / "msgspec.py").write_text("open('executed', 'w').close()")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "plan.md").write_text("Buy wine.")
+    command = [sys.executable, "-P", "-m", "carrel", "ls", "./notes"]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path, timeout=120, check=False)
+    assert b"plan.md" in done.stdout, done
+    assert not (tmp_path / "executed").exists()

@@ -87,7 +87,9 @@ def test_options_survive_being_written_down_and_read_again():
 
 
 def test_wrong_use_is_one_line_that_points_to_the_help():
-    with pytest.raises(ConfigError, match=r"^unrecognized arguments: --hid \(see carrel serve --help\)$"):
+    with pytest.raises(
+        ConfigError, match=r"^unrecognized arguments: --hid; did you mean '--hidden'\? \(see carrel serve --help\)$"
+    ):
         read(["--hid"])
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from carrel import Context, Image, Server
+from carrel import Context, Depends, Image, Server
 from carrel.errors import ConfigError
+from carrel.server.middleware import Caching
 from carrel.transports import memory
 from support.memory_client import error, result
 
@@ -44,6 +45,14 @@ def unannotated(name: str, ctx) -> str:  # type: ignore[no-untyped-def]
 
 
 def with_none() -> None: ...
+
+
+def incomplete(x: int) -> int:
+    return x
+
+
+def depending(y: int = Depends(incomplete)) -> int:
+    return y
 
 
 URI = 'A resource needs a URI: write @app.resource("scheme://path")'
@@ -108,7 +117,26 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
         "A provider is a Provider, a Server, a path or a URL, not a int; "
         "a client is added as carrel.host.RemoteProvider(client)",
     ),
+    (
+        lambda app: app.tool(when=True)(with_none),
+        "when is a function of the context, not True: write when=lambda context: …",
+    ),
+    (
+        lambda app: app.tool(depending),
+        "The tool depending: the parameter x of the dependency incomplete is neither a "
+        "Context nor a dependency, and has no default",
+    ),
+    (lambda app: Caching(tools="forecast"), "tools are a list of names: write tools=['forecast']"),
     # The server, and running it
+    (
+        lambda app: Server("s", limits={"max_sessions": 1}),  # type: ignore[arg-type]
+        "limits are Limits(…) (from carrel import Limits), not {'max_sessions': 1}",
+    ),
+    (lambda app: setattr(app, "limits", 3), "limits are Limits(…) (from carrel import Limits), not 3"),
+    (
+        lambda app: Server("s", lifespan=3),  # type: ignore[arg-type]
+        "lifespan is a function that returns an async context manager, not 3",
+    ),
     (lambda app: Server(""), "A server needs a name"),
     (lambda app: Server("s", instuctions="x"), "Server() has no option 'instuctions'; did you mean 'instructions'?"),  # type: ignore[call-arg]
     (lambda app: Server("s", ttl=-1), "ttl must be 0 or more seconds, not -1"),

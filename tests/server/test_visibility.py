@@ -223,8 +223,8 @@ async def test_entries_are_disabled_and_enabled_by_name() -> None:
     app.prompts.enable("p")
     app.resources.enable("x:1", "x://{name}")
     assert await listed(app) == ["t", "u", "p", "x:1", "x://{name}"]
-    with pytest.raises(KeyError, match="none"):
-        app.tools.disable("none")
+    with pytest.raises(KeyError, match="no such tool: 'uu'; did you mean 'u'"):
+        app.tools.disable("uu")
 
 
 async def test_entries_are_disabled_by_tag_later_ones_too() -> None:

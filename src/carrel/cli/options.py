@@ -12,7 +12,7 @@ from carrel.cli.source_flags import SourceFlags
 from carrel.cli.values import positive, size
 from carrel.errors import ConfigError
 from carrel.limits import Limits
-from carrel.near_names import near
+from carrel.near_names import did_you_mean, near
 from carrel.sources.registry import SOURCES, Source, find, installed, scheme_of
 
 __all__ = [
@@ -30,6 +30,8 @@ __all__ = [
 PAGE_SIZE = 100
 #: Beginning of the argparse message about missing arguments.
 REQUIRED = "the following arguments are required: "
+#: Beginning of the argparse message about unknown arguments.
+UNKNOWN = "unrecognized arguments: "
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -78,7 +80,15 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if message.startswith(REQUIRED):
             message = f"{REQUIRED}{', '.join(self._required(message.removeprefix(REQUIRED).split(', ')))}"
+        elif message.startswith(UNKNOWN):
+            message += self._suggestion(message.removeprefix(UNKNOWN).split())
         raise ConfigError(f"{message} (see {self.prog} --help)")
+
+    def _suggestion(self, words: list[str]) -> str:
+        """Return a "did you mean" hint for the first unknown option."""
+        option = next((word for word in words if word.startswith("--")), "").partition("=")[0]
+        known = (name for name in self._option_string_actions if name.startswith("--"))
+        return did_you_mean(option, known) if option else ""
 
     def _required(self, names: list[str]) -> list[str]:
         """Return the missing arguments that are required. argparse also names optional positional arguments."""

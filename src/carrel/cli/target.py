@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CARREL", "ServerLocation", "ServerTarget", "is_url", "read_location", "resolve", "resolve_url", "split"]
 
-#: The command that runs this Carrel.
-CARREL = (sys.executable, "-m", "carrel")
+#: The command that runs this Carrel. With ``-P``, Python does not import modules from the current folder.
+#: Otherwise a file there, such as ``json.py``, would replace a module of the same name, and its code would run.
+CARREL = (sys.executable, "-P", "-m", "carrel")
 #: A URL without its scheme, such as ``localhost:8000/mcp``.
 HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:\d+(/.*)?")
 

@@ -33,6 +33,7 @@ from carrel.host.hosted_server import HostedServer
 from carrel.host.relayed import RELAYED
 from carrel.host.remote import PATIENCE
 from carrel.log import Log
+from carrel.near_names import did_you_mean
 from carrel.printable import printable
 from carrel.protocol import VERSION
 from carrel.server.app import Server
@@ -119,6 +120,8 @@ class Gateway:
         providers = Providers(sessions, grants, credentials_of)
         options.setdefault("credentials", providers.shared_credentials)
         self._only = tuple(only)
+        self._offered = set[str]()
+        """Names of all servers in the configurations, also of those that are not used."""
         self._revisions = dict(revisions)
         self._files = [Path(file) for file in files]
         self._lazy = options.get("lazy", False)
@@ -168,7 +171,7 @@ class Gateway:
         try:
             missing = [name for name in (*self._only, *self._revisions) if name not in self.host.servers]
             if missing:
-                self.host.server(missing[0])
+                raise ConfigError(f"there is no server {missing[0]!r}{did_you_mean(missing[0], self._offered)}")
             await self.catalog.settled()
             if self.names.mode == "never":
                 self._check_names()
@@ -219,6 +222,7 @@ class Gateway:
         """Return the configurations to use, and register their names."""
         chosen = []
         for config in configs:
+            self._offered.add(config.name)
             if self._only and config.name not in self._only:
                 continue
             if "gateway" in config.args and any(_same_file(arg, file) for arg in config.args for file in self._files):

@@ -157,7 +157,9 @@ class Server(Registration, Generic[State]):
             ttl_ms=ttl_ms or 0,
             scope=scope,
         )
-        super().__init__(Runtime(described, settings, limits or Limits()))
+        if lifespan is not None and not callable(lifespan):
+            raise ConfigError(f"lifespan is a function that returns an async context manager, not {lifespan!r}")
+        super().__init__(Runtime(described, settings, _checked(limits) if limits is not None else Limits()))
         self._connect(None if lifespan is None else lambda: lifespan(self))
 
     def _connect(self, lifespan: Callable[[], AbstractAsyncContextManager[State]] | None) -> None:
@@ -188,7 +190,7 @@ class Server(Registration, Generic[State]):
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
-        self._runtime.change_limits(limits)
+        self._runtime.change_limits(_checked(limits))
 
     @property
     def dependency_overrides(self) -> dict[Callable[..., Any], Callable[..., Any]]:
@@ -441,3 +443,9 @@ class Server(Registration, Generic[State]):
     def capabilities(self) -> ServerCapabilities:
         """Return the capabilities of the server, in its present state."""
         return self._capabilities.declared()
+
+
+def _checked(limits: Limits) -> Limits:
+    if not isinstance(limits, Limits):
+        raise ConfigError(f"limits are Limits(…) (from carrel import Limits), not {limits!r}")
+    return limits

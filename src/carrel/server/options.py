@@ -201,9 +201,12 @@ def visibility_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tags and ``when`` of an item, from options.
 
     Raises:
-        ConfigError: a tag is not valid.
+        ConfigError: a tag is not valid, or ``when`` is not a function.
     """
-    return {"tags": tags_of(options.get("tags", ())), "when": options.get("when")}
+    when = options.get("when")
+    if when is not None and not callable(when):
+        raise ConfigError(f"when is a function of the context, not {when!r}: write when=lambda context: …")
+    return {"tags": tags_of(options.get("tags", ())), "when": when}
 
 
 def cache_hint_of(ttl: float | None, scope: str | None) -> tuple[int | None, Any]:

@@ -146,7 +146,10 @@ class ItemRegistry(Generic[E]):
         labels = tags_of(tags)
         for name in names:
             if self.find(name) is None:
-                raise KeyError(name)
+                from carrel.near_names import near
+
+                known = [*self.entries.entries, *self._disabled]
+                raise KeyError(f"no such {self._row.item}: {name!r}{near(name, known)}")
         change(self._disabled_names, names)
         change(self._disabled_tags, labels)
         changed = [

@@ -91,7 +91,8 @@ class Tools(ItemRegistry[RegisteredTool]):
         try:
             called = Function(self._runtime, function, f"tool {name}", repeatable=repeatable, options=options)
         except ConfigError as error:
-            raise ConfigError(f"The tool {name}: {error}") from None
+            reason = str(error).removeprefix(f"tool {name}: ")
+            raise ConfigError(f"The tool {name}: {reason}") from None
         masks = options.get("mask_errors")
         entry = RegisteredTool(
             name,

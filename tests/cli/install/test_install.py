@@ -148,6 +148,17 @@ def test_an_entry_changes_from_a_command_to_a_url_and_back(home):
     assert json.loads(file.read_text()) == json.loads(first)
 
 
+def test_an_entry_of_an_installation_without_scripts_imports_nothing_from_the_current_folder(home, monkeypatch):
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(home / "missing"))
+    file = home / PLACES["cursor"]
+    assert main(["install", "cursor", "notes", "--yes"]) == 0
+    assert json.loads(file.read_text())["mcpServers"]["notes"]["args"][:4] == ["-P", "-m", "carrel", "serve"]
+    earlier = file.read_text().replace('"-P",', "")
+    file.write_text(earlier)
+    assert main(["install", "cursor", "notes", "--yes"]) == 0  # replaces an entry of an earlier version
+    assert json.loads(file.read_text())["mcpServers"]["notes"]["args"][0] == "-P"
+
+
 def test_a_foreign_server_of_that_name_is_not_overwritten(home, capsys):
     file = home / PLACES["cursor"]
     file.parent.mkdir(parents=True)

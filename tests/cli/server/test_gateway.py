@@ -156,7 +156,13 @@ async def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Mon
         ([], "carrel: say which servers: a configuration file, or a carrel.toml (see carrel gateway --help)\n"),
         (["mcp.json", "--tokens", "x"], "carrel: these options need --http: --tokens\n"),
         (["mcp.json", "--only", "c"], "carrel: there is no server 'c'\n"),
+        (["mcp.json", "--only", "lots"], "carrel: there is no server 'lots'; did you mean 'lost'?\n"),
         (["none.json"], "there are no servers in these files; carrel import copies the servers of your applications\n"),
+        (
+            ["typing.json"],
+            "typing.json:1: server 'a': a command or a url is missing; there is 'comand'; did you mean 'command'?\n",
+        ),
+        (["broken.json"], "broken.json: line 1, column 2: Expecting property name enclosed in double quotes\n"),
         (["mcp.json", "--prefix", "some"], "argument --prefix: invalid choice: 'some'"),
     ],
 )
@@ -170,8 +176,12 @@ def test_wrong_use_is_one_line_that_says_what_to_do(
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "mcp.json", lost=["dying", "lost"])
     write(tmp_path / "none.json")
+    (tmp_path / "typing.json").write_text('{"mcpServers": {"a": {"comand": "x"}}}')
+    (tmp_path / "broken.json").write_text("{")
     assert main(["gateway", *arguments]) == 2
-    assert message in capfd.readouterr().err
+    error = capfd.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
 
 
 async def test_a_gateway_to_the_file_that_starts_it_does_not_start_itself(

@@ -104,6 +104,13 @@ async def test_an_async_factory_that_makes_no_server_is_refused(write, body, com
         await ready(load("shop.py"))
 
 
+def test_a_database_is_not_a_python_file(tmp_path):
+    file = tmp_path / "shop.db"
+    file.write_bytes(b"SQLite format 3\0")
+    with pytest.raises(ConfigError, match=r"shop\.db is not a Python file: "):
+        load(str(file))
+
+
 def test_a_place_is_shown_whole(write):
     folder = write(shop=ONE)
     assert read_location("shop.py:books").absolute == f"{folder}/shop.py:books"

@@ -81,5 +81,5 @@ def test_a_command_runs_again_once_in_the_environment_that_uv_makes(write, tmp_p
     )
     [line] = done.stderr.decode().splitlines()
     assert line.startswith("uv run --quiet --no-project --isolated --python >=3.12,>=3.11 --with httpx --with rich>=13")
-    assert line.endswith(f"python -m carrel run {file}")
+    assert line.endswith(f"python -P -m carrel run {file}")
     assert b'"id":1' in done.stdout

@@ -1,5 +1,6 @@
 """Middleware objects: a hook for each method, on servers and on mounted servers."""
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +237,41 @@ async def test_requests_for_skills_of_a_mounted_server_run_inside_its_middleware
         listed = await client.list_directory(skill.uri.removesuffix("/SKILL.md"))
     assert [each.uri for each in listed] == [skill.uri]
     assert seen[-3:] == ["inner skills/list", "inner skills/get", "inner resources/directory/read"]
+
+
+async def test_a_function_without_the_two_parameters_is_rejected_with_the_right_form() -> None:
+    app = Server("x")
+
+    async def alone(call: Call) -> Any: ...
+
+    with pytest.raises(ConfigError, match=r"^The middleware alone is called with a call and next: write alone\(call, "):
+        app.middleware(alone)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="function of a call and next, or a Middleware object, not a "):
+        app.middleware(3)  # type: ignore[call-overload]
+
+    @app.middleware
+    async def everything(*arguments: Any) -> Any:
+        call, next = arguments
+        return await next(call)
+
+    async with Client(app) as client:
+        await client.ping()
+
+
+async def test_middleware_is_not_told_of_a_folder_that_begins_to_watch(tmp_path: Path) -> None:
+    """A provider reports an empty batch when it begins to watch: nothing has changed."""
+    (tmp_path / "plan.md").write_text("Buy wine.")
+    told: list[tuple[list[str], list[str]]] = []
+
+    class Changes(Middleware):
+        def on_change(self, uris: Sequence[str], lists: Collection[str]) -> None:
+            told.append((list(uris), list(lists)))
+
+    app = library()
+    app.middleware(Changes())
+    app.add_provider(tmp_path)
+    async with Client(app) as client, client.watch(tmp_path.as_uri() + "/plan.md", "memo://1") as changes:
+        app.resources.changed("memo://1")
+        await anext(changes)
+    assert told[-1] == (["memo://1"], [])
+    assert ([], []) not in told

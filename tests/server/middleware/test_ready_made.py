@@ -369,11 +369,25 @@ async def test_exceptions_are_mapped_by_their_nearest_class_and_reported() -> No
             await read(client, "broken://always")
         assert caught.value.code == InvalidParams.code
         counted.calls += ["1", "2"]
-        with pytest.raises(PeerError, match="not found"):
+        with pytest.raises(ResourceNotFound):
             await read(client, "broken://key")
         with pytest.raises(ResourceNotFound):
             await client.read_resource("none://a")
     assert [type(error) for error in reported] == [ConnectionError, KeyError, ResourceNotFound]
+
+
+async def test_clients_learn_the_requested_uri_of_a_missing_file_and_not_its_path() -> None:
+    app = Server("files")
+
+    @app.resource("report://{year}")
+    def report(year: int) -> str:
+        return Path(f"/missing/{year}.txt").read_text()
+
+    app.middleware(ErrorMapping({FileNotFoundError: lambda error: ResourceNotFound(error.filename)}))
+    async with Client(app) as client:
+        with pytest.raises(ResourceNotFound) as caught:
+            await client.read_resource("report://2025")
+    assert caught.value.uri == "report://2025"
 
 
 def test_a_user_cannot_evade_the_limit_with_another_oauth_client() -> None:

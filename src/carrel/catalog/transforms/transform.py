@@ -26,7 +26,7 @@ from carrel.catalog.provider import (
 from carrel.catalog.tool_pages import PAGE_KEYS, with_page_uris
 from carrel.catalog.transforms.changed_results import ChangedResults
 from carrel.catalog.transforms.changed_uris import change_uris
-from carrel.errors import InvalidParams, MCPError, ResourceError, ResourceNotFound
+from carrel.errors import ConfigError, InvalidParams, MCPError, ResourceError, ResourceNotFound
 from carrel.protocol.methods import COMPLETE, LIST_NOTIFICATIONS, ItemKind, RequestType
 from carrel.wire.completion import PromptReference, ResourceTemplateReference
 from carrel.wire.content import EmbeddedResource, ResourceLink
@@ -66,9 +66,14 @@ class Transform(ForwardingProvider):
     that for tools and prompts. ``uri_in`` and ``name_in`` return None if a URI or name does not belong to the provider.
     ``change_item`` changes an item of a list, and ``keeps`` returns whether it is shown. ``forward`` is called for each
     request.
+
+    Raises:
+        ConfigError: ``provider`` is not a Provider.
     """
 
     def __init__(self, provider: Provider) -> None:
+        if not isinstance(provider, Provider):
+            raise ConfigError(f"{type(self).__name__} takes a Provider, not a {type(provider).__name__}")
         self.provider = provider
         self.name = provider.name
         self.changes = provider.changes

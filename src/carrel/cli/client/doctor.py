@@ -81,7 +81,8 @@ def run(arguments: list[str]) -> int:
             write_text(written(report), escape=False)
         return SERVER_ERROR if any(finding.severity != "advice" for finding in report.findings) else 0
 
-    return answered(show, quiet=True)  # errors include the server's standard error, which has not been shown
+    # Errors include the server's standard error, which has not been shown.
+    return answered(show, quiet=True, name=whom.name)
 
 
 def save(report: Report, file: str) -> None:

@@ -7,6 +7,7 @@ from carrel.cli.options import Parser
 from carrel.cli.target import resolve_url
 from carrel.cli.terminal.messages import show, tell
 from carrel.cli.values import number
+from carrel.redaction import without_secrets
 
 __all__ = ["parser", "run"]
 
@@ -64,7 +65,7 @@ def run(arguments: list[str]) -> int:
         tell(f"carrel: {said}")
         return 0
 
-    return answered(log_in)
+    return answered(log_in, name=without_secrets(url))
 
 
 async def open_page(url: str) -> None:

@@ -104,7 +104,8 @@ def ours(entry: dict[str, Any]) -> bool:
     if not isinstance(command, str) or not isinstance(arguments, list):
         return False
     program = re.split(r"[\\/]", command)[-1].lower().removesuffix(".exe")
-    return program == "carrel" or arguments[:2] == ["-m", "carrel"]
+    leading = arguments[1:3] if arguments[:1] == ["-P"] else arguments[:2]
+    return program == "carrel" or leading == ["-m", "carrel"]
 
 
 def masked(client: Application, text: str) -> str:

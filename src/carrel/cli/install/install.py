@@ -262,7 +262,7 @@ def this_command() -> tuple[str, list[str]]:
     script = Path(sysconfig.get_path("scripts"), "carrel.exe" if sys.platform == "win32" else "carrel")
     if script.is_file():
         return str(script.absolute()), []
-    return str(Path(sys.executable).absolute()), ["-m", "carrel"]
+    return str(Path(sys.executable).absolute()), ["-P", "-m", "carrel"]
 
 
 def difference(file: Path, before: str, after: str) -> list[str]:

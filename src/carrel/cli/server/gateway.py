@@ -116,6 +116,7 @@ def run(arguments: list[str]) -> int:
     configuration = read_configuration(options, targeted=bool(options.files))
     configure(configuration.settings.logging.format, configuration.settings.logging.level)
     files = files_of(options, configuration)
+    check_files(files)
     http = read_http_options(configuration)
     from carrel.transports import process
 
@@ -150,6 +151,22 @@ def files_of(options: argparse.Namespace, configuration: Configuration) -> list[
         if not os.path.isfile(file):
             raise ConfigError(f"there is no file {file}")
     return files
+
+
+def check_files(files: list[str]) -> None:
+    """Check that configuration files have a server, or no errors.
+
+    Raises:
+        ConfigError: all servers have errors, or a file cannot be parsed. The message is the first error.
+    """
+    from pathlib import Path
+
+    from carrel.host.config import read_file
+
+    read = [read_file(Path(file)) for file in files]
+    problems = [problem for file in read for problem in file.problems]
+    if problems and not any(file.servers for file in read):
+        raise ConfigError(str(problems[0]))
 
 
 def create(

@@ -290,6 +290,8 @@ def _explain(location: ServerLocation, error: BaseException) -> NoReturn:
     hint = "" if isinstance(error, ImportError) else _as_it_is(location)
     if isinstance(error, ImportError) and "relative import" in str(error):
         hint = "; name it as a module of its package instead: carrel run PACKAGE.MODULE"
+    if isinstance(error, SyntaxError) and location.file is not None and not location.file.endswith(".py"):
+        raise ConfigError(f"{location.shown} is not a Python file: {error.msg}") from error
     raise ConfigError(f"{location.shown} cannot be loaded: {_described(error)}{hint}") from error
 
 

@@ -95,7 +95,7 @@ def enter(file: str | None, arguments: list[str]) -> None:
     uv = find_uv()
     if uv is None:
         return
-    command = [uv, *uv_command(script), "python", "-m", "carrel", *arguments]
+    command = [uv, *uv_command(script), "python", "-P", "-m", "carrel", *arguments]
     environment = {**os.environ, ENTERED: str(file)}
     if sys.platform == "win32":  # Windows has no exec that keeps the standard streams and the process id
         sys.exit(subprocess.call(command, env=environment))  # noqa: S603

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from carrel.errors import ConfigError
 from carrel.protocol.encoding import encode
 from carrel.protocol.methods import PROVIDER_REQUESTS
 from carrel.server.middleware.middleware import Middleware, Next
@@ -59,6 +60,9 @@ class Caching(Middleware):
     A change of a resource or list that the server notifies of drops the results. At most ``max_entries`` results and
     ``max_bytes`` bytes are kept: the least recently used result goes first. Errors, results of failed tools and
     requests that need input or become tasks are not kept.
+
+    Raises:
+        ConfigError: ``tools`` is a single string.
     """
 
     def __init__(
@@ -71,6 +75,8 @@ class Caching(Middleware):
         max_bytes: int = 64 * 1024 * 1024,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        if isinstance(tools, str):
+            raise ConfigError(f"tools are a list of names: write tools=[{tools!r}]")
         self._ttl = ttl
         self._tools = frozenset(tools)
         self._shared = shared

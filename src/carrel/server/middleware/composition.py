@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,6 +20,7 @@ from carrel.wire.base import Result, prepared
 from carrel.wire.resources import read_contents
 
 if TYPE_CHECKING:
+    from carrel.catalog.provider import Change, ListChanges, Recipients
     from carrel.protocol.channel import Channel
     from carrel.server.runtime import Listener, Operation
 
@@ -132,10 +134,37 @@ def listener_of(middleware: Middleware | MiddlewareFunction) -> list[Listener]:
     """Return the listener for changes of a middleware that has one.
 
     Raises:
-        ConfigError: the middleware is a class, not an object of it.
+        ConfigError: the middleware is a class, not an object of it, or no function of a call and ``next``.
     """
     if isinstance(middleware, type) and issubclass(middleware, Middleware):
         raise ConfigError(f"middleware is an object: write {middleware.__name__}(…)")
-    if not isinstance(middleware, Middleware) or type(middleware).on_change is Middleware.on_change:
+    if not isinstance(middleware, Middleware):
+        _check_parameters(middleware)
         return []
-    return [lambda changes, lists, _: middleware.on_change([change.uri for change in changes], tuple(lists))]
+    if type(middleware).on_change is Middleware.on_change:
+        return []
+    return [partial(_tell, middleware)]
+
+
+def _tell(middleware: Middleware, changes: Sequence[Change], lists: ListChanges, recipients: Recipients | None) -> None:
+    """Tell a middleware of changes. A provider that begins to watch reports an empty batch."""
+    if changes or lists:
+        middleware.on_change([change.uri for change in changes], tuple(lists))
+
+
+def _check_parameters(function: Callable[..., object]) -> None:
+    from inspect import signature
+
+    name = getattr(function, "__name__", type(function).__name__)
+    if not callable(function):
+        raise ConfigError(f"middleware is a function of a call and next, or a Middleware object, not a {name}")
+    try:
+        parameters = signature(function)
+    except ValueError:
+        return  # a function in C may have no signature
+    try:
+        parameters.bind(None, None)
+    except TypeError:
+        raise ConfigError(
+            f"The middleware {name} is called with a call and next: write {name}(call, next), not {name}{parameters}"
+        ) from None

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from carrel.errors import ResourceError
 from carrel.server.middleware.middleware import Middleware, Next
+from carrel.wire.resources import ReadResourceParams
 
 if TYPE_CHECKING:
     from carrel.protocol.server import Call
@@ -19,9 +21,10 @@ Make: TypeAlias = Callable[[Any], BaseException]
 class ErrorMapping(Middleware):
     """Middleware that replaces an exception by the one that ``errors`` has for its type, or for a base class.
 
-    The values are functions of the exception, or classes, which get the message of the exception. ``report`` is called
-    with the call and every exception, for example to send it to an error tracker. Exceptions of tools are results for
-    the model already; ``report`` and the mapping do not see them.
+    The values are functions of the exception, or classes, which get the message of the exception. For reads, the URI of
+    a ``ResourceError`` is replaced by the requested URI. ``report`` is called with the call and every exception, for
+    example to send it to an error tracker. Exceptions of tools are results for the model already; ``report`` and the
+    mapping do not see them.
     """
 
     def __init__(
@@ -43,7 +46,10 @@ class ErrorMapping(Middleware):
             make = make_for(self._errors, type(error))
             if make is None:
                 raise
-            raise make(str(error) if isinstance(make, type) else error) from error
+            mapped = make(str(error) if isinstance(make, type) else error)
+            if isinstance(mapped, ResourceError) and isinstance(call.params, ReadResourceParams):
+                mapped.uri = call.params.uri  # clients know this URI, and must not learn the path of a file
+            raise mapped from error
 
 
 def make_for(errors: Mapping[type[Exception], Make], kind: type[BaseException]) -> Make | None:
