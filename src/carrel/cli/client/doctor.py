@@ -82,7 +82,7 @@ def run(arguments: list[str]) -> int:
         return SERVER_ERROR if any(finding.severity != "advice" for finding in report.findings) else 0
 
     # Errors include the server's standard error, which has not been shown.
-    return answered(show, quiet=True, name=whom.name)
+    return answered(show, quiet=True, name=target.name)
 
 
 def save(report: Report, file: str) -> None:

@@ -66,7 +66,7 @@ def run(arguments: list[str]) -> int:
             write_text(written(facts), escape=False)
         return 0
 
-    return answered(show, quiet=options.quiet, name=whom.name)
+    return answered(show, quiet=options.quiet, name=target.name)
 
 
 def describe(client: Client) -> dict[str, Any]:
