@@ -53,6 +53,13 @@ def connections() -> set[str]:
     return {name for name in found if name.startswith(("socket:", "pipe:"))}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def quick_collections() -> None:
+    """Take the objects of earlier tests out of the collections after each test, which take up to 0.7 s otherwise."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 async def nothing_is_left(url: str) -> AsyncIterator[None]:
     """No task, process, socket or pipe outlives its client."""
