@@ -19,6 +19,7 @@ import pytest
 import carrel
 from carrel import Client
 from carrel.errors import MCPError
+from support.fixtures import quick_collections  # noqa: F401
 from support.http_requests import request as http_request
 from support.http_server import over_http
 from support.servers import SERVERS
@@ -51,13 +52,6 @@ def connections() -> set[str]:
         with contextlib.suppress(FileNotFoundError):
             found.add(os.readlink(path))
     return {name for name in found if name.startswith(("socket:", "pipe:"))}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_collections() -> None:
-    """Take the objects of earlier tests out of the collections after each test, which take up to 0.7 s otherwise."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,9 @@ import sys
 import anthropic.resources.messages  # noqa: F401
 import rich.markdown  # noqa: F401
 
+import carrel.chat.models.anthropic
+import carrel.chat.terminal.plain
+import carrel.chat.terminal.program  # noqa: F401
 import support.carrel_modules  # noqa: F401
 from carrel.cli import main
 
