@@ -66,7 +66,7 @@ class Commands:
             ),
             "resources": Command("[WORDS]", "show the resources, or find some", self.resources),
             "prompts": Command("", "show the prompts of the servers", self.prompts),
-            "attach": Command("PLACE [name=value …]", "attach @server:uri, a template, or a file", self.attach),
+            "attach": Command("SOURCE [name=value …]", "attach @server:uri, a template, or a file", self.attach),
             "tokens": Command("", "show what the conversation takes and costs", self.tokens),
             "approvals": Command("[forget [SERVER]]", "show the tools that are always allowed", self.approvals),
             "retry": Command("", "ask the model again after an error", self.retry),
