@@ -65,6 +65,13 @@ def test_importing_the_library_loads_what_a_stdio_server_needs_and_little_else()
     assert len([name for name in loaded if name.startswith("carrel")]) <= 91
 
 
+def test_importing_the_library_compiles_no_projection() -> None:
+    from_import = "import carrel.server.app; from carrel.protocol.revisions import REVISIONS"
+    script = f"{from_import}; print(*[len(revision.projections) for revision in REVISIONS.values()])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["0"] * len(REVISIONS)
+
+
 ANSWER = """
 import sys
 from carrel import Server
