@@ -26,7 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("carrel", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("carrel")
 
-# Collection makes millions of objects that stay; collecting garbage meanwhile would look at all of them many times.
+# Collection makes millions of objects that stay; a collection of garbage would look at all of them.
 gc.disable()
 
 #: Values of parameters that make a test slow: ways to connect other than in memory, and the older revisions.
@@ -80,7 +80,6 @@ def pytest_collection_finish() -> None:
 
         # A client for one request would spend 20 ms on certificates that no test needs.
         httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
-    gc.collect()
     gc.freeze()
     gc.enable()
 
