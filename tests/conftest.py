@@ -26,7 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("carrel", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("carrel")
 
-# Collection makes millions of objects that stay; collecting garbage meanwhile would look at all of them many times.
+# Collection makes millions of objects that stay; a collection of garbage would look at all of them.
 gc.disable()
 
 #: Values of parameters that make a test slow: ways to connect other than in memory, and the older revisions.
@@ -34,6 +34,9 @@ SLOW = {"stdio", "http", "2024-11-05", "2025-03-26", "2025-06-18"}
 
 #: Line that marks all tests of a file as slow.
 ALL_SLOW = re.compile(r"^pytestmark = .*\bpytest\.mark\.slow\b", re.MULTILINE)
+
+#: How many failures are printed last, and how many characters of each reason.
+REASONS, REASON = 20, 1000
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -80,7 +83,6 @@ def pytest_collection_finish() -> None:
 
         # A client for one request would spend 20 ms on certificates that no test needs.
         httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
-    gc.collect()
     gc.freeze()
     gc.enable()
 
@@ -88,6 +90,18 @@ def pytest_collection_finish() -> None:
 # Frozen objects would not be freed at exit, of which DuckDB prints pages ("nanobind: leaked"). Later than pytest's own
 # five collections, which would look at all of them.
 atexit.register(gc.unfreeze)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the name and the reason of the first failures last, in a few lines: long logs may lose their beginning."""
+    failures = [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]
+    if failures:
+        terminalreporter.section("reasons of failures")
+    for report in failures[:REASONS]:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        reason = f"{crash.path}:{crash.lineno}: {crash.message}" if crash else report.longreprtext
+        terminalreporter.write_line(f"{report.outcome.upper()} {report.nodeid}\n{reason[:REASON]}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
