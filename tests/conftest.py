@@ -32,7 +32,7 @@ settings.register_profile(
 )
 settings.load_profile("carrel")
 
-# Collection makes millions of objects that stay; collecting garbage meanwhile would look at all of them many times.
+# Collection makes millions of objects that stay; a collection of garbage would look at all of them.
 gc.disable()
 
 #: Values of parameters that make a test slow: ways to connect other than in memory, and the older revisions.
@@ -89,7 +89,6 @@ def pytest_collection_finish() -> None:
 
         # A client for one request would spend 20 ms on certificates that no test needs.
         httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
-    gc.collect()
     gc.freeze()
     gc.enable()
 
