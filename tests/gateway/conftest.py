@@ -30,7 +30,7 @@ class MakeGateway(Protocol):
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let gateways wait for servers on a busy machine, too. Tests of servers that are not ready say how long to wait."""
+    """Let gateways wait for their servers on a busy machine, unless a test says how long."""
     assert Gateway.__init__.__kwdefaults__ is not None
     monkeypatch.setitem(Gateway.__init__.__kwdefaults__, "enter_timeout", PATIENCE)
 
