@@ -29,5 +29,5 @@ def check_types(files: Sequence[Path], modules: str = "") -> subprocess.Complete
             f"--cache-dir={folder / 'cache'}",
         ]
         return subprocess.run(
-            [*command, "--no-error-summary", *map(str, files)], cwd=ROOT, capture_output=True, text=True, timeout=280
+            [*command, "--no-error-summary", *map(str, files)], cwd=ROOT, capture_output=True, text=True
         )

@@ -83,6 +83,7 @@ def use(client: Client, host: Host, skill: SkillSnapshot) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # mypy reads half of Carrel without a cache: 35 seconds of a processor
 def test_methods_that_only_wait_have_the_types_of_the_asynchronous_ones(tmp_path: Path) -> None:
     (tmp_path / "use.py").write_text(USE)
     done = check_types([tmp_path / "use.py"])
