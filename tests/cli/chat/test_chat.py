@@ -29,7 +29,7 @@ from chat.endpoints import (
     openai_endpoint,
 )
 from chat.pty_program import Terminal, in_terminal
-from support.carrel_process import BOOKS, COMMAND, carrel
+from support.carrel_process import BOOKS, COMMAND, PROGRAM, carrel
 from support.forking import forked
 from support.parties import node_modules, node_program
 
@@ -147,10 +147,11 @@ def test_errors_are_one_line_with_an_exit_code(home: dict[str, str], here: Here)
 def test_servers_of_a_configuration_and_commands_have_their_names(
     home: dict[str, str], here: Here, tmp_path: Path
 ) -> None:
-    server = {"command": COMMAND[0], "args": [*COMMAND[1:], "run", BOOKS]}
+    run = forked(sys.executable, PROGRAM, "run", BOOKS)
+    server = {"command": run[0], "args": run[1:]}
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps({"mcpServers": {"library": server}}))
-    command = " ".join([*COMMAND, "run", BOOKS])
+    command = shlex.join(run)
     with anthropic_endpoint([Answer(Say("Hi."))]) as vendor:
         code, out, _ = here.ask(
             vendor, home, str(file), BOOKS, f"more={command}", "--model", MODEL, "--no-resource-tools"
