@@ -20,8 +20,8 @@ from carrel.catalog.provider import (
     Page,
     Provider,
     Recipients,
+    ReportedEvents,
     Request,
-    list_changes,
 )
 from carrel.catalog.tool_pages import PAGE_KEYS, with_page_uris
 from carrel.catalog.transforms.changed_results import ChangedResults
@@ -173,7 +173,15 @@ class Transform(ForwardingProvider):
 
     async def start(self, events: Events) -> None:
         """Start the provider."""
-        await self.provider.start(_Renamed(events, self))
+        await self.provider.start(self.inner_events(events))
+
+    def inner_events(self, events: Events) -> Events:
+        """Return the events of the provider. They are reported to ``events`` with the names and URIs from outside."""
+        return ReportedEvents(
+            lambda changes, lists, recipients: events.publish(
+                self.changed(changes), self.changed_lists(lists), recipients
+            )
+        )
 
     async def stop(self) -> None:
         """Stop the provider."""
@@ -404,21 +412,3 @@ class _Interest(Interest):
     async def wait(self) -> None:
         """Wait until ``uris`` may have changed."""
         await self._outer.wait()
-
-
-class _Renamed(Events):
-    """Events of a provider, as they are seen from outside its transform."""
-
-    def __init__(self, events: Events, transform: Transform) -> None:
-        self._events = events
-        self._transform = transform
-
-    def publish(
-        self,
-        changes: Iterable[Change] = (),
-        lists: Iterable[ListName] | ListChanges = (),
-        recipients: Recipients | None = None,
-    ) -> None:
-        """Report changes of resources, and which lists have changed."""
-        transform = self._transform
-        self._events.publish(transform.changed(changes), transform.changed_lists(list_changes(lists)), recipients)
