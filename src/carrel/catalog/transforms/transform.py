@@ -112,6 +112,10 @@ class Transform(ForwardingProvider):
         """Return whether a tool or prompt with a provider's own name may be used."""
         return True
 
+    def keeps_template(self, uri_template: str) -> bool:
+        """Return whether variables of a provider's own resource template may be completed."""
+        return True
+
     def change_item(self, kind: Kind, item: ItemT) -> ItemT:
         """Return a resource, template, tool, prompt or skill of the provider with other details for lists.
 
@@ -298,7 +302,7 @@ class Transform(ForwardingProvider):
         if isinstance(reference, PromptReference):
             return PromptReference(name=self._required("prompt", reference.name))
         own = self.uri_in(reference.uri)
-        if own is None:
+        if own is None or not self.keeps_template(own):
             unknown = f"Invalid params: unknown resource template: {reference.uri[:1000]}"
             raise InvalidParams(unknown, parameter="ref")
         return ResourceTemplateReference(uri=own)
