@@ -222,9 +222,11 @@ class ItemRegistry(Generic[E]):
         permitted: dict[str, E] = {}
         if request.call is not None:
             context: Context[Any] = Context(self._runtime, request.call, request.channel or SilentChannel())
-            for key, entry in self.entries.entries.copy().items():
-                if entry.when is not None and await is_permitted(key, entry.when, context):
-                    permitted[key] = entry
+            permitted = {
+                key: entry
+                for key, entry in self.entries.entries.copy().items()
+                if entry.when is not None and await is_permitted(key, entry.when, context)
+            }
 
         def exists(key: str) -> bool:
             entry = self.entries.get(key)
