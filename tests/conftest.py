@@ -22,11 +22,17 @@ pytest.register_assert_rewrite("support")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says nothing on a busy machine; pytest-timeout ends a test that hangs.
-settings.register_profile("carrel", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says nothing on a busy machine; pytest-timeout ends a test that hangs. A search with
+# CARREL_EXAMPLES tries new examples; otherwise the examples are always the same, so that no run fails by chance.
+settings.register_profile(
+    "carrel",
+    deadline=None,
+    derandomize="CARREL_EXAMPLES" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("carrel")
 
-# Collection makes millions of objects that stay; collecting garbage meanwhile would look at all of them many times.
+# Collection makes millions of objects that stay; a collection of garbage would look at all of them.
 gc.disable()
 
 #: Values of parameters that make a test slow: ways to connect other than in memory, and the older revisions.
@@ -34,6 +40,9 @@ SLOW = {"stdio", "http", "2024-11-05", "2025-03-26", "2025-06-18"}
 
 #: Line that marks all tests of a file as slow.
 ALL_SLOW = re.compile(r"^pytestmark = .*\bpytest\.mark\.slow\b", re.MULTILINE)
+
+#: How many failures are printed last, and how many characters of each reason.
+REASONS, REASON = 20, 1000
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -80,7 +89,6 @@ def pytest_collection_finish() -> None:
 
         # A client for one request would spend 20 ms on certificates that no test needs.
         httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
-    gc.collect()
     gc.freeze()
     gc.enable()
 
@@ -88,6 +96,18 @@ def pytest_collection_finish() -> None:
 # Frozen objects would not be freed at exit, of which DuckDB prints pages ("nanobind: leaked"). Later than pytest's own
 # five collections, which would look at all of them.
 atexit.register(gc.unfreeze)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the name and the reason of the first failures last, in a few lines: long logs may lose their beginning."""
+    failures = [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]
+    if failures:
+        terminalreporter.section("reasons of failures")
+    for report in failures[:REASONS]:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        reason = f"{crash.path}:{crash.lineno}: {crash.message}" if crash else report.longreprtext
+        terminalreporter.write_line(f"{report.outcome.upper()} {report.nodeid}\n{reason[:REASON]}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,6 +6,7 @@ Times are in ``benchmarks/``; these numbers are the same on every machine.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import subprocess
 import sys
@@ -63,6 +64,13 @@ def test_importing_the_library_loads_what_a_stdio_server_needs_and_little_else()
     assert {name for name in loaded if name in UNWANTED or name.partition(".")[0] in UNWANTED} == set()
     assert len(loaded) <= 219, f"{len(loaded)} modules (212 when this was written)"
     assert len([name for name in loaded if name.startswith("carrel")]) <= 91
+
+
+def test_importing_the_library_compiles_no_projection() -> None:
+    from_import = "import carrel.server.app; from carrel.protocol.revisions import REVISIONS"
+    script = f"{from_import}; print(*[len(revision.projections) for revision in REVISIONS.values()])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["0"] * len(REVISIONS)
 
 
 ANSWER = """
@@ -189,11 +197,13 @@ async def way_of(app: Server, revision: str, method: str, params: dict[str, Any]
 
 def watched(way: Way, function: Callable[[], Any]) -> Any:
     before = sys.getprofile()
+    gc.disable()  # what it would finalize is not of this request
     sys.setprofile(way)
     try:
         return function()
     finally:
         sys.setprofile(before)
+        gc.enable()
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

@@ -55,7 +55,7 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         f"--cache-dir={ROOT / '.cache' / 'mypy-snippets'}",  # Carrel itself, which takes most of the time
     ]
     command = [sys.executable, "-m", "mypy", *options, *map(str, files)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=280)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():

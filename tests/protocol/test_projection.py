@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec import UNSET, Raw, UnsetType
 
-from carrel.protocol.projection import INSIDE, build
+from carrel.protocol.projection import INSIDE, Projections
 from carrel.protocol.revision import without
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire import (
@@ -441,5 +441,5 @@ def test_a_value_that_turns_into_another_type_gets_that_types_history() -> None:
         return TextContent(link.name, meta={"k": 1}, annotations=base.Annotations(last_modified="x"))
 
     newer = [{}, {ResourceLink: text}, {TextContent: without("meta"), base.Annotations: without("last_modified")}]
-    projections = build(newer)
+    projections = Projections(newer)
     assert projections[ResourceLink](ResourceLink("a:b", "b")) == TextContent("b", annotations=base.Annotations())

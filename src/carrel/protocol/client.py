@@ -230,7 +230,7 @@ class Connection(connection.Connection[W]):
             spoken = "no revision yet" if revision is None else revision.name
             raise MethodNotFound(f"The server speaks {spoken}, which has no {request.operation.replace('_', ' ')}")
         id = self.last_id + 1
-        projection = revision.projections.get(type(params))
+        projection = revision.projections[type(params)]
         if projection is not None:
             params = projection(params)
         if meta or progress or (capabilities is not None and self._members):

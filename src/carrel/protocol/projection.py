@@ -52,7 +52,7 @@ from carrel.wire.resources import (
 )
 from carrel.wire.tools import CallToolResult, ListToolsResult, Tool, ToolAnnotations
 
-__all__ = ["INSIDE", "build"]
+__all__ = ["INSIDE", "Projections"]
 
 CONTENTS = (TextResourceContents, BlobResourceContents)
 BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
@@ -92,14 +92,26 @@ INSIDE: Mapping[type, Mapping[str, tuple[type, ...]]] = {
 }
 
 
-def build(newer: Sequence[Mapping[type, Downgrade]]) -> Mapping[type, Downgrade]:
-    """Return the projections of a revision, given the ``before`` tables of the revisions after it, newest first."""
-    projections: dict[type, Downgrade] = {}
+class Projections(dict[type, Downgrade | None]):
+    """Projections of a revision by type; None for a type that does not differ. Each is compiled on first use.
 
-    def chain(kind: type) -> list[tuple[int, Downgrade]]:
+    ``newer`` are the ``before`` tables of the revisions after it, newest first.
+    """
+
+    def __init__(self, newer: Sequence[Mapping[type, Downgrade]]) -> None:
+        self.newer = newer
+
+    def __missing__(self, kind: type) -> Downgrade | None:
+        steps = self._chain(kind)
+        fields = INSIDE.get(kind, {}).items()
+        own = tuple(name for name, parts in fields if any(self[part] is not None for part in parts))
+        projection = self[kind] = self._compile(kind, steps, own) if steps or own else None
+        return projection
+
+    def _chain(self, kind: type) -> list[tuple[int, Downgrade]]:
         """Return the downgrades of a type, newest first, with their ages; adjacent ``Without`` are merged."""
         steps: list[tuple[int, Downgrade]] = []
-        for age, table in enumerate(newer):
+        for age, table in enumerate(self.newer):
             step = table.get(kind)
             last = steps[-1][1] if steps else None
             if isinstance(step, Without) and isinstance(last, Without):
@@ -109,16 +121,11 @@ def build(newer: Sequence[Mapping[type, Downgrade]]) -> Mapping[type, Downgrade]
                 steps.append((age, step))
         return steps
 
-    def touched(kind: type) -> bool:
-        inside = INSIDE.get(kind, {})
-        return bool(chain(kind)) or any(touched(part) for parts in inside.values() for part in parts)
-
-    def compile(kind: type) -> Downgrade:
+    def _compile(self, kind: type, chain: Sequence[tuple[int, Downgrade]], own: Sequence[str]) -> Downgrade:
+        newer = self.newer
         steps = [
-            (age, absent_fields(kind, step.fields) if isinstance(step, Without) else {}, step)
-            for age, step in chain(kind)
+            (age, absent_fields(kind, step.fields) if isinstance(step, Without) else {}, step) for age, step in chain
         ]
-        own = tuple(name for name, parts in INSIDE.get(kind, {}).items() if any(touched(part) for part in parts))
 
         def apply(value: Any) -> Any:  # one function, as it is on the hot path of results for older peers
             names: Iterable[str] = own
@@ -140,14 +147,14 @@ def build(newer: Sequence[Mapping[type, Downgrade]]) -> Mapping[type, Downgrade]
             for name in names:
                 part = getattr(value, name)
                 if type(part) is not list:
-                    projection = projections.get(type(part))
+                    projection = self[type(part)]
                     if projection is not None:
                         projected = projection(part)
                         if projected is not part:
                             changed[name] = projected
                     continue
                 for index, item in enumerate(part):
-                    projection = projections.get(type(item))
+                    projection = self[type(item)]
                     if projection is not None:
                         projected = projection(item)
                         if projected is not item:
@@ -157,9 +164,3 @@ def build(newer: Sequence[Mapping[type, Downgrade]]) -> Mapping[type, Downgrade]
             return msgspec.structs.replace(value, **changed) if changed else value
 
         return apply
-
-    kinds = {kind for table in newer for kind in table} | set(INSIDE)
-    for kind in kinds:
-        if touched(kind):
-            projections[kind] = compile(kind)
-    return projections

@@ -62,8 +62,8 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Downgrades by type: how a value looked before this revision."""
     drops: Mapping[type, Downgrade] = {}
     """Downgrades by type that remove what this revision dropped."""
-    projections: Mapping[type, Downgrade] = {}
-    """Projections by type to this revision, where it differs from the newest (see ``carrel.protocol.projection``)."""
+    projections: Mapping[type, Downgrade | None] = {}
+    """Projections by type to this revision (``carrel.protocol.projection.Projections``); None if nothing differs."""
 
     def followed_by(self, name: str, /, **delta: Any) -> Revision:
         """Return the next revision: this one with the changes in ``delta``."""
@@ -71,7 +71,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def project(self, value: T) -> T:
         """Project ``value`` to this revision; the same object where nothing differs."""
-        projection = self.projections.get(type(value))
+        projection = self.projections[type(value)]
         return value if projection is None else projection(value)
 
     def complete(
@@ -83,7 +83,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         ``_meta``, and freshness hints if the operation is cacheable.
         https://modelcontextprotocol.io/specification/2026-07-28/basic#result-responses
         """
-        projection = self.projections.get(type(result))  # as in ``project``, without its function call
+        projection = self.projections[type(result)]  # as in ``project``, without its function call
         if projection is not None:
             result = projection(result)
         if not self.stateless:

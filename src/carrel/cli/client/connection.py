@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from carrel.cli.options import Parser
 from carrel.cli.target import ServerTarget, resolve, split
-from carrel.cli.terminal.messages import pass_on, tell
+from carrel.cli.terminal.messages import pass_on, print_stderr
 from carrel.cli.terminal.progress import Bar
 from carrel.cli.values import header, number
 from carrel.errors import ConfigError, MCPError, PeerError, ResourceError
@@ -39,8 +39,8 @@ __all__ = [
 #: Exit codes: the server returned an error; the server could not be reached, or the connection was lost.
 SERVER_ERROR = 1
 UNREACHABLE = 3
-#: End of the error if a program has ended with the exit code for wrong use.
-WRONG_USE = "has ended with exit status 2."
+#: Ends of the error if a program has ended with the exit code for wrong use. On a loaded machine, its output ends first.
+WRONG_USE = ("has ended with exit status 2.", "has closed its standard output.")
 TIMEOUT = 60.0
 
 
@@ -215,7 +215,7 @@ class DistinctLines:
 
 def failed(text: str, code: int) -> int:
     """Print an error as one line, and return the exit code."""
-    tell(f"carrel: {shown(' '.join(text.split()))}")
+    print_stderr(f"carrel: {shown(' '.join(text.split()))}")
     return code
 
 

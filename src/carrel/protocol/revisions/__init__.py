@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from carrel.protocol.methods import NotificationType, RequestType
-from carrel.protocol.projection import build
+from carrel.protocol.projection import Projections
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25, v2026_07_28
 
@@ -19,7 +19,7 @@ WRITTEN = [module.REVISION for module in (v2026_07_28, v2025_11_25, v2025_06_18,
 #: Every revision by its name, newest first.
 REVISIONS: Mapping[str, Revision] = {
     revision.name: msgspec.structs.replace(
-        revision, projections=build([*(newer.before for newer in WRITTEN[:age]), revision.drops])
+        revision, projections=Projections([*(newer.before for newer in WRITTEN[:age]), revision.drops])
     )
     for age, revision in enumerate(WRITTEN)
 }
