@@ -39,7 +39,7 @@ __all__ = [
 #: Exit codes: the server returned an error; the server could not be reached, or the connection was lost.
 SERVER_ERROR = 1
 UNREACHABLE = 3
-#: Ends of the error if a program has ended with the exit code for wrong use. On a loaded machine, its output ends first.
+#: Ends of the error if a program has ended with the exit code for wrong use: its output may end first.
 WRONG_USE = ("has ended with exit status 2.", "has closed its standard output.")
 TIMEOUT = 60.0
 
