@@ -6,6 +6,7 @@ Times are in ``benchmarks/``; these numbers are the same on every machine.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import subprocess
 import sys
@@ -196,11 +197,13 @@ async def way_of(app: Server, revision: str, method: str, params: dict[str, Any]
 
 def watched(way: Way, function: Callable[[], Any]) -> Any:
     before = sys.getprofile()
+    gc.disable()  # what it would finalize is not of this request
     sys.setprofile(way)
     try:
         return function()
     finally:
         sys.setprofile(before)
+        gc.enable()
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

@@ -7,7 +7,6 @@ import inspect
 import json
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from carrel.cli.config import config
 from carrel.sources.registry import Source
 from support.snippet_context import PREAMBLES
 from support.snippets import PAGES, ROOT, Snippet, module_name, python_pages, snippets, write_module
+from support.type_checker import check_types
 
 #: Errors of mypy that mean that a snippet names something that does not exist, or passes what is not accepted.
 CODES = ("attr-defined", "call-arg", "call-overload", "import-not-found", "name-defined", "syntax", "typeddict-item")
@@ -32,10 +32,19 @@ CODES = ("attr-defined", "call-arg", "call-overload", "import-not-found", "name-
 FRAGMENT = re.compile(r'outside (async )?function|"return" outside function')
 #: Packages of others that take mypy a minute: what snippets pass to them is checked by running them with the real
 #: packages, in tests/agents/test_docs.py and tests/chat/test_docs.py.
-HEAVY = "[mypy]\n" + "".join(
+HEAVY = "".join(
     f"[mypy-{name}.*]\nfollow_imports = skip\n"
     for name in ("anthropic", "openai", "google.genai", "langchain_core", "llama_index", "pydantic_ai", "pydantic")
 )
+#: Options for snippets, which are not strict, and modules that they write.
+RELAXED = """
+implicit_reexport = True
+disallow_untyped_defs = False
+allow_redefinition_new = True
+disable_error_code = no-redef
+[mypy-server,shelf]
+ignore_missing_imports = True
+"""
 MAKE = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"])
 
@@ -45,21 +54,11 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What mypy finds in the Python code of each page, by the name of its module."""
     folder = tmp_path_factory.mktemp("snippets")
     files = [write_module(page, PREAMBLES.get(page, ""), folder) for page in python_pages()]
-    (folder / "mypy.ini").write_text(HEAVY)
-    options = ["--check-untyped-defs", "--ignore-missing-imports", "--config-file=mypy.ini", "--no-error-summary"]
-    options += [
-        "--allow-redefinition-new",
-        "--local-partial-types",
-        "--disable-error-code=no-redef",
-        "--follow-imports=silent",
-        f"--cache-dir={ROOT / '.cache' / 'mypy-snippets'}",  # Carrel itself, which takes most of the time
-    ]
-    command = [sys.executable, "-m", "mypy", *options, *map(str, files)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=110)
+    done = check_types(files, f"[mypy-{','.join(file.stem for file in folder.glob('*.py'))}]{RELAXED}{HEAVY}")
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
-        match = re.match(r"(\w+)\.py:(\d+): error: (.*)\[([a-z-]+)\]$", line)
+        match = re.search(r"(\w+)\.py:(\d+): error: (.*)\[([a-z-]+)\]$", line)
         if match and match[4] in CODES and not FRAGMENT.search(match[3]):
             found.setdefault(match[1], []).append(f"line {match[2]}: {match[3].strip()}")
     return found

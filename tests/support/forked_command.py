@@ -8,7 +8,6 @@ python -m support.forked_command SOCKET    the process that imports and forks
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import gc
@@ -16,7 +15,6 @@ import json
 import os
 import pkgutil
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -29,6 +27,8 @@ from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+from support.forking import accept, start
 
 __all__ = ["SUBPROCESS", "run"]
 
@@ -108,6 +108,7 @@ class Fork:
         }
         self._link.sendall(json.dumps(task).encode() + b"\n")
         self.pid = int.from_bytes(self._link.recv(4, socket.MSG_WAITALL), "big")
+        assert self.pid, "the fork has ended before it began"
 
     def poll(self) -> int | None:
         """Return the exit code, or None if the process runs."""
@@ -132,7 +133,8 @@ class Fork:
 
     def kill(self) -> None:
         if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(self.pid, signal.SIGKILL)
 
 
 class ForkedWorker(Fork):
@@ -154,17 +156,8 @@ SUBPROCESS = SimpleNamespace(Popen=ForkedWorker, PIPE=subprocess.PIPE, DEVNULL=s
 
 @functools.cache
 def server() -> str:
-    """Start the process, which lives as long as this one, and return the path of its socket."""
-    folder = tempfile.mkdtemp()
-    path = str(Path(folder) / "socket")
-    program = [sys.executable, "-m", "support.forked_command", path]
-    process = subprocess.Popen(program, stdout=subprocess.PIPE, stdin=subprocess.PIPE, cwd=Path(__file__).parent.parent)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    atexit.register(process.wait)
-    atexit.register(process.kill)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"listening\n"
-    return path
+    """Start the process, and return the path of its socket."""
+    return start([sys.executable, "-m", "support.forked_command"], cwd=Path(__file__).parent.parent)
 
 
 def serve(path: str) -> Any:
@@ -174,7 +167,7 @@ def serve(path: str) -> Any:
         listener.listen(128)
         print("listening", flush=True)
         while True:
-            link, _ = listener.accept()
+            link = accept(listener)
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:  # their processor time counts as the time of this process
                     pass

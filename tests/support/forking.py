@@ -1,6 +1,6 @@
 """Runs Python programs in forks of a process that has imported what they import, which takes longer than most of them.
 
-python forking.py --serve SOCKET AT_ONCE                          the process that imports and forks
+python forking.py --serve AT_ONCE SOCKET                          the process that imports and forks
 python -S -E forking.py SOCKET (PROGRAM | -m MODULE) ARGUMENT…    stands for a program: a fork runs it
 """
 
@@ -17,6 +17,8 @@ import sys
 MANY = 10_000
 #: Longest command, with its environment, that comes with the standard streams; the rest of a longer one follows.
 PIECE = 1 << 16
+#: Signals that the program gets.
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def forked(python: str, *arguments: str, at_once: int = MANY) -> list[str]:
@@ -24,26 +26,33 @@ def forked(python: str, *arguments: str, at_once: int = MANY) -> list[str]:
 
     A signal reaches the program; if the process of the command is killed, so is the program.
     """
-    return [sys.executable, "-S", "-E", __file__, server(python, at_once), *arguments]
+    path = server(python, at_once)
+    import_program(path, *arguments[: 2 if arguments[0] == "-m" else 1])
+    return [sys.executable, "-S", "-E", __file__, path, *arguments]
 
 
 @functools.cache
 def server(python: str, at_once: int) -> str:
-    """Start the process that imports and forks, which ends with this process, and return its socket."""
+    """Start the process that imports and forks, and return its socket."""
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(__file__))}
+    command = [python, "-P", __file__, "--serve", str(at_once)]
+    return start(command, env=environment if python == sys.executable else None)
+
+
+def start(command: list[str], env: dict[str, str] | None = None, cwd: os.PathLike[str] | None = None) -> str:
+    """Start a process that forks, with the path of its socket as last argument, and return the path.
+
+    The process ends with this one, even if this one is killed: ``accept`` notices the end of standard input.
+    """
     import atexit
     import shutil
     import subprocess
     import tempfile
-    from pathlib import Path
 
     folder = tempfile.mkdtemp()
     path = f"{folder}/socket"
-    process = subprocess.Popen(
-        [python, "-P", __file__, "--serve", path, str(at_once)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)} if python == sys.executable else None,
-    )
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([*command, path], stdin=pipe, stdout=pipe, env=env, cwd=cwd)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     atexit.register(process.wait)
     atexit.register(process.kill)
@@ -52,8 +61,27 @@ def server(python: str, at_once: int) -> str:
     return path
 
 
+@functools.cache
+def import_program(path: str, *program: str) -> None:
+    """Wait until the process has imported what a program imports: no client has to wait for it."""
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(path)
+        link.sendall(json.dumps([program, None, None]).encode() + b"\n")
+        link.recv(1)
+
+
+def accept(listener: socket.socket) -> socket.socket:
+    """Return the next connection, or end this process if the process that started it has ended."""
+    import select
+
+    if sys.__stdin__ in select.select([listener, sys.__stdin__], [], [])[0]:
+        os._exit(0)
+    return listener.accept()[0]
+
+
 def hand_over(path: str, arguments: list[str]) -> int:
     """Have a fork work with the standard streams of this process, and return its exit code."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until they can be passed on
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(path)
         task = json.dumps([arguments, os.getcwd(), dict(os.environ)]).encode() + b"\n"
@@ -67,8 +95,9 @@ def hand_over(path: str, arguments: list[str]) -> int:
                 except ProcessLookupError:  # it has just ended
                     pass
 
-            signal.signal(signal.SIGINT, pass_on)
-            signal.signal(signal.SIGTERM, pass_on)
+            for each in SIGNALS:
+                signal.signal(each, pass_on)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             return int(replies.readline() or 1)
 
 
@@ -83,10 +112,15 @@ def serve(path: str, at_once: int) -> None:
         listener.listen(128)
         print("listening", flush=True)
         while True:
-            link, _ = listener.accept()
+            link = accept(listener)
             data, streams, _, _ = socket.recv_fds(link, PIECE, 3)
             while not data.endswith(b"\n") and (more := link.recv(PIECE)):
                 data += more
+            if not data.endswith(b"\n"):  # the process of the command was killed
+                link.close()
+                for stream in streams:
+                    os.close(stream)
+                continue
             while running and os.waitpid(-1, 0 if running == at_once else os.WNOHANG)[0]:
                 running -= 1
             arguments, folder, environment = json.loads(data)
@@ -96,6 +130,9 @@ def serve(path: str, at_once: int) -> None:
                 import_for(arguments)
                 gc.collect()
                 gc.freeze()
+            if not streams:  # that was all
+                link.close()
+                continue
             if os.fork() == 0:
                 listener.close()
                 for number, stream in enumerate(streams):
@@ -168,5 +205,5 @@ def end_with(link: socket.socket) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--serve":
-        serve(sys.argv[2], int(sys.argv[3]))
+        serve(sys.argv[3], int(sys.argv[2]))
     sys.exit(hand_over(sys.argv[1], sys.argv[2:]))
