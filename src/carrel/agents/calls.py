@@ -125,9 +125,9 @@ class Toolbox:
         if not isinstance(arguments, Mapping):
             return error_result(f"The arguments of {name} have to be a JSON object")
         server, tool = found
-        refusal = await self._ask(ToolUse(server, tool, name, arguments, id))
-        if refusal is not None:
-            return error_result(refusal)
+        rejection = await self._ask(ToolUse(server, tool, name, arguments, id))
+        if rejection is not None:
+            return error_result(rejection)
         try:
             return await self._source.call_tool(server, tool.name, arguments, **self._options)
         except MCPError as error:

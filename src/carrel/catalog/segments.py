@@ -44,14 +44,14 @@ def covered(tokens: Tokens, *, uris: bool) -> tuple[list[Span], bool]:
     if isinstance(head, Wildcard):
         return [prefixed("")], len(tokens) == 1 and (head is DEEP or not uris)
     if len(tokens) == 1:
-        return _places(head, uris), True
+        return _intervals(head, uris), True
     complete = len(tokens) == 2 and not (uris and tokens[1] is ANY)
     if uris and tokens[1] is DEEP and head.endswith("/"):  # ** may be no segment at all
-        return [*_places(head[:-1], uris), prefixed(head)], complete
+        return [*_intervals(head[:-1], uris), prefixed(head)], complete
     return [prefixed(head)], complete
 
 
-def _places(key: str, uris: bool) -> list[Span]:
+def _intervals(key: str, uris: bool) -> list[Span]:
     """Return the interval of a key and, for a URI, the intervals of the URI with queries and fragments."""
     if not uris or _AFTER_PATH.search(key):
         return [exactly(key)]

@@ -157,8 +157,8 @@ class ChatStore:
 
     def new(self, model: str, targets: Sequence[str]) -> ChatFile:
         """Return a file for a new conversation; its id begins with the date."""
-        stamp = datetime.now().strftime("%Y%m%d")
-        return ChatFile(self.directory, f"{stamp}-{secrets.token_hex(3)}", model, targets)
+        date = datetime.now().strftime("%Y%m%d")
+        return ChatFile(self.directory, f"{date}-{secrets.token_hex(3)}", model, targets)
 
     def open(self, saved: Saved) -> ChatFile:
         """Return the file of a saved conversation, to which it is added."""

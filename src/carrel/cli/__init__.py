@@ -96,14 +96,14 @@ def report(error: Exception, message: str, code: int, debug: bool) -> int:
 
     The error may contain text from files and servers: control characters are escaped, and secrets in URLs are hidden.
     """
-    from carrel.cli.terminal.messages import tell  # imported only after a mistake
+    from carrel.cli.terminal.messages import print_stderr  # imported only after a mistake
     from carrel.redaction import without_secrets
 
     if debug:
         import traceback
 
         sys.stderr.write(without_secrets("".join(traceback.format_exception(error))))
-    tell(f"carrel: {' '.join(message.split())}")
+    print_stderr(f"carrel: {' '.join(message.split())}")
     return code
 
 

@@ -56,11 +56,11 @@ class ServerFacts(msgspec.Struct, frozen=True):
 
     def offers(self, request: RequestType) -> bool:
         """Return whether the server has declared the capability that a request requires."""
-        need = request.capability
-        if need is None or getattr(self.capabilities, need) is not None:
+        capability = request.capability
+        if capability is None or getattr(self.capabilities, capability) is not None:
             return True
         # The oldest revision had completion without a capability for it.
-        return need == "completions" and self.revision.project(COMPLETING).completions is None
+        return capability == "completions" and self.revision.project(COMPLETING).completions is None
 
     def reports_changes(self, kind: str) -> bool:
         """Return whether the server declares ``listChanged`` for a list: "resources", "tools" or "prompts"."""

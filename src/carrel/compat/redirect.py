@@ -13,7 +13,7 @@ from types import ModuleType
 __all__ = ["NotMirroredError", "redirect_imports"]
 
 PACKAGE = "carrel.compat"
-FACES = ("fastmcp", "mcp")
+MIRRORED = ("fastmcp", "mcp")
 
 #: Modules that are not mirrored, and what to use in their place.
 INSTEAD = {
@@ -78,12 +78,12 @@ class Alias(Loader):
 
 
 class Redirection(MetaPathFinder):
-    """Finder of the modules of faces."""
+    """Finder for the modules of ``mcp`` and ``fastmcp``."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname.partition(".")[0] not in FACES:
+        if fullname.partition(".")[0] not in MIRRORED:
             return None
         name = f"{PACKAGE}.{fullname}"
         real = find_spec(name) if _exists(name) else None
@@ -93,7 +93,7 @@ class Redirection(MetaPathFinder):
 
 
 def _exists(name: str) -> bool:
-    """Return whether the package that a module would be in is there."""
+    """Return whether the parent package of a module exists."""
     try:
         return find_spec(name.rpartition(".")[0]) is not None
     except ModuleNotFoundError:
@@ -108,7 +108,7 @@ def redirect_imports() -> None:
     """
     if any(isinstance(finder, Redirection) for finder in sys.meta_path):
         return
-    early = [name for name in sys.modules if name.partition(".")[0] in FACES]
+    early = [name for name in sys.modules if name.partition(".")[0] in MIRRORED]
     if early:
         raise ImportError(f"{early[0]} is imported already: redirect imports before")
     sys.meta_path.insert(0, Redirection())

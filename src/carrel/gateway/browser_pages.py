@@ -72,7 +72,7 @@ class PendingAuthorization:
         self.page = page
         """Authorization page of the upstream's authorization server."""
         self.state = state
-        self.place = place_of(one_of(urlsplit(page).query, "redirect_uri") or "")
+        self.callback_id = callback_id(one_of(urlsplit(page).query, "redirect_uri") or "")
         self.ticket = secrets.token_urlsafe(32)
         self.browser: bytes | None = None
         """Hash of the cookie of the browser that started the authorization."""
@@ -230,7 +230,7 @@ class BrowserPages:
         if pending.browser is None or browser is None or not hmac.compare_digest(pending.browser, digest(browser)):
             log.warning("a response of a login at %s came from another browser", pending.upstream)
             return failed(403, "This login was not begun in this browser.")
-        if place_of(request.path) != pending.place:
+        if callback_id(request.path) != pending.callback_id:
             log.warning("a response of another authorization server was sent for a login at %s", pending.upstream)
             return failed(400, "This response is of another server than the one that you were asked to log in at.")
         del self._by_state[pending.state]
@@ -281,8 +281,8 @@ class BrowserPages:
         return next((value for name, _, value in pairs if name == self._cookie_name and value), None)
 
 
-def place_of(path: str) -> str:
-    """Return what tells the redirect URI of one authorization server from those of others."""
+def callback_id(path: str) -> str:
+    """Return the part of a redirect URI that identifies the authorization server."""
     return urlsplit(path).path.partition(CALLBACK)[2]
 
 

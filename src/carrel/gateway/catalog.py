@@ -357,7 +357,7 @@ class GatewayCatalog(HostCatalog):
             return False
         try:
             found = self.find_uri(uri)
-            if isinstance(found, Upstream) and not found.tells:
+            if isinstance(found, Upstream) and not found.supports_subscriptions:
                 raise MethodNotFound(f"Method not found: {found.name} does not offer subscriptions")
         except MCPError:
             if request.call is not None and request.call.request.operation == SUBSCRIBE.operation:

@@ -68,16 +68,16 @@ def _result(result: dict[str, Any]) -> CallToolResult:
 
 def _first_line(tool: Tool) -> str:
     lines = (tool.description or tool.title or "").strip().splitlines()
-    return _cut(lines[0] if lines else "", MAX_ABOUT)
+    return _truncate(lines[0] if lines else "", MAX_ABOUT)
 
 
 def _described(tool: Tool, room: int, *, whole: bool) -> dict[str, Any]:
     described: dict[str, Any] = {"name": tool.name}
     if tool.title:
-        described["title"] = _cut(tool.title, MAX_ABOUT)
+        described["title"] = _truncate(tool.title, MAX_ABOUT)
     description = (tool.description or "").strip()
     if description:
-        described["description"] = description if whole else _cut(description, MAX_DESCRIPTION)
+        described["description"] = description if whole else _truncate(description, MAX_DESCRIPTION)
     described["inputSchema"] = tool.input_schema
     if len(msgspec.json.encode(tool.input_schema)) > room:
         described["inputSchema"] = _shortened(tool.input_schema, room)
@@ -101,7 +101,7 @@ def _shortened(schema: dict[str, Any], room: int) -> dict[str, Any]:
         if len(msgspec.json.encode(kept)) > MAX_KEPT:
             kept = {"type": field["type"]} if isinstance(field.get("type"), str) else {}
         if isinstance(field.get("description"), str):
-            kept["description"] = _cut(field["description"], MAX_ABOUT)
+            kept["description"] = _truncate(field["description"], MAX_ABOUT)
         short["properties"][name] = kept
         if len(msgspec.json.encode(short)) > room:
             short["properties"].pop(name)
@@ -109,5 +109,5 @@ def _shortened(schema: dict[str, Any], room: int) -> dict[str, Any]:
     return short
 
 
-def _cut(text: str, longest: int) -> str:
+def _truncate(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"

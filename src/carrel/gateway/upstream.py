@@ -119,7 +119,7 @@ class Upstream(Transform):
         return ()
 
     @property
-    def tells(self) -> bool:
+    def supports_subscriptions(self) -> bool:
         """Whether the server supports resource subscriptions. True if it has not connected yet."""
         if self.server.revision is None:
             return True

@@ -103,7 +103,7 @@ class CatalogWatch:
 
     async def batches(self) -> AsyncIterator[Collection[Change]]:
         """Yield batches of changes. The first, empty batch comes once all providers listen, or after a timeout."""
-        telling = asyncio.ensure_future(self._tell())
+        telling = asyncio.ensure_future(self._follow_interest())
         try:
             for provider in self._catalog.providers:
                 self.add(provider)
@@ -150,7 +150,7 @@ class CatalogWatch:
             self.remove(provider)
         await asyncio.gather(*self._ending, return_exceptions=True)
 
-    async def _tell(self) -> None:
+    async def _follow_interest(self) -> None:
         """Notify the providers whenever the set of subscribed resources changes."""
         while True:
             await self._interest.wait()

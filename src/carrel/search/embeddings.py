@@ -76,13 +76,13 @@ class Embeddings:
                 if texts:
                     await self._embed_all(vectors, run, texts)
                     backoff.failures = 0
-                    self._tell(None)
+                    self._log_status(None)
                 if monotonic() - committed > COMMIT or not texts:
                     await run(vectors.commit)
                     committed = monotonic()
                     self._report(await run(vectors.count))
             except (Unavailable, ValueError, Damaged) as error:  # damaged, or closed to be made anew
-                self._tell(str(error))
+                self._log_status(str(error))
                 delay = backoff.delay(error.retry_after if isinstance(error, Unavailable) else None)
                 backoff.failures += 1
                 await asyncio.sleep(delay)
@@ -143,16 +143,16 @@ class Embeddings:
             vector = None
         except (Unavailable, TimeoutError) as error:
             self._down_until = monotonic() + PAUSE
-            self._tell(str(error) or "a query has to wait too long")
+            self._log_status(str(error) or "a query has to wait too long")
             return None
         else:
-            self._tell(None)
+            self._log_status(None)
         self._queries[query] = vector
         if len(self._queries) > KEPT:
             self._queries.popitem(last=False)
         return vector
 
-    def _tell(self, failure: str | None) -> None:
+    def _log_status(self, failure: str | None) -> None:
         """Say once that there are no embeddings, and once that there are again."""
         if failure is not None and not self._warned:
             log.warning("there are no embeddings now, and so the search goes by words alone: %s", failure)

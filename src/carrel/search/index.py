@@ -102,7 +102,7 @@ class SearchIndex:
         if embedder is not None:
             numbers()
             self._model = options.embeddings_model or ""
-            self._embeddings = Embeddings(embedder, self._tell_waiting)
+            self._embeddings = Embeddings(embedder, self._report_waiting)
 
     def __repr__(self) -> str:
         return "SearchIndex()"
@@ -230,7 +230,7 @@ class SearchIndex:
 
     async def _keep(self, store: Store) -> NoReturn:
         """Keep an index up to date that this process may change."""
-        indexer = Indexer(self.catalog, self.options, self._run, self._tell, self.skip)
+        indexer = Indexer(self.catalog, self.options, self._run, self._report, self.skip)
         next_look = next_list = 0.0
         while True:
             self._wake.clear()
@@ -285,12 +285,12 @@ class SearchIndex:
         except TimeoutError:
             pass
 
-    def _tell_waiting(self, passages: int) -> None:
+    def _report_waiting(self, passages: int) -> None:
         if self._progress is not None and not self._embedded:
             self._progress(Progress(0, 0, 0.0, not passages, passages))
         self._embedded = self._embedded or (self._ready.is_set() and not passages)
 
-    def _tell(self, progress: Progress) -> None:
+    def _report(self, progress: Progress) -> None:
         if self._embeddings is not None:
             self._embeddings.wake()
         if self._progress is not None and not self._ready.is_set():

@@ -25,16 +25,16 @@ class SearchOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fi
         str | None,
         Meta(description="where indexes are kept (default: the cache folder of the user)", extra={"path": True}),
     ] = None
-    max_file_size: Annotated[Size, Meta(description="larger resources are found by their names only")] = 4 * MIB
+    max_file_size: Annotated[Size, Meta(description="index only the names of larger resources")] = 4 * MIB
     max_total_size: Annotated[
-        Size, Meta(description="text of all resources in the index; the rest is found by its names only")
+        Size, Meta(description="the maximum text of all resources in the index; beyond it, only names are indexed")
     ] = 20 * 1024 * MIB
     mime_types: Annotated[
         Globs, Meta(description="index the text of these MIME types only, for example text/* (default: all text)")
     ] = ()
-    exclude: Annotated[Globs, Meta(description="leave out resources whose URI matches, for example *.log")] = ()
+    exclude: Annotated[Globs, Meta(description="exclude resources whose URI matches, for example *.log")] = ()
     refresh: Annotated[
-        float, Meta(gt=0, description="seconds between two checks of sources without change notifications")
+        float, Meta(gt=0, description="seconds between two polls of sources without change notifications")
     ] = 300.0
     embeddings: Annotated[
         str | None,

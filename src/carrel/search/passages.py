@@ -75,10 +75,10 @@ def passages_of(text: str, mime_type: str | None = None) -> Iterator[Passage]:
         if section.heading and section.heading not in headings:
             headings.append(section.heading)
         if end - begin > target * 3 // 2:
-            for cut in _split_points(text, begin, end, target):
-                passage = _passage(text, begin, cut, line, headings)
+            for point in _split_points(text, begin, end, target):
+                passage = _passage(text, begin, point, line, headings)
                 yield passage
-                line, begin = passage.last + (text[cut - 1] == "\n"), cut
+                line, begin = passage.last + (text[point - 1] == "\n"), point
     if begin < len(text):
         yield _passage(text, begin, len(text), line, headings)
 
@@ -162,17 +162,17 @@ def _with_lines_above(text: str, start: int, last: int) -> int:
 
 
 def _split_points(text: str, begin: int, end: int, target: int) -> Iterator[int]:
-    """Yield where to cut a large section: after paragraphs, else after lines, else anywhere."""
+    """Yield the positions at which to split a large section: after paragraphs, else after lines, else anywhere."""
     while end - begin > target * 3 // 2:
         most = begin + target
-        cut = 0
+        point = 0
         for found in _PARAGRAPH.finditer(text, begin + target // 2, most):
-            cut = found.end()
-        if not cut or cut <= begin:
-            cut = text.rfind("\n", begin + target // 2, most) + 1
-        if cut <= begin:
-            cut = text.find("\n", most, most + target) + 1 or most
-        begin = min(cut, end)
+            point = found.end()
+        if not point or point <= begin:
+            point = text.rfind("\n", begin + target // 2, most) + 1
+        if point <= begin:
+            point = text.find("\n", most, most + target) + 1 or most
+        begin = min(point, end)
         yield begin
 
 

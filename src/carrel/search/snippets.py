@@ -83,7 +83,7 @@ def _truncate(line: str, words: Sequence[Word]) -> str:
     if len(line) <= MAX_LINE:
         return line
     folded = line.casefold()
-    places = [at for word in words if (at := folded.find(word.text)) >= 0]
-    begin = max(0, min(places, default=0) - MAX_LINE // 3)
+    offsets = [at for word in words if (at := folded.find(word.text)) >= 0]
+    begin = max(0, min(offsets, default=0) - MAX_LINE // 3)
     end = begin + MAX_LINE
     return ("…" if begin else "") + line[begin:end].strip() + ("…" if end < len(line) else "")

@@ -82,10 +82,10 @@ def parted(text: str) -> tuple[str, str]:
 
 def _split_at_capitals(text: str) -> str:
     kinds = text.encode("ascii", "replace").translate(_KINDS)  # one byte for each character
-    places = [found.start() for found in _CAPITAL.finditer(kinds)]
-    if not places:
+    offsets = [found.start() for found in _CAPITAL.finditer(kinds)]
+    if not offsets:
         return text
-    return " ".join([text[begin:end] for begin, end in zip([0, *places], [*places, None], strict=True)])
+    return " ".join([text[begin:end] for begin, end in zip([0, *offsets], [*offsets, None], strict=True)])
 
 
 def _bigrams(runs: Sequence[str]) -> str:

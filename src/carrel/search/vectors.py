@@ -19,6 +19,7 @@ from carrel.search.engine import Damaged, Match
 
 __all__ = ["Nearest", "Vectors"]
 
+#: ``place`` is the row of a vector in the file of vectors.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS passages (number INTEGER NOT NULL, first INTEGER, last INTEGER, hash BLOB NOT NULL);
@@ -28,8 +29,8 @@ CREATE TABLE IF NOT EXISTS vectors (hash BLOB PRIMARY KEY, place INTEGER NOT NUL
 CREATE TABLE IF NOT EXISTS waiting (hash BLOB PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID;
 """
 ROWS = "SELECT COALESCE(MAX(place) + 1, 0) FROM vectors"
-#: Vectors that are compared at a time, and places that one statement asks for.
-COMPARED, ASKED = 16_384, 500
+#: Number of vectors compared at a time, and number of rows in one SELECT statement.
+COMPARED, SELECTED = 16_384, 500
 #: Characters of a passage that are embedded.
 MAX_TEXT = 8000
 
@@ -168,8 +169,8 @@ class Vectors:
         def tidy() -> None:
             for table in ("vectors", "waiting"):
                 self._database.execute(f"DELETE FROM {table} WHERE hash NOT IN (SELECT hash FROM passages)")  # noqa: S608
-            used = {place for (place,) in self._database.execute("SELECT place FROM vectors")}
-            self._free = [place for place in range(self._rows) if place not in used]
+            used = {row for (row,) in self._database.execute("SELECT place FROM vectors")}
+            self._free = [row for row in range(self._rows) if row not in used]
 
         self._safely(tidy)
 
@@ -211,11 +212,11 @@ class Vectors:
                         self._database.execute(
                             "INSERT OR REPLACE INTO about VALUES ('dimensions', ?)", (str(self.dimensions),)
                         )
-                    place = self._free.pop() if self._free else self._rows
-                    file.seek(place * self.dimensions * 4)
+                    row = self._free.pop() if self._free else self._rows
+                    file.seek(row * self.dimensions * 4)
                     file.write(unit.tobytes())
-                    self._rows = max(self._rows, place + 1)
-                    self._database.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (key, place))
+                    self._rows = max(self._rows, row + 1)
+                    self._database.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (key, row))
 
         self._safely(add)
 
@@ -228,7 +229,7 @@ class Vectors:
     def nearest(self, vector: Any) -> Nearest:
         """Return the passages that are most alike to a vector, as a function for parts of the list.
 
-        A place without a passage is a match of the resource -1.
+        A row without a passage becomes a match of resource -1.
         """
         numpy, matrix = self._numpy, self._mapped()
         try:
@@ -245,7 +246,7 @@ class Vectors:
             most = min(len(scores), offset + size)
             first = numpy.argpartition(-scores, most - 1)[:most]
             first = first[numpy.lexsort((first, -scores[first]))][offset:]
-            return self._matches([(int(place), float(scores[place])) for place in first if scores[place] > 0])
+            return self._matches([(int(row), float(scores[row])) for row in first if scores[row] > 0])
 
         return part
 
@@ -267,19 +268,19 @@ class Vectors:
         except ValueError as error:  # the file is shorter
             raise Damaged(str(error)) from error
 
-    def _matches(self, places: Sequence[tuple[int, float]]) -> list[Match]:
+    def _matches(self, scored: Sequence[tuple[int, float]]) -> list[Match]:
         found: dict[int, list[tuple[int, int, int]]] = {}
-        for at in range(0, len(places), ASKED):
-            part = [place for place, _ in places[at : at + ASKED]]
+        for at in range(0, len(scored), SELECTED):
+            part = [row for row, _ in scored[at : at + SELECTED]]
             statement = (
                 "SELECT place, number, first, last FROM vectors JOIN passages USING (hash) "  # noqa: S608
                 f"WHERE place IN ({','.join('?' * len(part))})"
             )
             rows = self._safely(lambda one=statement, two=part: self._database.execute(one, two).fetchall())  # type: ignore[misc]
-            for place, *match in rows:
-                found.setdefault(place, []).append(tuple(match))
+            for row, *match in rows:
+                found.setdefault(row, []).append(tuple(match))
         return [
             Match(number, first, last, score)
-            for place, score in places
-            for number, first, last in found.get(place, [(-1, 0, 0)])
+            for row, score in scored
+            for number, first, last in found.get(row, [(-1, 0, 0)])
         ]

@@ -108,7 +108,7 @@ class ItemRegistry(Generic[E]):
     def put(self, name: str, entry: E) -> None:
         """Add an item, or replace the item of the same name, and notify clients that the list changed."""
         self.guarded = self.guarded or entry.when is not None
-        self._place(name, entry)
+        self._put(name, entry)
         self._changed((name,))
 
     def remove(self, name: str) -> None:
@@ -158,14 +158,14 @@ class ItemRegistry(Generic[E]):
             if self._is_disabled(name, entry) == (name in self.entries)
         ]
         for name in changed:
-            self._place(name, self.entries.get(name) or self._disabled[name])
+            self._put(name, self.entries.get(name) or self._disabled[name])
         if changed:
             self._changed(sorted(changed))
 
     def _is_disabled(self, name: str, entry: E) -> bool:
         return name in self._disabled_names or not self._disabled_tags.isdisjoint(entry.tags)
 
-    def _place(self, name: str, entry: E) -> None:
+    def _put(self, name: str, entry: E) -> None:
         if self._is_disabled(name, entry):
             if name in self.entries:
                 self.entries.remove(name)

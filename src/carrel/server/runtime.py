@@ -268,13 +268,13 @@ class Runtime:
         if loop is None:
             return
         shared = seen == "here" and recipients is None and self._replica is not None and self._replica.shared
-        tell = self._publish if shared else partial(self._see, recipients=recipients)
+        publish = self._publish if shared else partial(self._see, recipients=recipients)
         lists = list_changes(lists)
         if threading.get_ident() == self._thread:
-            tell(uris, lists)
+            publish(uris, lists)
             return
         try:
-            loop.call_soon_threadsafe(tell, list(uris), lists)
+            loop.call_soon_threadsafe(publish, list(uris), lists)
         except RuntimeError:  # the loop was closed meanwhile: there are no subscribers any more
             pass
 

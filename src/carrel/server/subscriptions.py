@@ -287,10 +287,10 @@ class Hub:
         """Notify one subscriber of earlier changes to its subscriptions."""
         for name in LISTS:
             if name in lists and name in entry.lists:
-                self._tell({entry}, name, "", lists[name])
+                self._notify({entry}, name, "", lists[name])
         for uri in dict.fromkeys(self.touched(uris)):
             if entry.uris and uri in entry.uris:
-                self._tell({entry}, "resource_updated", uri)
+                self._notify({entry}, "resource_updated", uri)
 
     def resync(self, entry: Subscription) -> None:
         """Notify one subscriber that everything it has subscribed to may have changed."""
@@ -313,9 +313,9 @@ class Hub:
             )
             if recipients is not None:
                 listeners = [one for one in listeners if one.client is not None and recipients.include(one.client)]
-            self._tell(listeners, event, uri, self._keys.pop(what, None))
+            self._notify(listeners, event, uri, self._keys.pop(what, None))
 
-    def _tell(
+    def _notify(
         self, listeners: Collection[Subscription], event: Event, uri: str, keys: Collection[str] | None = None
     ) -> None:
         """Notify subscribers of a change of a resource, or of a list: of some of its entries, None if not known."""
@@ -338,11 +338,11 @@ class Hub:
             if shows is None:
                 entry.channel.send(message, ChangeKey(event, uri, tag))
             else:
-                task = asyncio.ensure_future(self._tell_if(shows(), entry, uri, message))
+                task = asyncio.ensure_future(self._notify_if_shown(shows(), entry, uri, message))
                 self._asking.add(task)
                 task.add_done_callback(self._asking.discard)
 
-    async def _tell_if(self, shows: Awaitable[bool], entry: Subscription, uri: str, message: bytes) -> None:
+    async def _notify_if_shown(self, shows: Awaitable[bool], entry: Subscription, uri: str, message: bytes) -> None:
         """Notify a subscriber of a change if the resource still exists for it; else the subscription to it ends."""
         shown = await shows
         if entry not in self._entries or entry.uris is None or uri not in entry.uris:

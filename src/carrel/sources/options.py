@@ -55,19 +55,21 @@ Seconds: TypeAlias = Annotated[float, Meta(gt=0, title="SECONDS")]
 
 # Options that several sources have.
 Alias: TypeAlias = Annotated[
-    str | None, Meta(description="the base of URIs, as NAME, HOST/NAME or SCHEME://HOST/NAME (default: by the target)")
+    str | None, Meta(description="the base of URIs: NAME, HOST/NAME or SCHEME://HOST/NAME (default: from the target)")
 ]
-MaxScan: TypeAlias = Annotated[Size, Meta(description="the most that is looked through to find a line")]
+MaxScan: TypeAlias = Annotated[Size, Meta(description="the maximum number of bytes to scan for a line")]
 MaxFile: TypeAlias = Annotated[
-    Size, Meta(description="the largest file that is read whole; of larger ones, windows can be read")
+    Size, Meta(description="the largest file that can be read whole; larger files can be read in windows")
 ]
-ThreadsPerClient: TypeAlias = Annotated[Count, Meta(description="the most of them for one client")]
-DiskThreads: TypeAlias = Annotated[Count, Meta(description="the most threads that read the disk")]
-MaxWaiting: TypeAlias = Annotated[Count, Meta(description="the most requests of one client that wait for a thread")]
+ThreadsPerClient: TypeAlias = Annotated[Count, Meta(description="the maximum number of these threads per client")]
+DiskThreads: TypeAlias = Annotated[Count, Meta(description="the maximum number of threads that read the disk")]
+MaxWaiting: TypeAlias = Annotated[
+    Count, Meta(description="the maximum number of requests per client waiting for a thread")
+]
 FollowLinks: TypeAlias = Annotated[
-    bool, Meta(description="follow symbolic links that lead out of the folder (they are left out otherwise)")
+    bool, Meta(description="follow symbolic links that lead out of the folder (default: exclude them)")
 ]
-Exclude: TypeAlias = Annotated[Globs, Meta(description="leave out files and folders that match")]
+Exclude: TypeAlias = Annotated[Globs, Meta(description="exclude files and folders that match")]
 
 
 class NoOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

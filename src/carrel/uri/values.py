@@ -114,17 +114,17 @@ def agree(found: Iterable[tuple[Variable, Found | None]]) -> list[tuple[Variable
     for variable, value in found:
         names.setdefault(variable.name, []).append((variable, value))
     agreed = []
-    for name, places in names.items():
+    for name, occurrences in names.items():
         candidates: dict[type, Found | None] = {}
         # A list of one item expands like the item.
-        items = [value[0] for _, value in places if isinstance(value, list) and len(value) == 1]
-        for value in [*[value for _, value in places], *items]:
+        items = [value[0] for _, value in occurrences if isinstance(value, list) and len(value) == 1]
+        for value in [*[value for _, value in occurrences], *items]:
             known = candidates.get(type(value))
             if known is None or value is None or len(known) < len(value):
                 candidates[type(value)] = value
         for kind in (dict, list, str, type(None)):
-            if kind in candidates and all(_same(variable, candidates[kind], value) for variable, value in places):
-                agreed.append((places[0][0], candidates[kind]))
+            if kind in candidates and all(_same(variable, candidates[kind], value) for variable, value in occurrences):
+                agreed.append((occurrences[0][0], candidates[kind]))
                 break
         else:
             raise ValueError(f"{name} has two values")

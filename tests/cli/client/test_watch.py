@@ -87,7 +87,7 @@ def test_there_is_a_limit_to_the_resources_that_are_watched_without_being_named(
     finally:
         stop.set()
     errors = capfd.readouterr().err
-    assert "the first 2 of the listed resources are watched" in errors
+    assert "only the first 2 listed resources are watched" in errors
     assert "watching 2 resources and the lists of resources" in errors
 
 

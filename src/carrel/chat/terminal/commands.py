@@ -66,7 +66,7 @@ class Commands:
             ),
             "resources": Command("[WORDS]", "show the resources, or find some", self.resources),
             "prompts": Command("", "show the prompts of the servers", self.prompts),
-            "attach": Command("PLACE [name=value …]", "attach @server:uri, a template, or a file", self.attach),
+            "attach": Command("SOURCE [name=value …]", "attach @server:uri, a template, or a file", self.attach),
             "tokens": Command("", "show what the conversation takes and costs", self.tokens),
             "approvals": Command("[forget [SERVER]]", "show the tools that are always allowed", self.approvals),
             "retry": Command("", "ask the model again after an error", self.retry),
@@ -153,9 +153,9 @@ class Commands:
         listed = await self._session.host.list_tools()
         if arguments:
             switch, _, name = arguments.partition(" ")
-            places = [*self._session.host.servers, *(f"{one.server}:{one.item.name}" for one in listed)]
-            if switch not in ("on", "off") or name not in places:
-                hint = did_you_mean(name, places) if switch in ("on", "off") else ": /tools on NAME or /tools off NAME"
+            names = [*self._session.host.servers, *(f"{one.server}:{one.item.name}" for one in listed)]
+            if switch not in ("on", "off") or name not in names:
+                hint = did_you_mean(name, names) if switch in ("on", "off") else ": /tools on NAME or /tools off NAME"
                 raise ConfigError(f"there is no server or server:tool {name!r}{hint}")
             if switch == "off":
                 toolbox.off.add(name)

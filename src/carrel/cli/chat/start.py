@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from carrel.cli.client.connection import SERVER_ERROR, UNREACHABLE, failed, shown
-from carrel.cli.terminal.messages import tell
+from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.output import write_text
 from carrel.errors import ConfigError
 
@@ -57,7 +57,7 @@ class Start:
         model = await self.open_model()
         try:
             async with self.host(self.handlers()) as host:
-                self.tell_failures(host)
+                self.print_failures(host)
                 if host.servers and all(server.state == "failed" for server in host.servers.values()):
                     return failed("no server could be reached", UNREACHABLE)
                 session = self.make_session(host, model, self.approvals(), screen.show)
@@ -77,7 +77,7 @@ class Start:
         text: str | None = self.options.question
         if text is None:
             if is_terminal(sys.stdin):
-                tell("Type your question, and end it with Ctrl-D on an empty line.")
+                print_stderr("Type your question, and end it with Ctrl-D on an empty line.")
             text = await asyncio.to_thread(sys.stdin.read)
         if not text or not text.strip():
             raise ConfigError("there is no question: write it to standard input, or give it with --question")
@@ -155,11 +155,11 @@ class Start:
         self.session = session
         return session
 
-    def tell_failures(self, host: Host) -> None:
+    def print_failures(self, host: Host) -> None:
         """Print a line for each server that could not be reached and for each configuration problem."""
         for problem in host.problems:
-            tell(f"carrel: {shown(str(problem))}")
+            print_stderr(f"carrel: {shown(str(problem))}")
         for server in host.servers.values():
             if server.state == "failed":
                 reason = (server.reason or "").replace("\n", " ")
-                tell(f"carrel: {shown(server.name)} cannot be reached: {shown(reason)}")
+                print_stderr(f"carrel: {shown(server.name)} cannot be reached: {shown(reason)}")

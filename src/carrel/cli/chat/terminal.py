@@ -22,7 +22,7 @@ from carrel.chat.terminal.program import Interrupts, Program, state_line
 from carrel.chat.terminal.screen import Screen, make_console
 from carrel.chat.terminal.text import clean, clean_line
 from carrel.cli.terminal.client_requests import Terminal, on_the_terminal
-from carrel.cli.terminal.messages import tell
+from carrel.cli.terminal.messages import print_stderr
 from carrel.errors import ConfigError, MCPError
 from carrel.host import Host
 from carrel.host.config.inputs import Inputs
@@ -138,7 +138,7 @@ async def greet(start: Start, interface: TerminalInterface, host: Host, session:
     """Print the model, the servers, how to get help, and the last messages of a resumed conversation."""
     screen = interface.screen
     screen.say(f"Model: {clean_line(session.model.name)}. /help shows what you can do, Ctrl-D ends the chat.")
-    start.tell_failures(host)
+    start.print_failures(host)
     for server in host.servers.values():
         if server.state != "ready":
             continue
@@ -172,4 +172,4 @@ async def open_page(url: str) -> None:
     try:
         await open_in_browser(url)
     except (MCPError, ConfigError) as error:
-        tell(f"carrel: {clean_line(error, 1000)}")
+        print_stderr(f"carrel: {clean_line(error, 1000)}")

@@ -12,7 +12,7 @@ import msgspec
 from carrel.cli.client.connection import SERVER_ERROR, ask, read_target, shown
 from carrel.cli.client.named import is_unknown, missing, named_parser, unlisted
 from carrel.cli.options import Parser
-from carrel.cli.terminal.messages import tell
+from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.output import write_json, write_text
 from carrel.cli.terminal.progress import Bar
 from carrel.errors import ConfigError
@@ -199,7 +199,7 @@ def write_progress(done: float, total: float | None, message: str | None) -> Non
     """Print progress as a line on standard error if there is no progress bar."""
     share = f"{done:g}" if total is None else f"{done:g} of {total:g}"
     text = f"{share} {shown(message, 200)}" if message else share
-    tell(text)
+    print_stderr(text)
 
 
 def write(result: CallToolResult, *, as_json: bool) -> None:
@@ -211,7 +211,7 @@ def write(result: CallToolResult, *, as_json: bool) -> None:
     if not lines and result.structured_content:
         lines = [msgspec.json.format(msgspec.json.encode(result.structured_content)).decode()]
     if result.is_error:
-        tell(*(f"carrel: {shown(line)}" for line in lines or ["the tool failed"]))
+        print_stderr(*(f"carrel: {shown(line)}" for line in lines or ["the tool failed"]))
     else:
         write_text("\n".join(lines))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from carrel.cli.options import Parser
 from carrel.cli.target import ServerTarget, resolve, split
-from carrel.cli.terminal.messages import pass_on, tell
+from carrel.cli.terminal.messages import pass_on, print_stderr
 from carrel.cli.terminal.progress import Bar
 from carrel.cli.values import header, number
 from carrel.errors import ConfigError, MCPError, PeerError, ResourceError
@@ -210,7 +210,7 @@ class DistinctLines:
 
 def failed(text: str, code: int) -> int:
     """Print an error as one line, and return the exit code."""
-    tell(f"carrel: {shown(' '.join(text.split()))}")
+    print_stderr(f"carrel: {shown(' '.join(text.split()))}")
     return code
 
 

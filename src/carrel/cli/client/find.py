@@ -10,7 +10,7 @@ from carrel.cli.client.call import described
 from carrel.cli.client.connection import SERVER_ERROR, add_connection_options, ask, read_target, shown
 from carrel.cli.client.ls import first_line, unless_in
 from carrel.cli.options import Parser
-from carrel.cli.terminal.messages import tell
+from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.output import table, write_json, write_text
 from carrel.cli.terminal.progress import Bar, counted
 
@@ -85,7 +85,7 @@ def run(arguments: list[str]) -> int:
         if not matches and not found:
             write_text("Nothing found.")
             if not options.names and not options.quiet and (searcher is None or searcher[0].name == SEARCH_TOOLS[0]):
-                tell("Only names and descriptions were searched. To search texts: carrel serve PATH --search")
+                print_stderr("Only names and descriptions were searched. To search texts: carrel serve PATH --search")
         return 0 if matches or found else SERVER_ERROR
 
     return ask(target, options, show, bar=bar)

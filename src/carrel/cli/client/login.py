@@ -5,7 +5,7 @@ from __future__ import annotations
 from carrel.cli.client.connection import answered
 from carrel.cli.options import Parser
 from carrel.cli.target import resolve_url
-from carrel.cli.terminal.messages import show, tell
+from carrel.cli.terminal.messages import print_stderr, show
 from carrel.cli.values import number
 from carrel.redaction import without_secrets
 
@@ -62,7 +62,7 @@ def run(arguments: list[str]) -> int:
             name = url if client.server is None else client.server.name
             has_token = bool(await oauth.headers(url))
         said = f"logged in to {name}" if has_token else f"{name} requires no login"
-        tell(f"carrel: {said}")
+        print_stderr(f"carrel: {said}")
         return 0
 
     return answered(log_in, name=without_secrets(url))
@@ -72,7 +72,7 @@ async def open_page(url: str) -> None:
     """Open the login page in the browser, and print its URL in case no browser opens."""
     from carrel.security.client.browser import check_page, start_browser
 
-    tell("carrel: log in in the browser; if none opens, at this address:")
+    print_stderr("carrel: log in in the browser; if none opens, at this address:")
     show(check_page(url))
     if not await start_browser(url):
-        tell("carrel: no browser could be opened; open the address in one on this machine")
+        print_stderr("carrel: no browser could be opened; open the address in one on this machine")

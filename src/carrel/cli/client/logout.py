@@ -5,7 +5,7 @@ from __future__ import annotations
 from carrel.cli.client.connection import answered
 from carrel.cli.options import Parser
 from carrel.cli.target import resolve_url
-from carrel.cli.terminal.messages import tell
+from carrel.cli.terminal.messages import print_stderr
 
 __all__ = ["parser", "run"]
 
@@ -40,11 +40,11 @@ def run(arguments: list[str]) -> int:
         try:
             found = await oauth.revoke(url)
         except NotRevoked as error:
-            tell(f"carrel: logged out of {url}, but its token is good until it expires: {error}")
+            print_stderr(f"carrel: logged out of {url}, but its token is good until it expires: {error}")
             return 0
         finally:
             await oauth.close()
-        tell(f"carrel: {'logged out of' if found else 'there was no login to'} {url}")
+        print_stderr(f"carrel: {'logged out of' if found else 'there was no login to'} {url}")
         return 0 if found else 1
 
     return answered(log_out)

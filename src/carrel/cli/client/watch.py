@@ -15,7 +15,7 @@ import msgspec
 
 from carrel.cli.client.connection import SERVER_ERROR, add_connection_options, ask, failed, read_target, shown
 from carrel.cli.options import Parser
-from carrel.cli.terminal.messages import tell
+from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.output import write_text
 from carrel.cli.values import positive
 from carrel.errors import MCPError
@@ -80,10 +80,10 @@ def run(arguments: list[str]) -> int:
         changes = watching.open()
         try:
             await changes.start()
-            tell_rejected(changes.refused, watching)
+            print_rejected(changes.refused, watching)
             if len(changes.refused) == len(watching.uris) + len(watching.lists):
                 return SERVER_ERROR
-            tell(f"watching {shown(watching.description, 300)}; Ctrl-C ends")
+            print_stderr(f"watching {shown(watching.description, 300)}; Ctrl-C ends")
             number = 0
             while True:
                 change = await anext(changes)
@@ -123,7 +123,9 @@ class Watching:
         async for resource in self._client.list_resources():
             if len(found) == MOST and resource.uri not in found:
                 if not self._warned:
-                    tell(f"carrel: the first {MOST:,} of the listed resources are watched; give the URIs of others")
+                    print_stderr(
+                        f"carrel: only the first {MOST:,} listed resources are watched; give the URIs of others"
+                    )
                 self._warned = True
                 break
             found[resource.uri] = None
@@ -147,14 +149,14 @@ class Watching:
         return " and ".join(filter(None, parts))
 
 
-def tell_rejected(refused: Sequence[str], watching: Watching) -> None:
+def print_rejected(refused: Sequence[str], watching: Watching) -> None:
     """Print the subscriptions rejected by the server. For listed resources, print only the number."""
     single = [name for name in refused if not watching.follows or name in watching.lists]
     for name in single:
-        tell(f"carrel: {shown(name)} is not watched: the server refuses")
+        print_stderr(f"carrel: {shown(name)} is not watched: the server refuses")
     if len(refused) > len(single):
         count = f"{len(refused) - len(single):,} of {len(watching.uris):,}"
-        tell(f"carrel: {count} resources are not watched: the server refuses")
+        print_stderr(f"carrel: {count} resources are not watched: the server refuses")
 
 
 async def drained(watch: Watch) -> list[WatchEvent]:

@@ -19,7 +19,7 @@ from carrel.cli.server.http_options import read_authorization
 from carrel.cli.server.sharing import app_location, read_targets
 from carrel.cli.source_flags import SourceFlags
 from carrel.cli.target import read_location
-from carrel.cli.terminal.messages import say, tell
+from carrel.cli.terminal.messages import print_stderr, say
 from carrel.cli.terminal.output import write_text
 from carrel.errors import ConfigError
 from carrel.host.config.read import read_file as read_servers
@@ -93,7 +93,7 @@ def check(options: argparse.Namespace, flags: SourceFlags) -> int:
     file = options.config or DEFAULT_FILE
     problems = [*read_file(file).problems, *(str(one) for one in read_servers(Path(file), "carrel").problems)]
     if problems:
-        tell(*(f"carrel: {problem}" for problem in problems))
+        print_stderr(*(f"carrel: {problem}" for problem in problems))
         return 2
     options.config = file
     configuration = read_configuration(options, targeted=True)

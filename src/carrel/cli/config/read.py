@@ -23,7 +23,7 @@ from carrel.cli.config.settings import (
     fields,
 )
 from carrel.cli.options import read_limit
-from carrel.cli.terminal.messages import tell
+from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.values import read_address
 from carrel.errors import ConfigError
 from carrel.near_names import near
@@ -91,7 +91,7 @@ def read_configuration(options: argparse.Namespace, *, targeted: bool) -> Config
     file = getattr(options, "config", None)
     if file is None and not targeted and hasattr(options, "config") and os.path.isfile(DEFAULT_FILE):
         file = DEFAULT_FILE
-        tell(f"carrel: using {os.path.abspath(file)}")
+        print_stderr(f"carrel: using {os.path.abspath(file)}")
     if file is not None:
         from carrel.cli.config.toml import read_file  # imported only if there is a configuration file
 
@@ -128,7 +128,7 @@ def read_environment(environment: Mapping[str, str]) -> Iterator[tuple[Field, An
     for variable, text in environment.items():
         field = known.get(variable)
         if field is None and variable.startswith(sections):
-            tell(f"carrel: {variable}: there is no such setting{near(variable, known, '')}")
+            print_stderr(f"carrel: {variable}: there is no such setting{near(variable, known, '')}")
         elif field is not None:
             try:
                 yield field, convert(field, text, from_text=True)

@@ -16,7 +16,7 @@ import msgspec
 
 from carrel.cli.install import config_file, toml_edit
 from carrel.cli.options import Parser
-from carrel.cli.terminal.messages import confirmed, say, tell
+from carrel.cli.terminal.messages import confirmed, print_stderr, say
 from carrel.cli.terminal.output import table, write_text
 from carrel.errors import ConfigError
 from carrel.host.config import ConfigFile, ConfigOrigin, Input, ServerConfig, discover, read_file, unique
@@ -69,7 +69,7 @@ def run(arguments: list[str]) -> int:
     target = Path(options.config).expanduser().absolute()
     found = [file for file in files_of(options) if file.file != target]
     for problem in [problem for file in found for problem in file.problems]:
-        tell(f"carrel: {problem}")
+        print_stderr(f"carrel: {problem}")
     servers = chosen(unique(found), options.names)
     present = read_file(target, "carrel")
     if present.problems:

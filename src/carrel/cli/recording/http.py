@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from carrel.cli.recording.recording import Recorder
-from carrel.cli.terminal.messages import tell
+from carrel.cli.terminal.messages import print_stderr
 from carrel.errors import ConfigError
 from carrel.protocol.sse import EventStream
 from carrel.transports.addresses import is_loopback
@@ -52,7 +52,7 @@ def serve(url: str, file: str, port: int) -> None:
                 return await forward(request, session, origin, recorder)
 
             async with listen(handle, port) as address:
-                tell(f"carrel: recording {origin} at {address}{parts.path or '/'}; Ctrl-C ends")
+                print_stderr(f"carrel: recording {origin} at {address}{parts.path or '/'}; Ctrl-C ends")
                 await asyncio.Event().wait()
 
     try:
@@ -60,7 +60,7 @@ def serve(url: str, file: str, port: int) -> None:
             asyncio.run(main())
     finally:
         recorder.close()
-    tell(f"carrel: {recorder.count} messages are in {file}")
+    print_stderr(f"carrel: {recorder.count} messages are in {file}")
 
 
 @contextlib.asynccontextmanager

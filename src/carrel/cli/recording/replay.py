@@ -13,7 +13,7 @@ import msgspec
 from carrel.cli.options import Parser
 from carrel.cli.recording.recording import Recording
 from carrel.cli.server.http_options import warn_of_terminal
-from carrel.cli.terminal.messages import tell
+from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.values import whole
 from carrel.errors import INVALID_REQUEST, PARSE_ERROR, ConfigError
 
@@ -102,7 +102,7 @@ def serve_http(recording: Recording, file: str, port: int) -> None:
 
     async def main() -> None:
         async with listen(handle, port) as address:
-            tell(f"carrel: {recording.count} requests of {file} are served at {address}/mcp")
+            print_stderr(f"carrel: {recording.count} requests of {file} are served at {address}/mcp")
             await asyncio.Event().wait()
 
     with contextlib.suppress(KeyboardInterrupt):

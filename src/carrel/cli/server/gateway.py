@@ -23,7 +23,7 @@ from carrel.cli.server.http_options import (
     warn_of_terminal,
 )
 from carrel.cli.server.logs import add_log_options, configure
-from carrel.cli.terminal.messages import tell
+from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.progress import Bar, State, is_wanted
 from carrel.cli.values import positive
 from carrel.errors import ConfigError
@@ -274,4 +274,4 @@ async def greet(gateway: Gateway) -> None:
         raise ConfigError("there are no servers in these files; carrel import copies the servers of your applications")
     if isinstance(gateway.provider, ToolSearch):
         await gateway.provider.savings()
-    tell(*gateway.table().splitlines())
+    print_stderr(*gateway.table().splitlines())

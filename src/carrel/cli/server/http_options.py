@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from carrel.cli.terminal.messages import tell
+from carrel.cli.terminal.messages import print_stderr
 from carrel.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -170,4 +170,4 @@ def warn_of_terminal(source: int = 0, *, hint: str | None = "to look at it yours
 
 
 def warn(text: str) -> None:
-    tell(f"carrel: {text}")
+    print_stderr(f"carrel: {text}")

@@ -92,10 +92,10 @@ class MessageLog:
             failed = "  tool error" if b'"isError":true' in data else ""
             self._line("error" if failed else "out", "<-", about, message.id, len(data), took + failed)
 
-    def _line(self, kind: str, arrow: str, about: str, id: object, size: int | None, rest: str = "") -> None:
+    def _line(self, kind: str, arrow: str, about: str, id: object, size: int | None, details: str = "") -> None:
         number = "" if id is None else f"#{printable(id, 20)}"
         amount = "" if size is None else f"{size} B"
-        line = f"{printable(about, 100):<{METHOD}} {number:>5} {amount:>9}  {rest}".rstrip()
+        line = f"{printable(about, 100):<{METHOD}} {number:>5} {amount:>9}  {details}".rstrip()
         before, after = (f"\x1b[{COLOURS[kind]}m", "\x1b[0m") if self._coloured else ("", "")
         self._write(f"{clock()}  {before}{arrow}  {line}{after}\n")
 

@@ -27,7 +27,7 @@ from carrel.cli.server.http_options import (
 )
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.sharing import Targets, default_name, read_targets, share
-from carrel.cli.terminal.messages import tell
+from carrel.cli.terminal.messages import print_stderr
 from carrel.errors import ConfigError, MCPError
 
 if TYPE_CHECKING:
@@ -151,19 +151,19 @@ def add_search(app: Server, targets: Targets, configuration: Configuration) -> N
 
     options = SearchOptions(**{name: getattr(search, name) for name in SearchOptions.__struct_fields__})
     shared = sorted([target.scheme, target.location, json.encode(target.options).decode()] for target in targets)
-    app.add_search(options, key=json.encode([shared, options.contents]).decode(), progress=tell_progress)
+    app.add_search(options, key=json.encode([shared, options.contents]).decode(), progress=print_progress)
 
 
-def tell_progress(progress: Progress) -> None:
+def print_progress(progress: Progress) -> None:
     """Print the progress of the search index on standard error if indexing is slow."""
     if progress.done and progress.seconds < SHORT:
         return
     if progress.waiting is not None:
-        tell(f"carrel: search: {progress.waiting:,} passages wait for their embeddings")
+        print_stderr(f"carrel: search: {progress.waiting:,} passages wait for their embeddings")
         return
     state = "ready" if progress.done else "so far"
     size = f"{progress.bytes / 1e6:,.0f} MB in {progress.seconds:,.0f} s"
-    tell(f"carrel: search: {progress.resources:,} resources {state}, {size}")
+    print_stderr(f"carrel: search: {progress.resources:,} resources {state}, {size}")
 
 
 def serve_http(
@@ -203,4 +203,4 @@ async def say_welcome(
         except MCPError:
             continue
         example = example or choose(found.items)
-    tell(*welcome(app.name, url, targets, example, old, tokens))
+    print_stderr(*welcome(app.name, url, targets, example, old, tokens))

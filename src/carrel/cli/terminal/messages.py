@@ -13,7 +13,7 @@ from carrel.errors import ConfigError
 from carrel.printable import printable
 from carrel.redaction import without_secrets
 
-__all__ = ["ask", "confirmed", "pass_on", "say", "show", "tell"]
+__all__ = ["ask", "confirmed", "pass_on", "print_stderr", "say", "show"]
 
 
 def say(*lines: str) -> None:
@@ -21,7 +21,7 @@ def say(*lines: str) -> None:
     _write(sys.stdout, "".join(f"{_escaped(line)}\n" for line in lines))
 
 
-def tell(*lines: str) -> None:
+def print_stderr(*lines: str) -> None:
     """Print lines on standard error."""
     _write(sys.stderr, "".join(f"{_escaped(line)}\n" for line in lines))
 

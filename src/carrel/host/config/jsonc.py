@@ -163,7 +163,7 @@ def remove(text: str, path: tuple[str, ...]) -> str:
         member = document.find(start, path[-1])
         if member is None:
             return text
-        text = cut(document, start, member)
+        text = remove_member(document, start, member)
 
 
 class Style:
@@ -224,7 +224,7 @@ def insert(document: JsoncDocument, owner: int, key: str, value: Any) -> str:
     return text[:end] + added + closing + text[bracket:]
 
 
-def cut(document: JsoncDocument, owner: int, member: JsoncMember) -> str:
+def remove_member(document: JsoncDocument, owner: int, member: JsoncMember) -> str:
     """Return the text without a member, its comma, and its line if that is otherwise empty."""
     text, members = document.text, document.members(owner) or []
     start, end = member.start, member.end if member.comma is None else member.comma + 1

@@ -23,7 +23,7 @@ SECRET_NAME = re.compile(
     r"(?i)key|token|secret|passw|pwd|auth|credential|cookie|session|bearer|(?:^|[_-])(?:pat|pass)$"
 )
 #: Names whose values are the locations of secrets, not secrets.
-PLACE_NAME = re.compile(r"(?i)[_-](?:file|path|dir|url|uri|host|type)$")
+LOCATION_NAME = re.compile(r"(?i)[_-](?:file|path|dir|url|uri|host|type)$")
 #: Values with the prefix of a known type of key, or with digits mixed with letters.
 SECRET_VALUE = re.compile(
     r"(?:sk|pk|rk|ghp|gho|ghs|xox[abeprs]|glpat|github_pat|AKIA|AIza|eyJ)[-_A-Za-z0-9]{12,}"
@@ -103,7 +103,7 @@ def _values(name: str, text: str, replace: Replace) -> str:
 
 
 def _named(name: str) -> bool:
-    return SECRET_NAME.search(name) is not None and PLACE_NAME.search(name) is None
+    return SECRET_NAME.search(name) is not None and LOCATION_NAME.search(name) is None
 
 
 def _plain(text: str) -> str:

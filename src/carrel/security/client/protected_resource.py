@@ -92,8 +92,8 @@ async def find_resource(
         AuthorizationError: the metadata cannot be fetched, or belongs to another server.
     """
     hosts = fetcher.hosts
-    places = [] if named is None else [check_discovered_url(named, "resource_metadata", found_at=url, hosts=hosts)]
-    for metadata_url in [*places, *(one for one in locations(url) if one not in places)]:
+    urls = [] if named is None else [check_discovered_url(named, "resource_metadata", found_at=url, hosts=hosts)]
+    for metadata_url in [*urls, *(one for one in locations(url) if one not in urls)]:
         try:
             answer = await fetcher.ask("GET", metadata_url, headers=headers)
             if 400 <= answer.status < 500:

@@ -54,10 +54,10 @@ class Pattern:
     __slots__ = ("_first", "_last", "_middle", "_stars")
 
     def __init__(self, text: str) -> None:
-        self._first, *rest = text.split("*")
-        self._stars = bool(rest)
-        self._last = rest.pop() if rest else ""
-        self._middle = [piece for piece in rest if piece]
+        self._first, *remaining = text.split("*")
+        self._stars = bool(remaining)
+        self._last = remaining.pop() if remaining else ""
+        self._middle = [piece for piece in remaining if piece]
 
     def matches(self, text: str) -> bool:
         """Return whether all of ``text`` matches the pattern."""

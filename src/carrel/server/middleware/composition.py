@@ -143,10 +143,12 @@ def listener_of(middleware: Middleware | MiddlewareFunction) -> list[Listener]:
         return []
     if type(middleware).on_change is Middleware.on_change:
         return []
-    return [partial(_tell, middleware)]
+    return [partial(_notify, middleware)]
 
 
-def _tell(middleware: Middleware, changes: Sequence[Change], lists: ListChanges, recipients: Recipients | None) -> None:
+def _notify(
+    middleware: Middleware, changes: Sequence[Change], lists: ListChanges, recipients: Recipients | None
+) -> None:
     """Tell a middleware of changes. A provider that begins to watch reports an empty batch."""
     if changes or lists:
         middleware.on_change([change.uri for change in changes], tuple(lists))

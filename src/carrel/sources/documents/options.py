@@ -11,11 +11,11 @@ __all__ = ["AsText", "Locations"]
 AsText: TypeAlias = Annotated[
     bool,
     Meta(
-        description="offer documents (PDF, Word, …) as text too",
-        extra={"off": "offer documents (PDF, Word, …) as they are only, not as text"},
+        description="share the text of documents (PDF, Word, …) too",
+        extra={"off": "share documents (PDF, Word, …) without their text"},
     ),
 ]
 """Whether documents are offered as text."""
 
-Locations: TypeAlias = Annotated[bool, Meta(description="tell where photos were taken, if they have it (GPS)")]
+Locations: TypeAlias = Annotated[bool, Meta(description="include the GPS location of photos")]
 """Whether the metadata of images has the place where they were taken."""

@@ -46,7 +46,7 @@ def complete_path(tree: Tree, typed: str) -> Completion:
             if node.handle is None:
                 return Completion(values=[], total=0, has_more=False)
             found = tree.directory(node, parts, work)
-            visit = VisitedDirectory(parts, node, found)
+            visited = VisitedDirectory(parts, node, found)
             for names, is_directory in ((found.directories, True), (found.files, False)):
                 for name in names:
                     value = escape(name)
@@ -55,7 +55,7 @@ def complete_path(tree: Tree, typed: str) -> Completion:
                         continue
                     if work.is_over:
                         break
-                    if tree.has(visit, name, is_directory=is_directory, work=work):
+                    if tree.has(visited, name, is_directory=is_directory, work=work):
                         begins = folded.startswith(wanted) or value.casefold().startswith(wanted)
                         groups[not begins].append(f"{prefix}{value}/" if is_directory else f"{prefix}{value}")
     except OSError as error:
@@ -80,12 +80,12 @@ def find_directory(tree: Tree, path: str, work: Work) -> Parts | None:
             with tree.open(parts, work) as node:
                 if node.handle is None or work.is_over:
                     return None
-                visit = VisitedDirectory(parts, node, tree.directory(node, parts, work))
-                names = visit.directory.directories
+                visited = VisitedDirectory(parts, node, tree.directory(node, parts, work))
+                names = visited.directory.directories
                 folded = typed.casefold()
                 exact = [name for name in names if typed in (name, escape(name))]
                 alike = exact or [name for name in names if folded in (name.casefold(), escape(name).casefold())]
-                inner = next((name for name in alike if tree.has(visit, name, is_directory=True, work=work)), None)
+                inner = next((name for name in alike if tree.has(visited, name, is_directory=True, work=work)), None)
         except OSError as error:
             check_exhausted(error)
             return None
@@ -124,20 +124,20 @@ def search_names(tree: Tree, query: str, limit: int) -> list[NameMatch]:
         return []
     found: list[NameMatch] = []
     work = Work(WHOLE)
-    for visit in tree.walk(START, work):
-        path = "/".join(visit.parts).casefold()
+    for visited in tree.walk(START, work):
+        path = "/".join(visited.parts).casefold()
         missing = [word for word in words if word not in path]
-        for names, is_directory in ((visit.directory.files, False), (visit.directory.directories, True)):
+        for names, is_directory in ((visited.directory.files, False), (visited.directory.directories, True)):
             work.spent += SPELL * len(names)
             for name in names:
                 folded = name.casefold()
                 if (
                     all(word in folded for word in missing)
                     and not work.is_over
-                    and tree.has(visit, name, is_directory=is_directory, work=work)
+                    and tree.has(visited, name, is_directory=is_directory, work=work)
                 ):
                     score = rate(words, folded, len(path))
-                    found.append(NameMatch(score, (*visit.parts, name)))
+                    found.append(NameMatch(score, (*visited.parts, name)))
         if len(found) > 20 * limit + 1000:
             found = nlargest(limit, found)
     return nlargest(limit, found)

@@ -24,7 +24,7 @@ class FolderOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     gitignore: Annotated[
         bool,
         Meta(
-            description="leave out what .gitignore leaves out",
-            extra={"off": "share files that .gitignore leaves out as well"},
+            description="exclude files that .gitignore excludes",
+            extra={"off": "share files that .gitignore excludes"},
         ),
     ] = True

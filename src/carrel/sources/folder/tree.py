@@ -192,27 +192,27 @@ class Tree:
         work = work or Work(PAGE)
         found: list[TreeEntry] = []
         with closing(self.walk(after, work)) as directories:
-            for visit in directories:
-                for entry in self.files(visit, work):
+            for visited in directories:
+                for entry in self.files(visited, work):
                     if len(found) == limit:
                         return found, TreePosition("file", found[-1].parts)
                     found.append(entry)
         return found, work.position
 
-    def files(self, visit: VisitedDirectory, work: Work) -> Iterator[TreeEntry]:
+    def files(self, visited: VisitedDirectory, work: Work) -> Iterator[TreeEntry]:
         """Yield the files of a visited directory, until the work limit is reached: then the walk ends there.
 
         Raises:
             OSError: the process can open no more files.
         """
-        files = visit.directory.files
-        for index in range(visit.start, len(files)):
-            if work.is_over and index > visit.start:
-                work.position = TreePosition("file", (*visit.parts, files[index - 1]))
+        files = visited.directory.files
+        for index in range(visited.start, len(files)):
+            if work.is_over and index > visited.start:
+                work.position = TreePosition("file", (*visited.parts, files[index - 1]))
                 return
-            info = self.look(visit, files[index], is_directory=False, work=work)
+            info = self.look(visited, files[index], is_directory=False, work=work)
             if info is not None:
-                yield TreeEntry((*visit.parts, files[index]), info)
+                yield TreeEntry((*visited.parts, files[index]), info)
 
     def children(
         self, parts: Parts, after: TreePosition, limit: int, work: Work | None = None
@@ -231,12 +231,12 @@ class Tree:
         with self.open(parts, work) as node:
             if node.handle is None:
                 raise NotADirectoryError
-            visit = VisitedDirectory(parts, node, self.directory(node, parts, work))
+            visited = VisitedDirectory(parts, node, self.directory(node, parts, work))
             work.limit = max(work.limit, work.spent + SHARE * work.limit)
             name = after.parts[-1] if after.parts else ""
             kinds: tuple[tuple[Kind, list[str]], ...] = (
-                ("directory", visit.directory.directories),
-                ("file", visit.directory.files),
+                ("directory", visited.directory.directories),
+                ("file", visited.directory.files),
             )
             for kind, names in kinds:
                 if kind == "directory" and after.kind == "file":
@@ -244,7 +244,7 @@ class Tree:
                 for index in range(bisect_right(names, name) if kind == after.kind else 0, len(names)):
                     if work.is_over and last is not after:
                         return found, last
-                    info = self.look(visit, names[index], is_directory=kind == "directory", work=work)
+                    info = self.look(visited, names[index], is_directory=kind == "directory", work=work)
                     if info is not None:
                         if len(found) == limit:
                             return found, last
@@ -328,7 +328,7 @@ class Tree:
             levels.pop()
         return None
 
-    def look(self, visit: VisitedDirectory, name: str, *, is_directory: bool, work: Work) -> os.stat_result | None:
+    def look(self, visited: VisitedDirectory, name: str, *, is_directory: bool, work: Work) -> os.stat_result | None:
         """Return the ``stat`` result of an entry, or None if it is gone, of another kind, or not shared.
 
         Raises:
@@ -336,30 +336,30 @@ class Tree:
         """
         work.spent += NAME
         try:
-            if name in visit.directory.links:
-                with self.open((*visit.parts, name), work) as node:
+            if name in visited.directory.links:
+                with self.open((*visited.parts, name), work) as node:
                     info = node.info
-            elif visit.node.guard.admits(name, is_directory):
-                assert visit.node.handle is not None
-                info = visit.node.handle.stat(name)
+            elif visited.node.guard.admits(name, is_directory):
+                assert visited.node.handle is not None
+                info = visited.node.handle.stat(name)
             else:
                 return None
         except OSError as error:
-            self.notices.pass_over((*visit.parts, name), error)
+            self.notices.pass_over((*visited.parts, name), error)
             return None
         work.spent += LOOK
         return info if (S_ISDIR if is_directory else S_ISREG)(info.st_mode) else None
 
-    def has(self, visit: VisitedDirectory, name: str, *, is_directory: bool, work: Work) -> bool:
+    def has(self, visited: VisitedDirectory, name: str, *, is_directory: bool, work: Work) -> bool:
         """Return whether a name read from a directory is of this kind, and shared.
 
         Raises:
             OSError: the process can open no more files.
         """
         work.spent += NAME
-        if name in visit.directory.links:
-            return self.look(visit, name, is_directory=is_directory, work=work) is not None
-        return visit.node.guard.admits(name, is_directory)
+        if name in visited.directory.links:
+            return self.look(visited, name, is_directory=is_directory, work=work) is not None
+        return visited.node.guard.admits(name, is_directory)
 
     def _scan(self, node: OpenNode, parts: Parts) -> Directory:
         assert node.handle is not None

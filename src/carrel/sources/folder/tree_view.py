@@ -98,7 +98,7 @@ class TreeView(Tree):
         if not admits(uri):
             raise HiddenByCaller
         node = super().open(parts, work)
-        names = [uri, *self._places(node, parts)]
+        names = [uri, *self._real_uris(node, parts)]
         if not all(map(admits, names)):
             node.close()
             raise HiddenByCaller
@@ -140,7 +140,7 @@ class TreeView(Tree):
                     continue
             return True
 
-    def _places(self, node: OpenNode, parts: Parts) -> Iterator[str]:
+    def _real_uris(self, node: OpenNode, parts: Parts) -> Iterator[str]:
         """Yield the URIs of the real location of an opened path, where links have led elsewhere."""
         if node.parts != parts:
             yield self._uri(node.parts)

@@ -99,7 +99,7 @@ class FolderWatch:
             self._thread.join()  # it has nothing left to send, and is about to exit
 
     def _observe(self, loop: asyncio.AbstractEventLoop) -> None:
-        def tell(function: Callable[..., None], *arguments: object) -> None:
+        def call_soon(function: Callable[..., None], *arguments: object) -> None:
             try:
                 loop.call_soon_threadsafe(function, *arguments)
             except RuntimeError:
@@ -107,18 +107,20 @@ class FolderWatch:
 
         try:
             self._observer.begin()
-            tell(self._batches.put_nowait, ())
+            call_soon(self._batches.put_nowait, ())
             while (changes := self._observer.wait()) is not None:
                 # Until a batch is taken the next one grows where the events are collected, each path once.
                 self._taken.acquire()
                 if not self._observer.stopping.is_set():
-                    tell(self._batches.put_nowait, [Change(kind, self._uri(parts)) for parts, kind in changes.items()])
+                    call_soon(
+                        self._batches.put_nowait, [Change(kind, self._uri(parts)) for parts, kind in changes.items()]
+                    )
         except Exception as error:
-            tell(self._batches.put_nowait, error)
+            call_soon(self._batches.put_nowait, error)
         finally:
             self._observer.end()
-            tell(self._batches.put_nowait, None)
-            tell(self._ended.set)
+            call_soon(self._batches.put_nowait, None)
+            call_soon(self._ended.set)
 
 
 class Observer:

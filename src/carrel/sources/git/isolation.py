@@ -135,7 +135,7 @@ class Isolation:
             "LC_ALL": "C.UTF-8",
         }
         self._real: str | None = None  # the objects of the repository, where they are linked
-        self._place = (-1, -1)  # its device and inode
+        self._inode = (-1, -1)  # its device and inode
         self._seen = -1  # when it was modified, in nanoseconds since 1970
         self._names: frozenset[str] = frozenset()  # the directories in it
         self._linked: dict[str, tuple[int, int] | None] = {}  # inode and time of the last change; None: look again
@@ -172,13 +172,13 @@ class Isolation:
                 info = os.stat(self._real)
             except FileNotFoundError:
                 return self._breaches  # it has been removed, and git will report it
-            if (info.st_dev, info.st_ino) != self._place:
+            if (info.st_dev, info.st_ino) != self._inode:
                 if os.path.realpath(self._real) != self._real:
                     self._breaches += len(self._linked)
                     for name in tuple(self._linked):
                         self._unlink(name)
                     return self._breaches
-                self._place, self._seen = (info.st_dev, info.st_ino), -1
+                self._inode, self._seen = (info.st_dev, info.st_ino), -1
             modified = info.st_mtime_ns
             if modified != self._seen:
                 self._names = FAN_OUT.intersection(os.listdir(self._real))

@@ -239,7 +239,7 @@ FORMATS: dict[str, Format] = {
         LineFormat(
             "klog",
             r"(?P<level>[IWEFD])(?P<time>\d{4} \d\d:\d\d:\d\d\.\d{6}) +"
-            r"(?P<process>\d+) (?P<place>[^\s\]]{1,200})\] (?P<message>.*)",
+            r"(?P<process>\d+) (?P<caller>[^\s\]]{1,200})\] (?P<message>.*)",
             "klog",
         ),
         LogfmtFormat(),

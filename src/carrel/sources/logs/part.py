@@ -83,7 +83,7 @@ class LogFile:
     def backwards(self) -> Iterator[LogEntry]:
         """Yield the entries of a file that is not compressed, the newest first."""
         reading, size = self._reading, os.fstat(self._descriptor).st_size
-        self._examine(self._sample(size), cut=size > SAMPLE)
+        self._examine(self._sample(size), truncated=size > SAMPLE)
         begin, end = 0, size
         if reading.since > -inf:
             begin = self._seek(size, reading.since - reading.margin)
@@ -123,14 +123,14 @@ class LogFile:
         """Yield the lines of a range, a block at a time, the last block first."""
         budget = self._reading.budget
         tail = b""  # the end of a line that begins in the block before
-        cut = 0  # bytes left out of it
+        truncated = 0  # bytes left out of it
         while begin < end and not budget.is_over():
             start = max(end - BLOCK, begin)
             data = self.read_at(start, end - start)
             end = start
             first, feed, remaining = (data + tail).partition(b"\n")
             if start > begin and not feed:  # an endless line: its beginning is kept
-                tail, cut = first[: MAX_LINE * 4], cut + max(len(first) - MAX_LINE * 4, 0)
+                tail, truncated = first[: MAX_LINE * 4], truncated + max(len(first) - MAX_LINE * 4, 0)
                 continue
             if start > begin:
                 tail, lines = first, remaining
@@ -179,7 +179,7 @@ class LogFile:
                 data = b""
             budget.spend(len(data))
             if self._format is None:
-                self._examine(data[:SAMPLE], cut=len(data) > SAMPLE)
+                self._examine(data[:SAMPLE], truncated=len(data) > SAMPLE)
             whole, feed, end = (remaining + data).rpartition(b"\n")
             remaining = end[: MAX_LINE * 4]
             lines = [*held, *(self._lines(whole) if feed else ())]
@@ -202,15 +202,15 @@ class LogFile:
 
     # Both
 
-    def _examine(self, sample: bytes, *, cut: bool) -> None:
+    def _examine(self, sample: bytes, *, truncated: bool) -> None:
         """Detect the encoding and the format by a sample.
 
         Raises:
             NotText: it is binary, or in UTF-16.
         """
         sample = sample.replace(b"\0", b"") if sample.count(0) != len(sample) // 2 else sample
-        encoding = recognise(sample, truncated=cut)
-        if encoding is None and cut and sample:
+        encoding = recognise(sample, truncated=truncated)
+        if encoding is None and truncated and sample:
             encoding = recognise(sample.partition(b"\n")[2], truncated=True)  # it began within a character
         if encoding is None:
             raise NotText("it is not text")
@@ -231,7 +231,7 @@ class LogFile:
         return data.decode(self._encoding or UTF8, "backslashreplace")
 
     def _lines(self, data: bytes) -> list[str]:
-        """Return the lines of a text; long ones are cut before they are decoded, zero bytes around them dropped."""
+        """Return the lines of a text; long ones are truncated before decoding; zero bytes around them are dropped."""
         whole = self._decode(data)
         lines = whole.removesuffix("\n").split("\n")
         if "\0" in whole or "\r" in whole:

@@ -51,7 +51,7 @@ class LogsSource(ReaderSource[LogsReader]):
         if not path:
             raise ConfigError("logs: needs a path with patterns, a folder or journal: logs:/var/log/app/*.log")
         super().__init__(LogsReader(options), Workers(self, "carrel-logs", options.threads, options.threads_per_client))
-        self._reader.add(place_of(path, options), self._reader)
+        self._reader.add(location_of(path, options), self._reader)
         self._search_tool = options.search_tool
         self._describe()
 
@@ -135,7 +135,7 @@ def changes_of(location: str, changes: Mapping[str, str], interest: Collection[s
     return [Change(kind, uri) for uri, kind in found.items()]  # type: ignore[arg-type]
 
 
-def place_of(path: str, options: LogsOptions) -> LogLocation:
+def location_of(path: str, options: LogsOptions) -> LogLocation:
     """Return the location that the rest of a URL names."""
     if path == "journal":
         from carrel.sources.logs.journal import Journal

@@ -61,8 +61,8 @@ class API:
         self.routes = PathRoutes()
         for operation in self.operations.values():
             # A header or cookie that is required cannot be in a URI: such operations can be tools.
-            needs = any(one.required and one.location in ("header", "cookie") for one in operation.parameters)
-            if operation.method == "get" and not needs:
+            unfit = any(one.required and one.location in ("header", "cookie") for one in operation.parameters)
+            if operation.method == "get" and not unfit:
                 self.readable[operation.id] = operation
                 self.routes.add(operation)
         schemas = documents.root.get("components")

@@ -218,10 +218,10 @@ def contents_of(uri: str, response: ApiResponse, meta: dict[str, Any] | None = N
 
 def describe_template(template: str, operation: ApiOperation) -> ResourceTemplate:
     required = [one.name for one in operation.located("query") if one.required]
-    needs = f" Required: {', '.join(required)}." if required else ""
+    note = f" Required: {', '.join(required)}." if required else ""
     words = " ".join(operation.description.split())[:500]
     return ResourceTemplate(
-        template, operation.id, title=operation.title, description=f"GET {operation.path}.{needs} {words}".strip()
+        template, operation.id, title=operation.title, description=f"GET {operation.path}.{note} {words}".strip()
     )
 
 

@@ -22,12 +22,12 @@ class ScreenOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Options of a screen: the form of its pictures, and how often they are taken."""
 
     alias: Alias = None
-    image_format: Annotated[ImageFormat, Meta(description="the format of pictures, where the URI names none")] = "png"
-    max_width: Annotated[Count | None, Meta(description="make wider pictures so wide, in pixels")] = None
+    image_format: Annotated[ImageFormat, Meta(description="the format of pictures if the URI has no format")] = "png"
+    max_width: Annotated[Count | None, Meta(description="scale wider pictures down to this width, in pixels")] = None
     max_size: Annotated[
-        Size, Meta(description="the largest picture; of larger ones the error names a width that fits")
+        Size, Meta(description="the maximum size of a picture; the error for a larger picture names a width that fits")
     ] = 10 * 1024 * 1024
     min_interval: Annotated[
-        Seconds, Meta(description="the shortest time between two pictures of one display or window")
+        Seconds, Meta(description="the minimum interval between two pictures of a display or window")
     ] = 1.0
-    poll_seconds: Annotated[Seconds, Meta(description="how often subscribed resources are looked at")] = 2.0
+    poll_seconds: Annotated[Seconds, Meta(description="the interval between two polls of subscribed resources")] = 2.0

@@ -50,7 +50,7 @@ Key: TypeAlias = tuple[int, int, int, int, int]
 class Stop(NamedTuple):
     """A skill directory visited by a walk; ``frontmatter`` is set if it is the root of a skill."""
 
-    visit: VisitedDirectory
+    visited: VisitedDirectory
     frontmatter: dict[str, Any] | None
 
 
@@ -85,8 +85,8 @@ class SkillFolder(SharedFolder):
             raise ConfigError(f"{display(self.path)} is not a folder of skills, nor one skill in a folder")
         try:
             with self.tree.open(()) as node:
-                visit = VisitedDirectory((), node, self.tree.directory(node, ()))
-                if SKILL_FILE in visit.directory.files and self._has(visit, SKILL_FILE, is_directory=False):
+                visited = VisitedDirectory((), node, self.tree.directory(node, ()))
+                if SKILL_FILE in visited.directory.files and self._has(visited, SKILL_FILE, is_directory=False):
                     self.name = os.path.basename(self.path)
         except OSError as error:
             raise ConfigError(f"{display(self.path)} cannot be shared: {error.strerror}") from None
@@ -107,15 +107,15 @@ class SkillFolder(SharedFolder):
             with self.tree.open_on_way(()) as node:
                 if self.name:
                     return [self.name]
-                visit = VisitedDirectory((), node, self.tree.directory(node, ()))
-                names, links = visit.directory.directories, visit.directory.links
-                return [name for name in names if name not in links or self._has(visit, name)] if links else names
+                visited = VisitedDirectory((), node, self.tree.directory(node, ()))
+                names, links = visited.directory.directories, visited.directory.links
+                return [name for name in names if name not in links or self._has(visited, name)] if links else names
         except OSError as error:
             self.tree.notices.pass_over((), error)
             return []
 
-    def _has(self, visit: VisitedDirectory, name: str, *, is_directory: bool = True) -> bool:
-        return self.tree.has(visit, name, is_directory=is_directory, work=Work())
+    def _has(self, visited: VisitedDirectory, name: str, *, is_directory: bool = True) -> bool:
+        return self.tree.has(visited, name, is_directory=is_directory, work=Work())
 
     # Detection of skills
 
@@ -194,15 +194,15 @@ class SkillFolder(SharedFolder):
         begin = after.parts[:-1] if after.kind == "file" else after.parts
         above = (begin[:depth] for depth in range(len(begin)))
         outer = next((parts for parts in above if self.skill_at(parts, work) is not None), None)
-        with closing(self.tree.walk(after, work, within)) as visits:
-            for visit in visits:
-                frontmatter = self.skill_at(visit.parts, work) if SKILL_FILE in visit.directory.files else None
-                if outer is not None and visit.parts[: len(outer)] != outer:
+        with closing(self.tree.walk(after, work, within)) as walk:
+            for visited in walk:
+                frontmatter = self.skill_at(visited.parts, work) if SKILL_FILE in visited.directory.files else None
+                if outer is not None and visited.parts[: len(outer)] != outer:
                     outer = None
                 if outer is None and frontmatter is not None:
-                    outer = visit.parts
+                    outer = visited.parts
                 if outer is not None:
-                    yield Stop(visit, frontmatter)
+                    yield Stop(visited, frontmatter)
 
     def manifest(self, parts: Parts, work: Work | None = None) -> list[FileDigest] | None:
         """Return the manifest of a skill: all of its files, SKILL.md first; None if they are over the limits.
@@ -212,9 +212,9 @@ class SkillFolder(SharedFolder):
         """
         own = Work(WHOLE)
         entries: list[TreeEntry] = []
-        with closing(self.tree.walk(TreePosition("directory", parts), own, parts)) as visits:
-            for visit in visits:
-                entries += islice(self.tree.files(visit, own), MAX_FILES + 1)
+        with closing(self.tree.walk(TreePosition("directory", parts), own, parts)) as walk:
+            for visited in walk:
+                entries += islice(self.tree.files(visited, own), MAX_FILES + 1)
                 if len(entries) > MAX_FILES:
                     break
         if work is not None:

@@ -132,8 +132,10 @@ class SkillsReader(FolderReader[SkillFolder]):
                     if stop.frontmatter is None:
                         continue
                     if len(found) == limit or (work.is_over and described):
-                        return Page(found, self._cursor(folder, TreePosition("directory", stop.visit.parts), "skills"))
-                    skill = self._describe_skill(folder, stop.visit.parts, stop.frontmatter, work)
+                        return Page(
+                            found, self._cursor(folder, TreePosition("directory", stop.visited.parts), "skills")
+                        )
+                    skill = self._describe_skill(folder, stop.visited.parts, stop.frontmatter, work)
                     described = True
                     if skill is not None:
                         found.append(skill)
@@ -189,7 +191,7 @@ class SkillsReader(FolderReader[SkillFolder]):
                 return Page(found, self._cursor(folder, position, "files"))
             with closing(self._walk(folder, position, work)) as stops:
                 for stop in stops:
-                    for entry in folder.tree.files(stop.visit, work):
+                    for entry in folder.tree.files(stop.visited, work):
                         if len(found) == limit:
                             return Page(found, self._cursor(folder, last, "files"))
                         found.append(self._resource(folder, entry, frontmatter_for(entry, stop)))
@@ -204,7 +206,7 @@ class SkillsReader(FolderReader[SkillFolder]):
         homes = self._find_homes()
         with closing(folder.walk(after, work)) as stops:
             for stop in stops:
-                top = () if folder.name else stop.visit.parts[:1]
+                top = () if folder.name else stop.visited.parts[:1]
                 if homes.get(authority_of(folder.name or top[0])) == (folder, top):
                     yield stop
 
@@ -341,7 +343,7 @@ class SkillsReader(FolderReader[SkillFolder]):
         work = Work(WHOLE)
         for folder in self.folders:
             for stop in self._walk(folder, START, work):
-                for entry in folder.tree.files(stop.visit, work):
+                for entry in folder.tree.files(stop.visited, work):
                     yield self._resource(folder, entry, frontmatter_for(entry, stop))
 
     def survey(self) -> dict[str, Any]:
@@ -350,9 +352,9 @@ class SkillsReader(FolderReader[SkillFolder]):
         for folder in self.folders:
             work = Work()
             for stop in self._walk(folder, START, work):
-                for depth in range(not folder.name, len(stop.visit.parts) + 1):
-                    found.setdefault(self.uri(folder, stop.visit.parts[:depth]))
-                for entry in folder.tree.files(stop.visit, work):
+                for depth in range(not folder.name, len(stop.visited.parts) + 1):
+                    found.setdefault(self.uri(folder, stop.visited.parts[:depth]))
+                for entry in folder.tree.files(stop.visited, work):
                     found[self.uri(folder, entry.parts)] = frontmatter_for(entry, stop)
         return found
 

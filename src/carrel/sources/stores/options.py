@@ -27,18 +27,18 @@ class StoreOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fie
     title: Annotated[str | None, Meta(description="the name of the store in lists (default: bucket or host)")] = None
     alias: Alias = None
     max_size: Annotated[
-        Size, Meta(description="the largest object that is read whole; of larger ones, windows can be read")
+        Size, Meta(description="the largest object that can be read whole; larger objects can be read in windows")
     ] = 10 * 1024 * 1024
     max_scan: MaxScan = 256 * 1024 * 1024
     documents: AsText = True
     image_locations: Locations = False
-    cache_size: Annotated[Size, Meta(description="the memory for objects that were read")] = 64 * 1024 * 1024
+    cache_size: Annotated[Size, Meta(description="memory for cached objects")] = 64 * 1024 * 1024
     max_objects: Annotated[
-        Count, Meta(description="the most objects that one search or look for changes goes through")
+        Count, Meta(description="the maximum number of objects that a search or a poll examines")
     ] = 10_000
-    requests_per_client: Annotated[Count, Meta(description="the most requests of one client at a time")] = 8
-    timeout: Annotated[Seconds, Meta(description="how long the store may take to answer")] = 30.0
-    poll_seconds: Annotated[Seconds, Meta(description="seconds between two looks for changes")] = 60.0
+    requests_per_client: Annotated[Count, Meta(description="the maximum number of concurrent requests per client")] = 8
+    timeout: Annotated[Seconds, Meta(description="the time limit for a response of the store")] = 30.0
+    poll_seconds: Annotated[Seconds, Meta(description="the interval between two polls, in seconds")] = 60.0
 
 
 class S3Options(StoreOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,5 +76,5 @@ class SFTPOptions(StoreOptions, frozen=True, kw_only=True, forbid_unknown_fields
 class WebDAVOptions(StoreOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of WebDAV."""
 
-    user: Annotated[str | None, Meta(description="the user (default: the one of the URL)")] = None
+    user: Annotated[str | None, Meta(description="the user (default: the user in the URL)")] = None
     password: Annotated[Password, Meta(description="the password (default: none)")] = None

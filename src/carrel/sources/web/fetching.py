@@ -165,7 +165,7 @@ class Pages:
     async def _ask(self, url: str, known: Cached | None) -> Cached:
         target = url
         for _ in range(MAX_REDIRECTS + 1):
-            await self._take_turn(target)
+            await self._wait_for_slot(target)
             headers = known.validators if known is not None else {}
             async with self._fetch.request("GET", target, headers=headers) as response:
                 location = response.headers.get("Location")
@@ -249,7 +249,7 @@ class Pages:
 
     # Pace
 
-    async def _take_turn(self, url: str) -> None:
+    async def _wait_for_slot(self, url: str) -> None:
         """Wait until a request to the host may be sent."""
         host = urlsplit(url).netloc
         now = self._now()

@@ -24,7 +24,7 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         tuple[Host, ...], Meta(description="a host that may be outside the public Internet, for intranets")
     ] = ()
     redirect_hosts: Annotated[
-        tuple[Host, ...], Meta(description="a host on which redirects may lead anywhere (default: what is shared)")
+        tuple[Host, ...], Meta(description="a host on which redirects may lead anywhere (default: only shared pages)")
     ] = ()
     robots: Annotated[bool, Meta(description="follow robots.txt", extra={"off": "fetch what robots.txt disallows"})] = (
         True
@@ -33,20 +33,16 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         bool,
         Meta(description="list the pages of sitemap.xml", extra={"off": "list the links of the page, not sitemap.xml"}),
     ] = True
-    max_pages: Annotated[Count, Meta(description="the most pages in a list")] = 5000
-    max_page_size: Annotated[Size, Meta(description="the largest response that is fetched")] = 4 * 1024 * 1024
+    max_pages: Annotated[Count, Meta(description="the maximum number of pages in a list")] = 5000
+    max_page_size: Annotated[Size, Meta(description="the maximum size of a response")] = 4 * 1024 * 1024
     documents: AsText = True
     image_locations: Locations = False
-    cache_size: Annotated[Size, Meta(description="the memory for what was fetched")] = 64 * 1024 * 1024
-    cache_folder: Annotated[
-        Folder | None, Meta(description="a folder in which fetched pages are kept too, for the next start")
-    ] = None
-    cache_folder_size: Annotated[Size, Meta(description="the most bytes in that folder")] = 256 * 1024 * 1024
-    cache_seconds: Annotated[
-        Seconds, Meta(description="how long a page is used unasked, where the site says nothing (Cache-Control)")
-    ] = 60.0
-    fetch_timeout: Annotated[Seconds, Meta(description="how long a fetch may take, with redirects")] = 30.0
-    fetch_delay: Annotated[Seconds, Meta(description="the time between two requests to one host")] = 0.1
+    cache_size: Annotated[Size, Meta(description="memory for cached responses")] = 64 * 1024 * 1024
+    cache_folder: Annotated[Folder | None, Meta(description="a folder that caches pages across restarts")] = None
+    cache_folder_size: Annotated[Size, Meta(description="the maximum size of that folder")] = 256 * 1024 * 1024
+    cache_seconds: Annotated[Seconds, Meta(description="how long a page without Cache-Control is cached")] = 60.0
+    fetch_timeout: Annotated[Seconds, Meta(description="the time limit for a fetch, including redirects")] = 30.0
+    fetch_delay: Annotated[Seconds, Meta(description="the minimum interval between two requests to one host")] = 0.1
     poll_seconds: Annotated[
-        Seconds, Meta(description="how often subscribed pages and lists are looked at for changes")
+        Seconds, Meta(description="the interval between two polls of subscribed pages and lists")
     ] = 300.0

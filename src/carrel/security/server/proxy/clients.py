@@ -51,7 +51,7 @@ SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 
 #: Host and port of a URI. Browsers decode escapes in a host, and allow characters that look like path
 #: delimiters.
-PLACE = re.compile(r"([a-zA-Z0-9._-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
+NETLOC = re.compile(r"([a-zA-Z0-9._-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
 
 #: Host and remainder of an http: URI that has at most a port beside its host.
 LOOPBACK = re.compile(r"http://([a-zA-Z0-9.-]+|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?((?:[/?][^#]*)?)")
@@ -275,7 +275,7 @@ class Clients:
             return False
         if parts.scheme in self._schemes:
             return True
-        if PLACE.fullmatch(parts.netloc) is None:
+        if NETLOC.fullmatch(parts.netloc) is None:
             return False
         return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
 
@@ -290,7 +290,7 @@ def _document_host(url: str) -> str:
         parts = urlsplit(check_url(url, "client_id", found_at="https://elsewhere.invalid"))
     except ConfigError:
         raise OAuthError("invalid_client", "The client id is not a URL that may be fetched") from None
-    named = PLACE.fullmatch(parts.netloc) is not None and url.isascii()  # the host is shown to users
+    named = NETLOC.fullmatch(parts.netloc) is not None and url.isascii()  # the host is shown to users
     dots = {".", ".."} & set(parts.path.split("/"))
     if not named or len(url) > MAX_DOCUMENT_URL or parts.path in ("", "/") or dots:
         raise OAuthError("invalid_client", "The client id is not the URL of a metadata document")

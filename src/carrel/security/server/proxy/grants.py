@@ -78,10 +78,10 @@ class Access(msgspec.Struct, kw_only=True):
 
 
 class Refresh(msgspec.Struct, kw_only=True):
-    """Refresh token; ``turn`` is its number in the grant."""
+    """Refresh token; ``number`` counts the refresh tokens of the grant from 0."""
 
     grant: str
-    turn: int
+    number: int = msgspec.field(name="turn")  # the stored name
     expires: float
 
 
@@ -98,7 +98,7 @@ class Logins(msgspec.Struct):
 
 
 class ProxyContext(NamedTuple):
-    """What the endpoints of a proxy and its grants have in common."""
+    """Configuration shared by the endpoints of a proxy and its grants."""
 
     issuer: str
     resource: str
@@ -244,8 +244,8 @@ class Grants:
         grant = None if token is None or token.expires <= self._clock() else await self.load(token.grant)
         if token is None or grant is None or grant.client != client:
             raise OAuthError("invalid_grant", "The refresh token is not valid (any more)")
-        turn = self._sealer.open(f"turn {grant.id}", await self._store.take(f"turn-{grant.id}") or "", UnusedToken)
-        if turn is None or turn.number != token.turn:
+        unused = self._sealer.open(f"turn {grant.id}", await self._store.take(f"turn-{grant.id}") or "", UnusedToken)
+        if unused is None or unused.number != token.number:
             await self.end(grant.id)
             raise OAuthError("invalid_grant", "The refresh token has been used before")
         try:
@@ -255,11 +255,11 @@ class Grants:
             raise OAuthError("invalid_grant", f"The login has ended: {error}") from None
         except BaseException:
             with suppress(OAuthError):
-                await self._put_unused(grant, token.turn)
+                await self._put_unused(grant, token.number)
             raise
-        return await self._issue(grant, token.turn + 1)
+        return await self._issue(grant, token.number + 1)
 
-    async def _issue(self, grant: Grant, turn: int) -> dict[str, Any]:
+    async def _issue(self, grant: Grant, number: int) -> dict[str, Any]:
         now = self._clock()
         answer: dict[str, Any] = {
             "access_token": self._sealer.seal("access", Access(grant=grant.id, expires=now + self._access_ttl)),
@@ -268,8 +268,8 @@ class Grants:
             "scope": " ".join(grant.scopes),
         }
         if grant.renewable:
-            await self._put_unused(grant, turn)
-            token = Refresh(grant=grant.id, turn=turn, expires=now + self._refresh_ttl)
+            await self._put_unused(grant, number)
+            token = Refresh(grant=grant.id, number=number, expires=now + self._refresh_ttl)
             answer["refresh_token"] = self._sealer.seal("refresh", token)
         return answer
 
