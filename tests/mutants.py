@@ -247,13 +247,34 @@ def run_tests(*arguments: str, plugins: Sequence[object] = ()) -> int:
 
 
 def survives(path: Path, number: int, *arguments: str) -> bool:
-    """Return whether a mutant passes the tests."""
+    """Return whether a mutant passes the tests. Otherwise print the test that fails."""
 
     def work() -> int:
         replace_module(path, number)
-        return run_tests(*arguments)
+        try:
+            return run_tests(*arguments)
+        except Exception:  # pytest raises it after the tests, if a mutant leaves sockets open
+            traceback.print_exc()
+            return int(ExitCode.TESTS_FAILED)
 
-    return forked(work)[0] in (ExitCode.OK, ExitCode.NO_TESTS_COLLECTED)
+    code, output = forked(work)
+    if code in (ExitCode.OK, ExitCode.NO_TESTS_COLLECTED):
+        return True
+    failed = next((line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))), f"exit code {code}")
+    print(f"{path.relative_to(ROOT)} ({number}): {failed[:200]}", flush=True)
+    return False
+
+
+def stages(module: Path) -> Iterator[list[str]]:
+    """Yield arguments of pytest: the tests of a module after its own test file, from the nearest to the slowest."""
+    own, package = own_tests(module), other_tests(module)
+    skipped = [f"--ignore={own}"] if own else []
+    near = TESTS / module.relative_to(SOURCE).parent
+    if near != package and near.is_dir():
+        yield [str(near), *skipped, "-m", "not slow"]
+        skipped.append(f"--ignore={near}")
+    yield [str(package), *skipped, "-m", "not slow"]
+    yield [str(package), "-m", "slow"]
 
 
 def warm(package: str) -> None:
@@ -282,10 +303,9 @@ def measure_mutants(package: str, sample: int, seed: int) -> str:
     chosen = sorted(random.Random(seed).sample(mutants, min(sample, len(mutants))))
     killed = [0, 0]
     for path, number in chosen:
-        own, folder = own_tests(path), str(other_tests(path))
-        quick = ("-m", "not slow")
-        by_own = own is not None and not survives(path, number, str(own), *quick)
-        if by_own or not survives(path, number, folder, *quick) or not survives(path, number, folder):
+        own = own_tests(path)
+        by_own = own is not None and not survives(path, number, str(own), "-m", "not slow")
+        if by_own or not all(survives(path, number, *stage) for stage in stages(path)):
             killed[not by_own] += 1
         else:
             print(f"survived: {difference(path, number)}", flush=True)

@@ -28,6 +28,13 @@ class MakeGateway(Protocol):
     ) -> AbstractAsyncContextManager[Gateway]: ...
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let gateways wait for their servers on a busy machine, unless a test says how long."""
+    assert Gateway.__init__.__kwdefaults__ is not None
+    monkeypatch.setitem(Gateway.__init__.__kwdefaults__, "enter_timeout", PATIENCE)
+
+
 @pytest.fixture
 def down() -> set[str]:
     """Return the names of the servers that cannot be connected to now."""
