@@ -10,7 +10,7 @@ import msgspec
 
 from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.ordered_list import OrderedList
-from carrel.catalog.paging import key_of, position_of, read_cursor, write_cursor
+from carrel.catalog.paging import decode_cursor, encode_cursor, read_cursor, write_cursor
 from carrel.catalog.provider import Page, Request, result_of
 from carrel.catalog.view_filter import UNFILTERED, ListFilter, list_filter
 from carrel.errors import ConfigError, InvalidCursor, MCPError
@@ -206,10 +206,10 @@ class ItemRegistry(Generic[E]):
             def shown(key: str) -> bool:
                 return exists(key) and (part.shown is None or part.shown(key))
 
-        after = None if request.cursor is None else key_of(request.cursor)
+        after = None if request.cursor is None else decode_cursor(request.cursor, self._row.operation)
         entries, more = self.entries.page(after, request.limit, part.within, shown)
         items = [item for _, entry in entries if (item := describe(entry)) is not None]
-        return Page(items, None if more is None else position_of(more))
+        return Page(items, None if more is None else encode_cursor(more, self._row.operation))
 
     def _part(self, view: View | None) -> ListFilter:
         return UNFILTERED if view is None else list_filter(view, self._row)
@@ -262,7 +262,7 @@ class ItemRegistry(Generic[E]):
             if part is not UNFILTERED:
                 item = entries.encoded(f"{revision.name} {variant}", key, entry, partial(_encode, revision, item))
             described.append(item)
-        cursor = None if more is None else write_cursor(row.operation, LOCAL, position_of(more))
+        cursor = None if more is None else write_cursor(row.operation, LOCAL, encode_cursor(more, row.operation))
         result: CacheableResult = result_of(row, Page(described, cursor))
         if variant or (view is not None and not view.everybody):
             result.cache_scope = "private"
@@ -277,7 +277,7 @@ def _after(operation: str, cursor: str) -> str | None:
     provider, position = read_cursor(operation, cursor)
     if provider != LOCAL:
         raise InvalidCursor
-    return None if position is None else key_of(position)
+    return None if position is None else decode_cursor(position, operation)
 
 
 async def is_permitted(name: str, when: When | None, context: Context[Any]) -> bool:
