@@ -28,9 +28,8 @@ from carrel.server.mount import Mounted
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import ConnectedClient
-    from carrel.protocol.connection import Connection
     from carrel.protocol.principal import Principal, View
-    from carrel.protocol.server import Call
+    from carrel.protocol.server import Call, Connection
     from carrel.wire.base import Result
 
 __all__ = ["Reloading"]
