@@ -1,4 +1,4 @@
-"""Adding providers to a server: by a path, a URL, or themselves."""
+"""Adding of providers to a server, as objects, paths or URLs."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ __all__ = [
     "suggested",
 ]
 
-#: The most values that one answer may hold.
+#: Maximum number of values in a response.
 MAX_VALUES = 100
 
 P = ParamSpec("P")
@@ -77,7 +77,7 @@ class Completers:
         self.choices = {name: values for name, values in choices.items() if values}
         self.functions: dict[str, Completer] = {}
         self.injected: dict[str, Injected] = {}
-        """Those of the functions that have a ``Context`` or dependencies."""
+        """The functions that take a ``Context`` or dependencies."""
 
     def __bool__(self) -> bool:
         return bool(self.functions or self.choices)

@@ -1,4 +1,4 @@
-"""Server as a provider: what another ``Server`` offers, in the catalog of this one."""
+"""Mounting: provider for another ``Server`` in the catalog of this server."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Resources:
     def __init__(self, runtime: Runtime, on_templates: Callable[[], None]) -> None:
         self._runtime = runtime
         self.static: ItemRegistry[StaticResource] = ItemRegistry(runtime, LIST_RESOURCES)
-        """Resources of one URI, by it."""
+        """Resources by URI."""
         self.templates: ItemRegistry[Template] = ItemRegistry(runtime, LIST_RESOURCE_TEMPLATES, on_templates)
         """Resource templates, by their URI templates."""
 

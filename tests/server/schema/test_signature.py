@@ -655,7 +655,7 @@ def test_mappings_of_other_kinds_become_objects():
 
 def test_values_without_json_are_type_errors():
     for write in (to_jsonable, to_json):
-        with pytest.raises(TypeError, match="no JSON for a Context"):
+        with pytest.raises(TypeError, match="The type Context cannot be encoded as JSON"):
             write([Context()])
 
 

@@ -227,7 +227,7 @@ def _tidied(content: dict[str, Any], properties: Mapping[str, Any]) -> dict[str,
     """Return the content of an answer without unknown and empty fields, and with whole numbers as integers.
 
     Raises:
-        ValueError: something is not of the format that it should have.
+        ValueError: a value does not have the format of its field.
     """
     tidied = {name: value for name, value in content.items() if name in properties and value is not None}
     for name, value in tidied.items():

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from carrel.server.task_interface import RunningTask
 
     class Exchanging(Protocol):
-        """What multi round-trip requests need of a ``Runtime``."""
+        """Interface of ``Runtime`` for multi round-trip requests."""
 
         settings: ServerSettings
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         def exchanges(self) -> Exchanges: ...
 
     class Asker(Capable, Protocol):
-        """Context of a request whose handler asks its client."""
+        """Context of a request whose handler sends requests to its client."""
 
         _channel: Channel
         _repeatable: bool
@@ -171,7 +171,7 @@ async def ask(context: Asker, requests: Mapping[str | None, ClientRequest]) -> l
     """Send requests to the client, and return the answers in the same order.
 
     Raises:
-        MissingCapability: the client cannot be asked that.
+        MissingCapability: the client did not declare the capability.
         PeerError: the client answered with an error.
         ProtocolError: its answers are not valid: ``MAX_ATTEMPTS`` answers of a user, or one answer of a program.
     """
@@ -187,7 +187,7 @@ async def ask(context: Asker, requests: Mapping[str | None, ClientRequest]) -> l
 
 
 async def _ask_task(context: Asker, task: RunningTask, requests: Mapping[str | None, ClientRequest]) -> list[Any]:
-    """Put requests to the client of a task, whose status is ``input_required`` meanwhile."""
+    """Send requests to the client of a task, whose status is ``input_required`` meanwhile."""
     if context._call.peer.revision.stateless:
         key_for = context._this_round.key_for
         return await task.ask([(key_for(each.operation, key), each) for key, each in requests.items()])

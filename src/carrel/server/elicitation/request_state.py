@@ -112,7 +112,7 @@ class Exchanges:
 class RequestStateCipher:
     """Encrypts request states with the first key, and decrypts them with any of the keys.
 
-    Without keys, a new one is made, which no other process knows. ``ttl`` is in seconds.
+    Without keys, a random key is generated, which no other process knows. ``ttl`` is in seconds.
 
     Raises:
         ConfigError: a key is not 32 bytes long, or the library that encrypts is not installed.

@@ -138,8 +138,7 @@ class Automaton:
     def part(self, op: Any, argument: Any) -> Fragment:
         """Return the fragment of one item of a pattern.
 
-        Raises:
-            Unreadable: it looks around or back.
+        Raises: Unreadable: it has a lookaround or a backreference.
         """
         if op in (ops.LITERAL, ops.NOT_LITERAL, ops.ANY, ops.IN):
             state = self.state(argument if op is ops.IN else [(op, argument)])

@@ -266,7 +266,7 @@ class Signature:
         """Convert a result to JSON types.
 
         Raises:
-            TypeError: there is no JSON for the value.
+            TypeError: the value cannot be encoded as JSON.
         """
         return self._result().to_plain(value)
 
