@@ -232,7 +232,7 @@ class ThreadPool:
             elif len(share.waiting) >= self.waiting_per_client:
                 raise ServerUnavailable(
                     f"At most {self.waiting_per_client} requests of one client wait for a thread; "
-                    "send more when some of them have been answered"
+                    "wait for responses before sending more"
                 )
             else:
                 share.waiting.append(job)
@@ -257,7 +257,7 @@ class ThreadPool:
         except RuntimeError:  # the system has no more threads
             if self._alive:
                 return False
-            raise ServerUnavailable("The system has no thread for this request") from None
+            raise ServerUnavailable("The system cannot start a thread for this request") from None
         self._alive += 1
         self._threads.add(thread)
         return True

@@ -231,7 +231,7 @@ class Server(Registration, Generic[State]):
             from carrel.server.mount import Mounted
 
             if options:
-                raise ConfigError(f"{provider.name}: a server has no options here: {', '.join(options)}")
+                raise ConfigError(f"{provider.name}: a Server object takes no options: {', '.join(options)}")
             given: Provider = Mounted(provider, self)
         else:
             given = open_provider(provider, options)

@@ -263,7 +263,7 @@ class Context(ClientMessages, Generic[State]):
         if threading.get_ident() != self._thread:
             raise RuntimeError("Only functions with async def can send requests to the client, on the event loop")
         if self._over:
-            raise TransportError("the client cannot be asked: the call has ended")
+            raise TransportError("nothing can be requested from the client: the call has ended")
         return (await ask(self, {key: request}))[0]
 
     async def once(self, name: str, make: Callable[[], Any]) -> Any:

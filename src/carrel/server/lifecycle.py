@@ -91,7 +91,7 @@ class Lifecycle:
                 await self.start_provider(provider, optional=provider in self._optional)
             for tool, page in self._local.tools.pages:
                 if page not in self._runtime.catalog.routes:
-                    raise ConfigError(f"The tool {tool} points at {page}, which is not there; add it with app.ui")
+                    raise ConfigError(f"The tool {tool} points at {page}, which is not registered; add it with app.ui")
         except BaseException:
             await self._stop()
             raise

@@ -73,7 +73,7 @@ class RegisteredTool(RegisteredItem):
         if input_schema is not None and input_schema.get("type") != "object":
             raise ConfigError(f'{self.name}: input_schema must have "type": "object"')
         if self.structured is False and output_schema is not None:
-            raise ConfigError(f"{self.name}: structured=False leaves out what output_schema describes")
+            raise ConfigError(f"{self.name}: structured=False and output_schema exclude each other")
         try:
             if input_schema is not None or output_schema is not None:
                 from carrel.protocol.http import header_parameters

@@ -192,7 +192,7 @@ class Resources:
             function = Function(self._runtime, value, f"resource {uri}")
             if function.signature.parameters:
                 names = ", ".join(parameter.name for parameter in function.signature.parameters)
-                raise ConfigError(f"{uri} has no variables, but its function wants {names}")
+                raise ConfigError(f"{uri} has no variables, but its function takes {names}")
             name = name or getattr(value, "__name__", None)
         resource = Resource(
             uri,

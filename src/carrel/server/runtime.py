@@ -112,7 +112,7 @@ class Runtime:
         if self.is_running:
             fixed = [name for name in FIXED if getattr(limits, name) != getattr(self.limits, name)]
             if fixed:
-                raise ConfigError(f"the server is running, and these limits cannot change then: {', '.join(fixed)}")
+                raise ConfigError(f"these limits cannot change while the server is running: {', '.join(fixed)}")
         for name in limits.__struct_fields__:
             msgspec.structs.force_setattr(self.limits, name, getattr(limits, name))
         self.budget.limit(limits.max_kept_bytes, limits.max_kept_bytes_per_client)

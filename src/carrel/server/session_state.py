@@ -64,7 +64,7 @@ class SessionState:
             stored = await self._replica.ask(self._replica.state.sessions.put_value(self.id, key, encoded, most))
         if not stored:
             raise ValueError(
-                f"{key!r} ({len(encoded)} bytes) does not fit into the session: all of its values may have "
+                f"{key!r} ({len(encoded)} bytes) exceeds the limit of the session: its values may have "
                 f"{most} bytes (max_session_state_bytes)"
             )
 

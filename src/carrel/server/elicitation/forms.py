@@ -212,7 +212,7 @@ def _shown(name: str, field: dict[str, Any]) -> dict[str, Any]:
 
 def _texts(name: str, values: Any) -> list[str]:
     if not all(isinstance(value, str) for value in values):
-        raise ConfigError(f"{name}: what can be chosen in a form is text")
+        raise ConfigError(f"{name}: the choices of a form must be text")
     return list(values)
 
 

@@ -287,7 +287,7 @@ async def _ask_session(context: Asker, request: ClientRequest) -> Any:
                 method = context._call.peer.revision.server_requests[request.operation].method
                 raise ProtocolError(f"The client's answer to {method} is malformed: {printable(error)}") from None
             problem = printable(error)
-    raise ProtocolError(f"The client's answers do not fit: {problem}")
+    raise ProtocolError(f"The client's answers are not valid: {problem}")
 
 
 class Pending(msgspec.Struct, eq=False):
@@ -347,7 +347,9 @@ async def _request(context: Asker, request: ClientRequest) -> Any:
     call = context._call
     revision = call.peer.revision
     if getattr(context._channel, "muted", False):  # only HTTP has a channel without a reader
-        raise InvalidMessage("Invalid request: who does not accept text/event-stream cannot be asked what this needs")
+        raise InvalidMessage(
+            "Invalid request: the server has to send a request to the client, so Accept must allow text/event-stream"
+        )
     row, params = revision.server_requests[request.operation], revision.project(request.params)
     pending = Pending(call, context._channel, row, params, asyncio.get_running_loop().create_future())
     limit: float | None = context._runtime.settings.state_ttl

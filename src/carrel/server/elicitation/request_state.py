@@ -123,7 +123,7 @@ class RequestStateCipher:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
         except ImportError:
             raise ConfigError(
-                "Asking clients of this revision needs the package cryptography: pip install 'carrel[ask]'"
+                "Requests to clients of this revision need the package cryptography: pip install 'carrel[ask]'"
             ) from None
         if any(len(key) != KEY_SIZE for key in keys):
             raise ConfigError(f"A key of request states has {KEY_SIZE} bytes")
