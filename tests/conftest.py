@@ -22,11 +22,17 @@ pytest.register_assert_rewrite("support")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says nothing on a busy machine; pytest-timeout ends a test that hangs.
-settings.register_profile("carrel", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says nothing on a busy machine; pytest-timeout ends a test that hangs. A search with
+# CARREL_EXAMPLES tries new examples; otherwise the examples are always the same, so that no run fails by chance.
+settings.register_profile(
+    "carrel",
+    deadline=None,
+    derandomize="CARREL_EXAMPLES" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("carrel")
 
-# Collection makes millions of objects that stay; collecting garbage meanwhile would look at all of them many times.
+# Collection makes millions of objects that stay; a collection of garbage would look at all of them.
 gc.disable()
 
 #: Values of parameters that make a test slow: ways to connect other than in memory, and the older revisions.
@@ -83,7 +89,6 @@ def pytest_collection_finish() -> None:
 
         # A client for one request would spend 20 ms on certificates that no test needs.
         httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
-    gc.collect()
     gc.freeze()
     gc.enable()
 

@@ -169,6 +169,15 @@ class Chosen:
         items[:] = [item for item in items if item.get_closest_marker("slow") is None]
 
 
+class Failure:
+    """Plugin of pytest: keeps the name of the first test that fails."""
+
+    test = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.test = self.test or (report.nodeid if report.failed else "")
+
+
 class Lines:
     """Plugin of pytest: collects the lines of a package that run, by test file."""
 
@@ -246,14 +255,40 @@ def run_tests(*arguments: str, plugins: Sequence[object] = ()) -> int:
     return int(pytest.main([*OPTIONS, *IMPORTED, *arguments], plugins=[Chosen(), *plugins]))
 
 
-def survives(path: Path, number: int, *arguments: str) -> bool:
-    """Return whether a mutant passes the tests."""
+def first_failure(path: Path, number: int, *arguments: str) -> str:
+    """Return the test that fails with a mutant, another reason for a failure, or "" if the tests pass."""
 
-    def work() -> int:
+    def work() -> str:
         replace_module(path, number)
-        return run_tests(*arguments)
+        failure, code = Failure(), int(ExitCode.TESTS_FAILED)
+        with contextlib.suppress(Exception):  # pytest raises it after the tests, if a mutant leaves sockets open
+            code = run_tests(*arguments, plugins=[failure])
+        return "" if code in (ExitCode.OK, ExitCode.NO_TESTS_COLLECTED) else failure.test or f"exit code {code}"
 
-    return forked(work)[0] in (ExitCode.OK, ExitCode.NO_TESTS_COLLECTED)
+    failed = forked(work)[0]
+    return "a limit of the process" if failed is None else str(failed)
+
+
+def survives(path: Path, number: int, *arguments: str) -> bool:
+    """Return whether a mutant passes the tests. Otherwise print the test that fails."""
+    failed = first_failure(path, number, *arguments)
+    if "::" in failed and not first_failure(path, number, f"{ROOT}/{failed}"):  # it failed because of a busy machine
+        failed = first_failure(path, number, *arguments)
+    if failed:
+        print(f"{path.relative_to(ROOT)} ({number}): {failed}", flush=True)
+    return not failed
+
+
+def stages(module: Path) -> Iterator[list[str]]:
+    """Yield arguments of pytest: the tests of a module after its own test file, from the nearest to the slowest."""
+    own, package = own_tests(module), other_tests(module)
+    skipped = [f"--ignore={own}"] if own else []
+    near = TESTS / module.relative_to(SOURCE).parent
+    if near != package and near.is_dir():
+        yield [str(near), *skipped, "-m", "not slow"]
+        skipped.append(f"--ignore={near}")
+    yield [str(package), *skipped, "-m", "not slow"]
+    yield [str(package), "-m", "slow"]
 
 
 def warm(package: str) -> None:
@@ -282,10 +317,9 @@ def measure_mutants(package: str, sample: int, seed: int) -> str:
     chosen = sorted(random.Random(seed).sample(mutants, min(sample, len(mutants))))
     killed = [0, 0]
     for path, number in chosen:
-        own, folder = own_tests(path), str(other_tests(path))
-        quick = ("-m", "not slow")
-        by_own = own is not None and not survives(path, number, str(own), *quick)
-        if by_own or not survives(path, number, folder, *quick) or not survives(path, number, folder):
+        own = own_tests(path)
+        by_own = own is not None and not survives(path, number, str(own), "-m", "not slow")
+        if by_own or not all(survives(path, number, *stage) for stage in stages(path)):
             killed[not by_own] += 1
         else:
             print(f"survived: {difference(path, number)}", flush=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,23 @@ def test_a_command_that_is_killed_before_it_says_what_to_run_leaves_the_others_a
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(forking.server(sys.executable, forking.MANY))
     assert subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE).stdout == b"hello\n"
+
+
+def test_the_command_is_returned_when_the_process_has_imported_what_the_program_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "socket")
+    monkeypatch.setattr(forking, "server", lambda *_: path)
+    with socket.socket(socket.AF_UNIX) as server, ThreadPoolExecutor(1) as pool:
+        server.bind(path)
+        server.listen()
+        server.settimeout(PATIENCE)
+        command = pool.submit(forking.forked, sys.executable, "program.py", "argument")
+        link, _ = server.accept()
+        with link, link.makefile() as tasks:
+            assert json.loads(tasks.readline())[0] == ["program.py"]
+            assert not command.done()
+        assert command.result(PATIENCE)[-3:] == [path, "program.py", "argument"]
 
 
 def test_a_worker_may_end_by_itself_just_before_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:

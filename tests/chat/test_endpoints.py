@@ -1,4 +1,7 @@
-"""Endpoints of the tests: their streams are of the SDKs' own types, and they refuse what vendors refuse."""
+"""Endpoints of the tests: their streams are of the SDKs' own types, and they refuse what vendors refuse.
+
+The tests import the SDKs, because that takes seconds, which every process that collects them would spend.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from anthropic import AsyncAnthropic
-from anthropic import BadRequestError as AnthropicBadRequest
-from anthropic.types import RawMessageStreamEvent
-from google import genai
-from google.genai import errors, types
-from openai import AsyncOpenAI
-from openai import BadRequestError as OpenAIBadRequest
-from openai.types.chat import ChatCompletionChunk
-from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from chat.endpoints import (
@@ -56,6 +50,10 @@ def events(stream: Any, answer: Answer, model: str) -> list[Any]:
 
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_events_are_those_of_the_sdks(answer: Answer) -> None:
+    from anthropic.types import RawMessageStreamEvent
+    from openai.types.chat import ChatCompletionChunk
+    from openai.types.responses import ResponseStreamEvent
+
     for stream, model, kind in (
         (anthropic_format.stream, "claude-sonnet-5-5", RawMessageStreamEvent),
         (openai_responses.stream, "gpt-6.2-sol", ResponseStreamEvent),
@@ -68,6 +66,8 @@ def test_events_are_those_of_the_sdks(answer: Answer) -> None:
 
 
 async def ask_anthropic(endpoint: Endpoint, messages: list[Any], **options: Any) -> Any:
+    from anthropic import AsyncAnthropic
+
     async with AsyncAnthropic(base_url=endpoint.url, api_key=KEY, max_retries=0) as client:
         model = options.pop("model", "claude-sonnet-5-5")
         async with client.messages.stream(model=model, max_tokens=100, messages=messages, **options) as stream:
@@ -110,8 +110,10 @@ STRANGE = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t
 async def test_anthropic_refuses_what_the_api_refuses(
     messages: list[Any], options: dict[str, Any], reason: str
 ) -> None:
+    from anthropic import BadRequestError
+
     with anthropic_endpoint([Answer(Say("Hi"))]) as endpoint:
-        with pytest.raises(AnthropicBadRequest, match=reason):
+        with pytest.raises(BadRequestError, match=reason):
             await ask_anthropic(endpoint, messages, **options)
         assert reason in endpoint.refusals[0]
 
@@ -132,9 +134,11 @@ REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
     ],
 )
 async def test_the_responses_api_refuses_what_openai_refuses(items: list[Any], reason: str) -> None:
+    from openai import AsyncOpenAI, BadRequestError
+
     with openai_endpoint([Answer(Say("Hi"))]) as endpoint:
         async with AsyncOpenAI(base_url=endpoint.url, api_key=KEY, max_retries=0) as client:
-            with pytest.raises(OpenAIBadRequest, match=reason):
+            with pytest.raises(BadRequestError, match=reason):
                 await client.responses.create(model="gpt-6.2-sol", input=items, stream=True)
             stream = await client.responses.create(model="gpt-6.2-sol", input="Hi", stream=True)
             kinds = [event.type async for event in stream]
@@ -160,9 +164,11 @@ async def test_the_responses_api_refuses_what_openai_refuses(items: list[Any], r
     ],
 )
 async def test_chat_completions_refuse_what_openai_refuses(messages: list[Any], reason: str) -> None:
+    from openai import AsyncOpenAI, BadRequestError
+
     with openai_endpoint([Answer(Say("Hi"))]) as endpoint:
         async with AsyncOpenAI(base_url=endpoint.url, api_key=KEY, max_retries=0) as client:
-            with pytest.raises(OpenAIBadRequest, match=reason):
+            with pytest.raises(BadRequestError, match=reason):
                 await client.chat.completions.create(model="qwen3:8b", messages=messages, stream=True)
 
 
@@ -183,6 +189,9 @@ RESPONSE = {"role": "user", "parts": [{"functionResponse": {"id": "1", "name": "
     ],
 )
 async def test_gemini_refuses_what_the_api_refuses(contents: list[Any], reason: str) -> None:
+    from google import genai
+    from google.genai import errors, types
+
     with gemini_endpoint([Answer(Say("Hello there"))]) as endpoint:
         session = aiohttp.ClientSession()
         options = types.HttpOptions(base_url=endpoint.url, aiohttp_client=session)

@@ -202,10 +202,10 @@ async def test_a_call_that_takes_too_long_is_given_up_on_both_sides(way: str, re
     async with served(way, app, revision) as client:
         call = asyncio.create_task(client.call_tool("hang", timeout=40))
         await until(app.began)
-        pass_time(39)
+        pass_time(20)  # not nearly all of the time: some has passed by itself
         await asyncio.sleep(0)
         assert not call.done()
-        pass_time(1)
+        pass_time(20)
         with pytest.raises(RequestTimeout, match="tools/call within 40 seconds"):
             await call
         await until(app.cancelled)

@@ -19,6 +19,7 @@ import pytest
 import carrel
 from carrel import Client
 from carrel.errors import MCPError
+from support.fixtures import quick_collections  # noqa: F401
 from support.http_requests import request as http_request
 from support.http_server import over_http
 from support.servers import SERVERS

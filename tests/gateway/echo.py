@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -105,10 +106,12 @@ async def answer(peer: MemoryPeer, method: str, profile: Any = None) -> bytes:
     channel = peer.dispatcher._channel
     send, channel.send = channel.send, lambda message, *_: arrived.set_result(message)  # type: ignore[method-assign]
     before = sys.getprofile()
+    gc.disable()  # what it would finalize is not of this request
     sys.setprofile(profile or before)
     try:
         assert peer.dispatcher.receive(data) is None
         return await arrived
     finally:
         sys.setprofile(before)
+        gc.enable()
         channel.send = send  # type: ignore[method-assign]

@@ -19,6 +19,7 @@ from carrel.errors import ConfigError, PeerError, TransportError
 from carrel.host import Host, HostChange, reconnect
 from carrel.host import host as host_module
 from carrel.host.config import ServerConfig
+from support.forking import forked
 from support.http_process import free_port, serving, start, stop
 from support.parties import node_modules, node_program, python
 from support.servers import SERVERS
@@ -29,8 +30,9 @@ pytestmark = pytest.mark.slow
 
 
 def config(kind: str, name: str, *arguments: str, **others: Any) -> ServerConfig:
-    """Return the configuration of a process of ``hosted.py``."""
-    return ServerConfig(name=name, command=sys.executable, args=(PROGRAM, kind, name, *arguments), **others)
+    """Return the configuration of ``hosted.py`` in a fork."""
+    command, *words = forked(sys.executable, PROGRAM, kind, name, *arguments)
+    return ServerConfig(name=name, command=command, args=tuple(words), **others)
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,9 @@ def forked(python: str, *arguments: str, at_once: int = MANY) -> list[str]:
 
     A signal reaches the program; if the process of the command is killed, so is the program.
     """
-    return [sys.executable, "-S", "-E", __file__, server(python, at_once), *arguments]
+    path = server(python, at_once)
+    import_program(path, *arguments[: 2 if arguments[0] == "-m" else 1])
+    return [sys.executable, "-S", "-E", __file__, path, *arguments]
 
 
 @functools.cache
@@ -55,8 +57,18 @@ def start(command: list[str], env: dict[str, str] | None = None, cwd: os.PathLik
     atexit.register(process.wait)
     atexit.register(process.kill)
     assert process.stdout is not None
-    assert process.stdout.readline() == b"listening\n"
+    with process.stdout:  # tests count open descriptors
+        assert process.stdout.readline() == b"listening\n"
     return path
+
+
+@functools.cache
+def import_program(path: str, *program: str) -> None:
+    """Wait until the process has imported what a program imports: no client has to wait for it."""
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(path)
+        link.sendall(json.dumps([program, None, None]).encode() + b"\n")
+        link.recv(1)
 
 
 def accept(listener: socket.socket) -> socket.socket:
@@ -119,6 +131,9 @@ def serve(path: str, at_once: int) -> None:
                 import_for(arguments)
                 gc.collect()
                 gc.freeze()
+            if not streams:  # that was all
+                link.close()
+                continue
             if os.fork() == 0:
                 listener.close()
                 for number, stream in enumerate(streams):

@@ -22,10 +22,12 @@ __all__ = ["issuer", "serve", "shop", "site"]
 #: Seconds that a test may take.
 LONGEST = 120.0
 
+FOLDER = f"{pathlib.Path(__file__).parent}/"
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if pathlib.Path(__file__).parent in item.path.parents and inspect.iscoroutinefunction(item.obj):
+        if str(item.path).startswith(FOLDER) and inspect.iscoroutinefunction(item.obj):
             item.obj = limited(item.obj)
 
 

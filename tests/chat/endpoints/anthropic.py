@@ -14,7 +14,6 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic_core import SchemaValidator
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -63,6 +62,8 @@ KINDS = {
 
 @cache
 def validator() -> SchemaValidator:
+    from anthropic.types.message_create_params import MessageCreateParamsStreaming  # takes long
+
     return strictly(MessageCreateParamsStreaming)
 
 

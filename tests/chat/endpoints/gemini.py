@@ -10,11 +10,9 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from google.genai import types
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -35,6 +33,9 @@ from chat.endpoints.script import (
     pieces,
 )
 from chat.endpoints.strict import Refused, check_image, check_names, check_schema
+
+if TYPE_CHECKING:
+    from google.genai import types
 
 __all__ = ["gemini_endpoint"]
 
@@ -77,19 +78,6 @@ KEYWORDS = {
 }
 
 
-class Body(BaseModel):
-    """Request, of the SDK's own types."""
-
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
-
-    contents: list[types.Content]
-    system_instruction: types.Content | None = None
-    tools: list[types.Tool] | None = None
-    tool_config: types.ToolConfig | None = None
-    generation_config: types.GenerationConfig | None = None
-    safety_settings: list[types.SafetySetting] | None = None
-
-
 def check_key(headers: dict[str, str]) -> None:
     if headers.get("x-goog-api-key") != KEY:
         raise Refused("API key not valid. Please pass a valid API key.", 400, "API_KEY_INVALID")
@@ -97,6 +85,8 @@ def check_key(headers: dict[str, str]) -> None:
 
 def check(received: Received) -> None:
     """Refuse what the Gemini API refuses."""
+    from chat.endpoints.gemini_request import Body
+
     check_key(received.headers)
     model = received.path.rpartition("/")[2].partition(":")[0]
     if model not in MODELS:
@@ -108,7 +98,7 @@ def check(received: Received) -> None:
         raise Refused(f"Invalid JSON payload received: {places}") from None
     check_functions(body.tools or [])
     mode = body.tool_config and body.tool_config.function_calling_config
-    if mode and mode.mode == types.FunctionCallingConfigMode.ANY and not body.tools:
+    if mode and mode.mode == "ANY" and not body.tools:
         raise Refused("Function calling config is set without function_declarations.")
     check_contents(body.contents, received.body["contents"], signed=model.startswith("gemini-3"))
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic_core import SchemaValidator
 
 from chat.endpoints.openai_checks import check_data_url, check_functions, check_key, check_model
@@ -32,6 +31,8 @@ __all__ = ["check", "stream"]
 
 @cache
 def validator() -> SchemaValidator:
+    from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming  # takes long
+
     return strictly(CompletionCreateParamsStreaming)
 
 

@@ -10,7 +10,6 @@ from functools import cache
 from itertools import count
 from typing import Any
 
-from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic_core import SchemaValidator
 
 from chat.endpoints.openai_checks import check_data_url, check_functions, check_key, check_model
@@ -34,6 +33,8 @@ __all__ = ["check", "stream"]
 
 @cache
 def validator() -> SchemaValidator:
+    from openai.types.responses.response_create_params import ResponseCreateParamsStreaming  # takes long
+
     return strictly(ResponseCreateParamsStreaming)
 
 

@@ -30,13 +30,14 @@ from chat.endpoints import (
 )
 from chat.pty_program import Terminal, in_terminal
 from support.carrel_process import BOOKS, COMMAND, carrel
+from support.forking import forked
 from support.parties import node_modules, node_program
 
 pytestmark = pytest.mark.slow
 
 MODEL = "anthropic:claude-sonnet-5-5"
 ADD = [Answer(Say("I add."), CallTool("books__add", {"a": 1, "b": 2})), Answer(Say("It is **3**."))]
-UP = "\x1b[A"
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -46,12 +47,17 @@ def home(tmp_path: Path) -> dict[str, str]:
     return {**folders, "HOME": str(tmp_path), "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
 
 
+def chat(*arguments: str) -> list[str]:
+    """Return the command line of ``carrel chat``, in a fork of a process that has imported the SDK of the vendor."""
+    return forked(sys.executable, str(ROOT / "tests/support/chat_command.py"), "chat", *arguments)
+
+
 def ask(
     endpoint: Endpoint, home: dict[str, str], *arguments: str, question: str = "1 + 2?"
 ) -> subprocess.CompletedProcess[bytes]:
     """Run ``carrel chat`` without a terminal."""
     return subprocess.run(
-        [*COMMAND, "chat", *arguments],
+        chat(*arguments),
         input=question.encode(),
         capture_output=True,
         timeout=120,
@@ -157,8 +163,7 @@ def test_servers_of_a_configuration_and_commands_have_their_names(
 def converse(
     vendor: Endpoint, home: dict[str, str], *arguments: str, **options: Any
 ) -> AbstractContextManager[Terminal]:
-    env = {**home, **vendor.environment, "TERM": "xterm-256color", **options}
-    return in_terminal([*COMMAND, "chat", *arguments], **env)
+    return in_terminal(chat(*arguments), **home, **vendor.environment, **{"TERM": "xterm-256color", **options})
 
 
 def test_a_conversation_in_a_terminal_with_tools_cancellation_and_completion(home: dict[str, str]) -> None:
@@ -253,7 +258,7 @@ def test_without_the_packages_of_the_terminal_one_line_says_what_to_install(
     (tmp_path / "prompt_toolkit.py").write_text("raise ImportError('prompt_toolkit')")
     with (
         anthropic_endpoint([]) as vendor,
-        converse(vendor, home, "--model", MODEL, PYTHONPATH=str(tmp_path)) as terminal,
+        in_terminal([*COMMAND, "chat"], **home, **vendor.environment, PYTHONPATH=str(tmp_path)) as terminal,
     ):
         terminal.wait_for("carrel: carrel chat needs prompt-toolkit and rich: pip install 'carrel[chat]'")
         assert terminal.ended() == 2

@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web
 
 from support.authorization_server import running
-from support.carrel_process import COMMAND
+from support.carrel_process import PROGRAM
+from support.forking import forked
 
 BROWSER = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1]).read()"
 INFO = {
@@ -56,8 +57,7 @@ def carrel(tmp_path):
 
     async def run(*arguments):
         process = await asyncio.create_subprocess_exec(
-            *COMMAND,
-            *arguments,
+            *forked(sys.executable, PROGRAM, *arguments),
             env=environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,

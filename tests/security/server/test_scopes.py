@@ -228,6 +228,11 @@ def test_callers_with_the_same_scopes_that_rules_name_share_a_view():
     assert Scopes({"tools/call delete": "t"}, {}).view(frozenset()) is None
 
 
+def test_responses_differ_for_resources_with_any_rule():
+    view = view_of(Scopes({"a://*": "a", "resources/read b://*": "b", "tools/call": "c"}, {}), "a", "b")
+    assert [view.differs(uri) for uri in ("a://x", "b://x", "c://x", "no uri")] == [True, True, False, True]
+
+
 def test_an_exact_uri_is_guarded_with_a_query_and_a_slash_too():
     scopes = Scopes({"file:///a/secret.txt": "s"}, {})
     for uri in (

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -30,6 +30,7 @@ from carrel.errors import ConfigError, MCPError, TransportError
 from carrel.protocol.client import OutgoingMessage
 from carrel.transports.client import stdio
 from carrel.transports.client.stdio import StdioTransport, environment
+from support.fixtures import quick_collections  # noqa: F401
 from support.stdio_process import SERVERS, call, encode, initialize, note, text_of
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
@@ -79,15 +80,6 @@ def on_both_loops(test: Any) -> Any:
         [inspect.Parameter("loop", inspect.Parameter.POSITIONAL_OR_KEYWORD), *parameters]
     )
     return run
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_collections() -> Iterator[None]:
-    """Look for garbage of these tests only, since they look for it often."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 class Listener:

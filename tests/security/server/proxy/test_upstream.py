@@ -106,6 +106,12 @@ async def test_an_id_token_that_is_not_for_this_login_is_refused(keys: str, chan
         await verifier(keys, "https://auth.example").read(token, "n")
 
 
+async def test_an_id_token_is_verified_each_time(keys: str) -> None:
+    tokens, token = verifier(keys, "https://auth.example"), id_token("https://auth.example")
+    await tokens.read(token, "n")
+    assert tokens.remembered.get(token, tokens.clock()) is None
+
+
 def test_presets_know_the_endpoints_of_their_providers() -> None:
     github = providers.github(*WHO)
     assert github.authorization_endpoint == "https://github.com/login/oauth/authorize"
