@@ -191,19 +191,20 @@ class ItemRegistry(Generic[E]):
 
     def page(self, request: Request) -> MaybeAwaitable[Page[Any]]:
         """Return the page of a request to the provider."""
-        return self._page_for_caller(request) if self.guarded else self._page(request, frozenset())
+        return self._page_for_caller(request) if self.guarded else self._page(request, None)
 
     async def _page_for_caller(self, request: Request) -> Page[Any]:
-        return msgspec.structs.replace(self._page(request, await self.hidden(request)), scope="private")
+        exists = await self.existence(request)
+        return msgspec.structs.replace(self._page(request, exists), scope="private")
 
-    def _page(self, request: Request, hidden: frozenset[str]) -> Page[Any]:
+    def _page(self, request: Request, exists: Callable[[str], bool] | None) -> Page[Any]:
         describe = self.describe(None if request.call is None else request.call.peer)[1]
         part = self._part(request.view)
         shown = part.shown
-        if hidden:
+        if exists is not None:
 
             def shown(key: str) -> bool:
-                return key not in hidden and (part.shown is None or part.shown(key))
+                return exists(key) and (part.shown is None or part.shown(key))
 
         after = None if request.cursor is None else decode_cursor(request.cursor, self._row.operation)
         entries, more = self.entries.page(after, request.limit, part.within, shown)
@@ -213,13 +214,25 @@ class ItemRegistry(Generic[E]):
     def _part(self, view: View | None) -> ListFilter:
         return UNFILTERED if view is None else list_filter(view, self._row)
 
-    async def hidden(self, request: Request) -> frozenset[str]:
-        """Return the names of the items that do not exist for the caller of a request."""
-        guarded = [(key, entry.when) for key, entry in self.entries.entries.copy().items() if entry.when is not None]
-        if request.call is None:
-            return frozenset([key for key, _ in guarded])
-        context: Context[Any] = Context(self._runtime, request.call, request.channel or SilentChannel())
-        return frozenset([key for key, when in guarded if not await is_permitted(key, when, context)])
+    async def existence(self, request: Request) -> Callable[[str], bool]:
+        """Return a function that returns whether an item exists for the caller of a request.
+
+        An item whose ``when`` has not been called, because the item was added meanwhile, does not.
+        """
+        permitted: dict[str, E] = {}
+        if request.call is not None:
+            context: Context[Any] = Context(self._runtime, request.call, request.channel or SilentChannel())
+            permitted = {
+                key: entry
+                for key, entry in self.entries.entries.copy().items()
+                if entry.when is not None and await is_permitted(key, entry.when, context)
+            }
+
+        def exists(key: str) -> bool:
+            entry = self.entries.get(key)
+            return entry is not None and (entry.when is None or permitted.get(key) is entry)
+
+        return exists
 
     def answer(self, call: Call) -> bytes:
         """Answer a list request: return the encoded page of its cursor. Only for lists that are not guarded.
