@@ -20,9 +20,9 @@ from carrel.gateway.look_alikes import LookAlike
 from carrel.gateway.names import NameKind, Names
 from carrel.gateway.upstream import MAX_URIS, Upstream, key_of
 from carrel.host.catalog import HostCatalog
-from carrel.host.remote import REQUIRED, RemoteProvider
+from carrel.host.remote import RemoteProvider
 from carrel.log import Log
-from carrel.protocol.methods import LIST_NAMES, SUBSCRIBE
+from carrel.protocol.methods import COMPLETE, LIST_NAMES, PROVIDER_REQUESTS, SUBSCRIBE
 from carrel.uri.template import UriTemplate, UriTemplateError, shared_template
 from carrel.wire.base import Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -49,7 +49,7 @@ MAX_TEMPLATES = 200
 #: Maximum number of look-alikes in the log.
 MAX_LOGGED = 100
 #: Methods that are offered to clients while a server is not connected yet.
-USUAL = REQUIRED.keys() - {"complete", "search", "watch"}
+USUAL = {row.provider_method for row in PROVIDER_REQUESTS if row is not COMPLETE}
 
 
 class _Known(Container[str]):

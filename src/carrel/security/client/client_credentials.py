@@ -6,11 +6,11 @@ https://www.rfc-editor.org/rfc/rfc6749#section-4.4, https://www.rfc-editor.org/r
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable
 from types import MappingProxyType
 from typing import Unpack
 
+from carrel.awaitables import resolved
 from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.client.authorization_server import AuthorizationServer
 from carrel.security.client.authorization_target import AuthorizationTarget
@@ -147,6 +147,5 @@ class WorkloadIdentity(Registered):
         """
         assertion = self._assertion
         if callable(assertion):
-            given = assertion(target.server.issuer)
-            assertion = await given if inspect.isawaitable(given) else given
+            assertion = await resolved(assertion(target.server.issuer))
         return await self.redeem(target, scopes, {"grant_type": JWT_BEARER, "assertion": assertion})

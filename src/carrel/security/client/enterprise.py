@@ -6,12 +6,12 @@ https://datatracker.ietf.org/doc/draft-ietf-oauth-identity-assertion-authz-grant
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable
 from types import MappingProxyType
 from typing import Unpack
 from urllib.parse import urlsplit
 
+from carrel.awaitables import resolved
 from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.client.authorization_server import AuthorizationServer, find_server
 from carrel.security.client.authorization_target import AuthorizationTarget
@@ -95,8 +95,7 @@ class EnterpriseAuthorization(Registered):
             raise AuthorizationError("The server does not say what it is called, so no identity provider can name it")
         subject = self._identity
         if callable(subject):
-            given = subject()
-            subject = await given if inspect.isawaitable(given) else given
+            subject = await resolved(subject())
         provider = await self._find_provider()
         form = {
             "grant_type": EXCHANGE,

@@ -10,17 +10,17 @@ https://www.rfc-editor.org/rfc/rfc9700
 
 from __future__ import annotations
 
-import inspect
 import re
 import secrets
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
+from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.errors import ServerUnavailable
 from carrel.log import Log
 from carrel.security.server.bearer import Unverifiable
@@ -60,7 +60,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
         return f"User({self.subject!r})"
 
 
-Admission = Callable[[User], bool | Iterable[str] | Awaitable[bool | Iterable[str]]]
+Admission = Callable[[User], MaybeAwaitable[bool | Iterable[str]]]
 
 
 class VerifiedRequest(msgspec.Struct, kw_only=True):
@@ -239,8 +239,7 @@ class Login:
         if self._admit is None:
             return user.scopes
         try:
-            found = self._admit(user)
-            decided = await found if inspect.isawaitable(found) else found
+            decided: bool | Iterable[str] = await resolved(self._admit(user))
             if isinstance(decided, bool):
                 return user.scopes if decided else None
             return user.scopes & frozenset([decided] if isinstance(decided, str) else decided or ()) or None
