@@ -284,6 +284,19 @@ def with_middleware_of_another_method(folder: Path) -> Server:
     return app
 
 
+def with_all_of_these(folder: Path) -> Server:
+    (folder / "a.txt").write_text("a")
+    app = with_gate(folder)
+    app.add_provider(folder)
+    app.add_provider(Server("other"))
+
+    @app.middleware("prompts/get")
+    async def unused(call: Any, next: Any) -> Any:
+        return await next(call)
+
+    return app
+
+
 #: Functions that are called for a tool, a resource and a template; without anything added: 15, 10 and 16.
 CALLS = [("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})]
 CALLS += [("resources/read", {"uri": uri}) for uri in ("memo://1", "book://lem/solaris")]
@@ -292,6 +305,7 @@ ADDITIONS = [
     (with_mount, (15, 10, 18)),  # the mounted server is asked whether the URI is one of its own
     (with_gate, (19, 17, 23)),
     (with_middleware_of_another_method, (15, 10, 16)),
+    (with_all_of_these, (19, 17, 25)),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Code blocks of the README and the documentation: they fit what Carrel has, and are valid in their language."""
+"""Code blocks of the documentation and of docstrings: they fit what Carrel has, and are valid in their language."""
 
 from __future__ import annotations
 
@@ -22,8 +22,18 @@ from carrel.cli.client import cat
 from carrel.cli.client.connection import read_target
 from carrel.cli.config import config
 from carrel.sources.registry import Source
-from support.snippet_context import PREAMBLES
-from support.snippets import PAGES, ROOT, Snippet, module_name, python_pages, snippets, write_module
+from support.snippet_context import DOCSTRINGS, DOCSTRINGS_OF, PREAMBLES
+from support.snippets import (
+    PAGES,
+    ROOT,
+    Snippet,
+    docstring_code,
+    module_name,
+    python_pages,
+    snippets,
+    write_docstring_module,
+    write_module,
+)
 from support.type_checker import check_types
 
 #: Errors of mypy that mean that a snippet names something that does not exist, or passes what is not accepted.
@@ -51,9 +61,12 @@ EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What mypy finds in the Python code of each page, by the name of its module."""
+    """What mypy finds in the Python code of each page and of docstrings, by the name of its module."""
     folder = tmp_path_factory.mktemp("snippets")
     files = [write_module(page, PREAMBLES.get(page, ""), folder) for page in python_pages()]
+    files += [
+        write_docstring_module(name, DOCSTRINGS + DOCSTRINGS_OF.get(name, ""), folder) for name in docstring_code()
+    ]
     done = check_types(files, f"[mypy-{','.join(file.stem for file in folder.glob('*.py'))}]{RELAXED}{HEAVY}")
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found: dict[str, list[str]] = {}
@@ -70,6 +83,19 @@ def test_python_code_names_only_what_there_is_and_passes_only_what_is_accepted(
     page: str, findings: dict[str, list[str]]
 ) -> None:
     assert "\n".join(findings.get(module_name(page), [])) == ""
+
+
+#: The docstring whose code tests/client/test_extensions.py runs.
+RUN = {"docstrings_of_carrel_client_extensions"}
+
+
+@pytest.mark.slow
+def test_python_code_in_docstrings_names_only_what_there_is_and_passes_only_what_is_accepted(
+    findings: dict[str, list[str]],
+) -> None:
+    assert len(docstring_code()) > 20
+    assert set(DOCSTRINGS_OF) <= set(docstring_code())
+    assert {name: found for name, found in findings.items() if name.startswith("docstrings_of_")}.keys() <= RUN
 
 
 def test_every_page_with_a_preamble_has_python_code() -> None:

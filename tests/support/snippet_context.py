@@ -112,3 +112,31 @@ async def prepare(order: str) -> str: return order
     "docs/uri-templates.md": SERVER,
     "docs/writing-a-provider.md": SERVER,
 }
+
+#: What the code in docstrings assumes to be there.
+DOCSTRINGS = """
+import typing, msgspec, pytest
+from carrel import Client, Server, sources
+from carrel.catalog.provider import Provider
+from carrel.catalog.transforms.filter import Filter
+from carrel.catalog.transforms.namespace import Namespace
+from carrel.catalog.transforms.rename import Rename
+from carrel.host import Host, RemoteProvider
+from carrel.transports import memory
+from carrel.wire.resources import ReadResourceResult, Resource, TextResourceContents
+
+class Database: ...
+class Notes(Provider):
+    def __init__(self, folder: object = None) -> None: ...
+
+app = Server("snippets")
+host = Host()
+provider = Notes("notes")
+"""
+
+#: The same of single modules.
+DOCSTRINGS_OF = {
+    "carrel.sources.documents.documents": "documents: Documents\n"
+    "context = load = options = read = request = resource = self = template = title = uri = value "
+    "= typing.cast(typing.Any, 0)\n"
+}

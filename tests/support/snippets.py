@@ -1,10 +1,12 @@
-"""Code blocks of the documentation: found in the pages, and turned into files that mypy checks."""
+"""Code blocks of the documentation and of docstrings: found, and turned into files that mypy checks."""
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -12,6 +14,8 @@ PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md"))
 )
+SOURCE = ROOT / "src"
+INDENTED = re.compile(r"\n\n((?:    .*\n|\n)*    .*)(?:\n|$)")
 FENCE = re.compile(r"^( *)```([a-z]+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
@@ -43,8 +47,48 @@ def python_pages() -> list[str]:
     return [page for page in PAGES if snippets(page, "python")]
 
 
+@cache
+def docstring_code() -> dict[str, list[str]]:
+    """Return the Python code in docstrings, by the name of its module."""
+    found: dict[str, list[str]] = {}
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for path in sorted(SOURCE.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if "\n\n    " not in text:
+            continue
+        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+        for node in ast.walk(ast.parse(text)):
+            docstring = ast.get_docstring(node) if isinstance(node, documented) else None
+            for block in INDENTED.finditer(docstring or ""):
+                if _is_code(code := textwrap.dedent(block[1])):
+                    found.setdefault(name, []).append(code)
+    return found
+
+
+def _is_code(text: str) -> bool:
+    """Return whether the text is Python code, and not a table or a list of values."""
+    try:
+        statements = ast.parse(text).body
+    except SyntaxError:
+        return False
+    return any(
+        isinstance(statement.value, ast.Call | ast.Await)
+        if isinstance(statement, ast.Expr | ast.Assign)
+        else isinstance(statement, ast.Import | ast.ImportFrom | ast.ClassDef | ast.AsyncFunctionDef | ast.AsyncWith)
+        for statement in statements
+    )
+
+
 def module_name(page: str) -> str:
     return re.sub(r"\W", "_", page.removesuffix(".md"))
+
+
+def write_docstring_module(module: str, preamble: str, folder: Path) -> Path:
+    """Write the code in the docstrings of a module into a module, after the names that they assume to be there."""
+    path = folder / f"docstrings_of_{module_name(module)}.py"
+    lines = [f"from {module} import *", preamble, *docstring_code()[module]]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
 
 
 def write_module(page: str, preamble: str, folder: Path) -> Path:

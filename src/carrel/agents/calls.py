@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from inspect import isawaitable
 from typing import Any, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 
 from carrel.agents.sources import ToolSource
+from carrel.awaitables import resolved
 from carrel.client.options import CallOptions
 from carrel.errors import ConfigError, MCPError
 from carrel.log import Log
@@ -101,7 +101,7 @@ class Toolbox:
             return await work
         if not self.loop.is_running():
             work.close()
-            raise ConfigError("the event loop of the servers does not run any more")
+            raise ConfigError("the event loop of the servers has stopped")
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
     async def _refresh(self) -> bool:
@@ -123,7 +123,7 @@ class Toolbox:
             why = "is not available any more" if gone else f"does not exist{did_you_mean(name, self._own)}"
             return error_result(f"The tool {name} {why}")
         if not isinstance(arguments, Mapping):
-            return error_result(f"The arguments of {name} have to be a JSON object")
+            return error_result(f"The arguments of {name} must be a JSON object")
         server, tool = found
         rejection = await self._ask(ToolUse(server, tool, name, arguments, id))
         if rejection is not None:
@@ -159,9 +159,7 @@ class Toolbox:
         if self._approve is None:
             return None
         async with self._asking:
-            answer = self._approve(use)
-            if isawaitable(answer):
-                answer = await answer
+            answer = await resolved(self._approve(use))
         if answer is True:
             return None
         return answer if isinstance(answer, str) and answer else f"The user did not allow the call of {use.name}"

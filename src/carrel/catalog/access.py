@@ -13,7 +13,7 @@
 
     app = Server("notes", gate=ByTeam())
 
-A target that is denied is answered for as one that does not exist, in every method and over every transport.
+For a denied target, every method returns the same error as for a target that does not exist, on every transport.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 #: Verbs whose target is the name of a tool or prompt; the target of other verbs is a URI.
 NAME_VERBS = frozenset({"call", "get"})
 
-#: Matches a URI with a segment ``.`` or ``..``, as handlers see it, who get slashes decoded.
+#: Matches a URI with a segment ``.`` or ``..``, as handlers see it, with decoded slashes.
 DOT_SEGMENT = re.compile(r"[^?#]*?(?:[:/]|%2F|%5C)\.\.?(?:[/?#]|%2F|%5C|\Z)", re.IGNORECASE)
 
 
@@ -153,11 +153,11 @@ class NameMapping(Protocol):
 class RenamedView(View):
     """View that takes a provider's names and URIs, which clients see under other names and URIs."""
 
-    __slots__ = ("_names", "_view")
+    __slots__ = ("names", "view")
 
     def __init__(self, view: View, names: NameMapping) -> None:
-        self._view = view
-        self._names = names
+        self.view = view
+        self.names = names
         self.key = view.key
         self.hides = view.hides
         self.everybody = view.everybody
@@ -165,31 +165,31 @@ class RenamedView(View):
     def allows(self, verb: Verb, target: str) -> bool:
         """Return whether a verb is allowed on a resource, tool or prompt."""
         if verb == "call":
-            return self._view.allows(verb, self._names.name_out("tool", target))
+            return self.view.allows(verb, self.names.name_out("tool", target))
         if verb == "get":
-            return self._view.allows(verb, self._names.name_out("prompt", target))
-        return self._view.allows(verb, self._names.uri_out(target))
+            return self.view.allows(verb, self.names.name_out("prompt", target))
+        return self.view.allows(verb, self.names.uri_out(target))
 
     def intervals(self, verb: Verb) -> Intervals | None:
         """Return intervals of keys in which all targets of an allowed verb are, or None."""
-        found = self._view.intervals(verb)
-        return None if found is None else self._names.intervals_in(verb, found)
+        found = self.view.intervals(verb)
+        return None if found is None else self.names.intervals_in(verb, found)
 
     def reaches(self, verb: Verb, location: str, head: str) -> bool:
         """Return whether a resource template can name something on which a verb is allowed."""
-        return self._view.reaches(verb, self._names.uri_out(location), self._names.uri_out(head))
+        return self.view.reaches(verb, self.names.uri_out(location), self.names.uri_out(head))
 
     def permits(self, method: str) -> bool:
         """Return whether requests of a method are permitted."""
-        return self._view.permits(method)
+        return self.view.permits(method)
 
     def differs(self, uri: str) -> bool:
         """Return whether callers with other views may get another answer about a resource."""
-        return self._view.differs(self._names.uri_out(uri))
+        return self.view.differs(self.names.uri_out(uri))
 
 
 def find_view(gate: Gate | None, principal: Principal | None) -> View | None:
-    """Return the view of a caller: None if nothing is hidden from any.
+    """Return the view of a caller: None if nothing is hidden from any caller.
 
     Raises:
         TypeError: the gate has returned no view.
@@ -199,7 +199,7 @@ def find_view(gate: Gate | None, principal: Principal | None) -> View | None:
         return own
     given = gate.view(principal)
     if not isinstance(given, View):
-        raise TypeError(f"{type(gate).__name__}.view returned {given!r}: it has to be a View, or UNRESTRICTED")
+        raise TypeError(f"{type(gate).__name__}.view returned {given!r}: it must be a View, or UNRESTRICTED")
     return UNRESTRICTED if given is UNRESTRICTED and own is None else GateView(given, own)
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal, Protocol, TypeAlias
 
 from carrel.catalog.paging import all_of
-from carrel.catalog.provider import Change, ListChanges, ListName, Provider, Recipients, list_changes
+from carrel.catalog.provider import Change, ListChanges, Provider, Recipients, ReportedEvents
 from carrel.catalog.routes import Routes
 from carrel.errors import ConfigError, MCPError, ProviderUnavailable
 from carrel.log import Log
@@ -34,23 +34,6 @@ class Listener(Protocol):
     ) -> None: ...
 
 
-class _Events:
-    """Events of one provider in a registry."""
-
-    def __init__(self, registry: Registry, provider: Provider) -> None:
-        self._registry = registry
-        self._provider = provider
-
-    def publish(
-        self,
-        changes: Iterable[Change] = (),
-        lists: Iterable[ListName] | ListChanges = (),
-        recipients: Recipients | None = None,
-    ) -> None:
-        """Report changes of resources, and which lists have changed."""
-        self._registry.publish(self._provider, changes, list_changes(lists), recipients)
-
-
 class _Known(Container[str]):
     """Names that a registry has a provider for."""
 
@@ -62,7 +45,7 @@ class _Known(Container[str]):
 
 
 class Registry(Provider):
-    """Providers by name, as a provider that offers what any of them does: base class of the catalog.
+    """Registry of providers by name: base class of the catalog.
 
     ``listener`` is called with every change that a provider reports, maybe from another thread.
     """
@@ -103,14 +86,14 @@ class Registry(Provider):
             ConfigError: there is a provider of that name, or it cannot be started.
         """
         self._check(provider)
-        await provider.start(_Events(self, provider))
+        await provider.start(ReportedEvents(partial(self.publish, provider)))
         try:
-            self._check(provider)  # it may get its name when it starts
+            self._check(provider)  # its name may be set at start-up
             self.put(provider)
             try:
                 await self.learn(provider)
             except ProviderUnavailable as error:
-                self.leave_out(error)  # it reports its lists when it is there
+                self.leave_out(error)  # it reports its lists once it is available
             except BaseException:
                 self.take(provider.name)
                 raise
@@ -218,7 +201,7 @@ class Registry(Provider):
             del self._freshening[name]
 
     async def learn(self, provider: Provider) -> None:
-        """Learn by which templates URIs of a provider are found, and the names of its tools and prompts."""
+        """Read the templates of a provider, and the names of its tools and prompts."""
         if provider.offers("list_templates"):
             self.routes.route(provider, [found.uri_template async for found in all_of(provider.list_templates)])
         if provider.tool_names is None and provider.offers("list_tools"):

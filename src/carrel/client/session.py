@@ -7,10 +7,10 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from carrel.awaitables import is_awaitable
 from carrel.client.connect import ConnectOptions, open_connection
 from carrel.client.connection import ClientConnection
 from carrel.client.endpoints import ClientEndpoint
@@ -339,7 +339,7 @@ class ClientSession:
 
             call.rounds += 1
             if call.rounds > MAX_ROUNDS:
-                raise ProtocolError(f"The server has asked for input {MAX_ROUNDS} times, and is not done")
+                raise ProtocolError(f"The server has requested input {MAX_ROUNDS} times, which is the limit")
             params = await next_round(params, answer, self.handlers, self._origin(call))
 
     async def _recover(
@@ -431,7 +431,7 @@ class ClientSession:
         except Exception:
             logger.exception("the receiver of log messages failed")
             return None
-        return done if inspect.isawaitable(done) else None
+        return done if is_awaitable(done) else None
 
     async def answer(
         self, request: IncomingRequest, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]

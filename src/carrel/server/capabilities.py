@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from carrel.protocol.methods import LIST_CAPABILITIES, ListCapability
+from carrel.protocol.methods import LIST_CAPABILITIES, LIST_KINDS, PROVIDER_REQUESTS, ListCapability
 from carrel.protocol.revisions import REQUESTS
 from carrel.server.dispatch import Requirement
 from carrel.wire.lifecycle import ListChanged, ResourcesCapability, ServerCapabilities
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Capabilities"]
 
-#: Methods of providers that capabilities are about.
-METHODS: Mapping[ListCapability, str] = {"tools": "call_tool", "prompts": "get_prompt", "resources": "read_resource"}
+#: Methods of providers that use one item, by capability.
+METHODS = {row.capability: row.provider_method for row in PROVIDER_REQUESTS if row.item and row.verb != "list"}
 TASKS_CAPABILITY: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 
 
 class Capabilities:
-    """Capabilities of a server in its present state.
+    """Current capabilities of a server.
 
     ``added`` are the providers that start with the server; ``completes`` returns whether anything can be completed.
     """
@@ -40,11 +40,11 @@ class Capabilities:
         """Whether resources are declared even if none exist."""
 
     def requirements(self) -> dict[str, Requirement]:
-        """Return the conditions of operations by name: they are refused where nothing of their kind is there.
+        """Return the conditions of operations by name: without an item of its kind, an operation is rejected.
 
-        Lists are answered all the same, empty.
+        Lists are answered anyway, empty.
         """
-        kinds: dict[str | None, Requirement] = {kind: Requirement(kind, partial(self.has, kind)) for kind in METHODS}
+        kinds: dict[str | None, Requirement] = {kind: Requirement(kind, partial(self.has, kind)) for kind in LIST_KINDS}
         needing = (row for row in REQUESTS.values() if row.capability in kinds and row.verb != "list")
         return {row.operation: kinds[row.capability] for row in needing}
 
@@ -59,7 +59,7 @@ class Capabilities:
         )
 
     def declared(self) -> ServerCapabilities:
-        """Return the capabilities of the server, in its present state."""
+        """Return the current capabilities of the server."""
         runtime = self._runtime
         changes = ListChanged(list_changed=True) if runtime.settings.list_changed else ListChanged()
         resources = ResourcesCapability(

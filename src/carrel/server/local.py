@@ -62,7 +62,7 @@ class LocalProvider(Provider):
         self._runtime.catalog.routes.route(self, sorted(self.resources.templates.entries.entries))
 
     def _call(self, request: Request, row: Row, params: Params) -> tuple[Call, Channel]:
-        """Return the call and channel of a request, made up where it does not come from a client."""
+        """Return the call and channel of a request, created if it does not come from a client."""
         if request.call is not None and request.channel is not None:
             return request.call, request.channel
         connection, client = Connection(self._runtime.description), ConnectedClient(self._runtime.budget)
@@ -162,8 +162,8 @@ class LocalProvider(Provider):
     async def _search_guarded(self, query: str, request: Request) -> Page[Hit]:
         from carrel.catalog.name_search import search_names  # loaded on first use
 
-        hidden = await self.resources.static.hidden(request)
-        shown = (entry.item for key, entry in self.exact.items() if key not in hidden)
+        exists = await self.resources.static.existence(request)
+        shown = (entry.item for key, entry in self.exact.items() if exists(key))
         return msgspec.structs.replace(search_names(shown, query, request), scope="private")
 
     def complete(

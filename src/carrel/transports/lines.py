@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from carrel.protocol.encoding import LF
+
 __all__ = ["Lines"]
 
 #: Received pieces of a line are merged up to this size, so that many small ones take little more memory than one.
@@ -45,7 +47,7 @@ class Lines:
 
     def feed(self, data: bytes) -> list[bytes | None]:
         """Feed received bytes and return the lines that they complete, without line ends."""
-        if b"\n" not in data:
+        if LF not in data:
             self._keep(data)
             return []
         lines: list[Any] = data.split(b"\n")
@@ -93,7 +95,7 @@ class Lines:
         return self._note(head, tail)
 
     def _note(self, head: bytes, tail: bytes) -> bytes | None:
-        """Keep the ends of a line that was too long, if somebody reads them, and return what stands for the line."""
+        """Store the ends of a line that was too long if ``keep_ends``, and return the placeholder for the line."""
         if self._keep_ends:
             self.ends.append((head[:ENDS], tail[-ENDS:]))
         return None

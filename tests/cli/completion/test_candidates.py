@@ -55,7 +55,7 @@ def languages(prefix: str) -> list[str]:
 """
 TEMPLATE = "'book://{author}/{title}'"
 #: The command, for shells: it waits for a server longer than a person would.
-PATIENT = """
+PATIENT = """\
 import sys
 import support.carrel_modules
 from carrel.cli.completion import candidates
@@ -72,12 +72,11 @@ def folder(tmp_path_factory):
     (here / "application.py").write_text(SERVER)
     (here / "bin").mkdir()
     (here / "patient.py").write_text(PATIENT)
-    patient = forked(sys.executable, str(here / "patient.py"))
-    (here / "bin/carrel").write_text(f'#!/bin/sh\nexec {shlex.join(patient)} "$@"\n')
+    patient = shlex.join(forked(sys.executable, str(here / "patient.py")))
+    (here / "bin/carrel").write_text(f'#!/bin/sh\nexec {patient} "$@"\n')
     (here / "bin/carrel").chmod(0o755)
-    command, *arguments = forked(sys.executable, PROGRAM, "run", str(here / "application.py"))
-    server = f"[servers.shop]\ncommand = {json.dumps(command)}\nargs = {json.dumps(arguments)}\n"
-    (here / "carrel.toml").write_text(server)
+    command, *arguments = map(json.dumps, forked(sys.executable, PROGRAM, "run", str(here / "application.py")))
+    (here / "carrel.toml").write_text(f"[servers.shop]\ncommand = {command}\nargs = [{', '.join(arguments)}]\n")
     return here
 
 

@@ -26,11 +26,12 @@ from carrel.cli.options import (
 from carrel.cli.server.sharing import check_paths, default_name, read_targets
 from carrel.cli.source_flags import SourceFlags
 from carrel.cli.target import is_url, read_location
-from carrel.cli.terminal.messages import confirmed, say
+from carrel.cli.terminal.messages import confirmed, print_stderr, say
 from carrel.errors import ConfigError
 from carrel.host.config.applications import CLIENTS, Application, locate
 from carrel.near_names import near
 from carrel.sources.registry import Source
+from carrel.sources.relative import missing_file
 
 __all__ = ["parser", "run"]
 
@@ -153,7 +154,7 @@ def find_client(name: str) -> Application:
 def server_entry(client: Application, options: argparse.Namespace, flags: SourceFlags) -> tuple[str, dict[str, Any]]:
     """Return the name of the server in the configuration, and its entry."""
     if not (options.targets or options.skills):
-        raise ConfigError("say what to install: a Python file with a server, a URL, a folder, or --skills FOLDER")
+        raise ConfigError("nothing to install: name a Python file with a server, a URL, a folder, or --skills FOLDER")
     first = options.targets[0] if options.targets else ""
     sharing = as_arguments(options, options.skills, flags)
     extra = [argument for argument in sharing if not argument.startswith("--name=")]
@@ -180,6 +181,9 @@ def server_entry(client: Application, options: argparse.Namespace, flags: Source
             command, [*leading, "run", *compat_flag(location), location], env
         )
     targets = read_targets(options, flags)
+    for target in targets.shared:
+        if (absent := missing_file(target)) is not None:
+            print_stderr(f"carrel: there is no {absent} yet")
     arguments = [*leading, "serve", *targets.shared, *as_arguments(options, targets.skills, flags)]
     return entry_name(options, [*targets.shared, *targets.skills]), client.command(command, arguments, env)
 
@@ -234,7 +238,7 @@ def entry_name(options: argparse.Namespace, locations: list[str]) -> str:
         return "gateway"
     if not locations:  # to be removed
         if not options.targets:
-            raise ConfigError("say which server to remove: --name NAME")
+            raise ConfigError("name the server to remove: --name NAME")
         first = options.targets[0]
         given = [os.path.abspath(os.path.expanduser(target)) for target in options.targets]  # noqa: PTH100, PTH111
         locations = [first] if is_url(first) else [server_location(first) or given[0]]

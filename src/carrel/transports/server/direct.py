@@ -1,9 +1,10 @@
-"""Direct use of the connection, past ASGI: writing of responses and of chunks of them, and noticing its end.
+"""Direct use of the connection, past ASGI: reading of bodies, writing of responses and of chunks, noticing its end.
 
 Sending a message through ASGI wakes a task and awaits ``send``, which costs several times as much as the write. If
 ``send`` belongs to uvicorn's httptools protocol, without middleware around it, a small message can be written at once,
-provided that the send queue is empty. So can a response that only has headers of its body. And no task has to wait for
-the end of the connection, which saves three kilobytes per stream.
+provided that the send queue is empty. So can a response that only has headers of its body. A body that has arrived is
+taken without awaiting ``receive``. And no task has to wait for the end of the connection, which saves three kilobytes
+per stream.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from carrel.transports.server.uvicorn_internals import cycle_of
 
-__all__ = ["DirectWriter", "direct_writer", "disconnection", "write_response"]
+__all__ = ["DirectWriter", "direct_writer", "disconnection", "take_body", "write_response"]
 
 
 class DirectWriter:
@@ -46,6 +47,19 @@ def direct_writer(send: Any) -> DirectWriter | None:
     if getattr(cycle, "chunked_encoding", None) is not True or cycle.scope["method"] == "HEAD":
         return None
     return DirectWriter(cycle)
+
+
+def take_body(receive: Any) -> bytes | None:
+    """Take the body of a request that has arrived completely; return None where ``receive`` has to be awaited."""
+    cycle = cycle_of(receive)
+    if cycle is None or cycle.more_body or cycle.waiting_for_100_continue or cycle.disconnected:
+        return None
+    if cycle.response_complete:
+        return None
+    cycle.flow.resume_reading()
+    cycle.message_event.clear()
+    body, cycle.body = bytes(cycle.body), bytearray()
+    return body
 
 
 def write_response(send: Any, body: bytes) -> bool:

@@ -262,12 +262,16 @@ class StreamableHTTP:
         """Handle a request, or return its response if that is not ready."""
         extra: list[tuple[bytes, bytes]] = []
         try:
-            headers = self._check(scope)
+            headers = read_headers(scope["headers"])
+            problem = self._origins.check(headers)
+            if problem is not None:
+                raise Rejection(403, problem)
             method, path = scope["method"], path_of(scope)
             if path == HEALTH and method in ("GET", "HEAD"):
                 await respond(send, 200, b'{"status":"ok"}', [(b"cache-control", b"no-store")])
                 return None
-            extra = self._origins.answer(headers)
+            if b"origin" in headers:
+                extra = self._origins.answer(headers)
             if self._authorization is not None and await self._describe(scope, headers, send, extra):
                 return None
             if (
@@ -276,7 +280,8 @@ class StreamableHTTP:
                 and await self._serve_route(path, scope, headers, receive, send, extra)
             ):
                 return None
-            path = self._find(path, scope)
+            if path != self._path:
+                path = self._find(path, scope)
             caller = None
             if self._authorization is not None and method != "OPTIONS":
                 caller = await let_in(self._authorization, scope, headers, self._path)
@@ -345,17 +350,9 @@ class StreamableHTTP:
         await routes.serve(route, path, scope, headers, receive, send, self._bodies, client, caller, extra)
         return True
 
-    def _check(self, scope: Scope) -> Headers:
-        """Validate Host and Origin; return the headers by lower-case name."""
-        headers = read_headers(scope["headers"])
-        problem = self._origins.check(headers)
-        if problem is not None:
-            raise Rejection(403, problem)
-        return headers
-
     def _find(self, path: str, scope: Scope) -> str:
         """Return the path of the endpoint that a request for a path is for."""
-        if path == self._path or path.rstrip("/") == self._path.rstrip("/"):
+        if path.rstrip("/") == self._path.rstrip("/"):
             return self._path
         if self._sse is None or not self._sse.owns(path):
             raise Rejection(404, f"The MCP endpoint is {scope.get('root_path', '')}{self._path}")

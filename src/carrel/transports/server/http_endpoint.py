@@ -99,7 +99,7 @@ class Endpoint:
         json, events = accepts(headers.get(b"accept", b"*/*"))
         if not json and not events:
             raise Rejection(406, "The Accept header must allow application/json and text/event-stream")
-        session = await self._session(headers, caller, required=False)
+        session = await self._session(headers, caller, required=False) if b"mcp-session-id" in headers else None
         body = await self._bodies.read(headers, receive, client)
         version = headers.get(b"mcp-protocol-version")
         if session is None:
@@ -108,12 +108,21 @@ class Endpoint:
         else:
             connection, served = session.connection, session.client
         event = connection.receive(body)
-        permit(self._authorization, caller, event)
+        if caller is not None:
+            permit(self._authorization, caller, event)
         attach(event, served, headers)
         if type(event) is not Call:
             return await self._post_other(event, session, headers, send, extra, json=json, events=events)
+        opened = False
         try:
-            admitted = await self._admit(event, session, headers, caller, events=events)
+            if not events and event.request.endless:
+                raise _stream_required(event)
+            if event.peer.revision.stateless:
+                verify(event, headers)
+                session = None
+            elif session is None:
+                session = await self._open(event, headers, caller)
+                opened = True
         except ServerUnavailable as error:
             await respond(send, 503, connection.reject(event, error).reply, [RETRY_LATER, *extra])
             return None
@@ -121,34 +130,16 @@ class Endpoint:
             rejected = connection.reject(event, error)
             await respond(send, rejected.status, rejected.reply, extra)
             return None
-        opened = admitted is not None and admitted is not session
-        return await self._answer_call(event, admitted, send, extra, caller, opened=opened, json=json, events=events)
+        return await self._answer_call(event, session, send, extra, caller, opened=opened, json=json, events=events)
 
-    async def _admit(
-        self,
-        call: Call,
-        session: StreamableHTTPSession | None,
-        headers: Headers,
-        caller: Caller | None,
-        *,
-        events: bool,
-    ) -> StreamableHTTPSession | None:
-        """Return the session of a call, a new one if it initializes it; None for a stateless call.
+    async def _open(self, call: Call, headers: Headers, caller: Caller | None) -> StreamableHTTPSession:
+        """Open the session that a call initializes.
 
         Raises:
-            InvalidMessage: the response is a stream that the client does not accept.
-            HeaderMismatch: the headers of a stateless call do not match its body.
             InvalidParams: it declares a stateless revision in its headers only.
             Rejection: it needs a session and has none.
             ServerUnavailable: there is no room for a session.
         """
-        if not events and call.request.endless:
-            raise _stream_required(call)
-        if call.peer.revision.stateless:
-            verify(call, headers)
-            return None
-        if session is not None:
-            return session
         if call.request is not INITIALIZE:
             version = headers.get(b"mcp-protocol-version")
             if version not in self._stateless:
@@ -173,7 +164,11 @@ class Endpoint:
         granted = [*extra, (b"mcp-session-id", session.id.encode())] if opened and session is not None else extra
         stream = _stream(client, session, events=events)
         try:
-            self._check_load(call, session)
+            limit = self._limits.max_requests_in_flight
+            if session is None:
+                check_load(call, self._in_flight.get(client.key, 0), limit)
+            else:
+                session.in_flight.check(call, limit)
             reply = self._app.answer(call, stream)
         except ServerUnavailable as error:
             reply = connection.reject(call, error)
@@ -202,18 +197,6 @@ class Endpoint:
             lease.extend(caller)
             work.add_done_callback(lease.cancel)
         return PendingResponse(call.id, work, stream, client, session, granted, json=json, events=events)
-
-    def _check_load(self, call: Call, session: StreamableHTTPSession | None) -> None:
-        """Check the limit of requests in flight of a session, or of the client of a stateless request.
-
-        Raises:
-            ServerUnavailable: the limit is reached.
-        """
-        limit = self._limits.max_requests_in_flight
-        if session is None:
-            check_load(call, self._in_flight.get(call.client.key, 0), limit)
-        else:
-            session.in_flight.check(call, limit)
 
     def _count_down(self, client: str) -> None:
         count = self._in_flight[client] - 1
@@ -327,8 +310,8 @@ def _no_session(version: bytes | None = None) -> Rejection:
     name = version.decode("latin-1")
     return Rejection(
         405,
-        f"GET and DELETE are for sessions, which revision {name} does not have: in a session, MCP-Protocol-Version is "
-        "what initialize agreed on",
+        f"GET and DELETE are for sessions, which revision {name} does not have: in a session, MCP-Protocol-Version "
+        "must be the negotiated revision",
         [(b"allow", b"POST, OPTIONS")],
     )
 
@@ -337,8 +320,8 @@ def _not_stateless(version: bytes) -> InvalidParams:
     """Return the error for a request whose header names a stateless revision but whose body does not."""
     error = InvalidParams(
         "Invalid params: _meta lacks io.modelcontextprotocol/protocolVersion, which revision "
-        f"{version.decode('latin-1')} of the MCP-Protocol-Version header needs; in a session, the header is what "
-        "initialize agreed on",
+        f"{version.decode('latin-1')} of the MCP-Protocol-Version header needs; in a session, the header must be "
+        "the negotiated revision",
         parameter="_meta",
     )
     error.status = 400

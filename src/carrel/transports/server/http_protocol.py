@@ -307,7 +307,6 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _check_head(self) -> None:
         limits, pairs = self._limits, self.headers
-        headers = dict(pairs)
         if len(self.url) > limits.max_request_line_bytes:
             raise self._long_line()
         if len(pairs) > limits.max_header_count:
@@ -321,8 +320,12 @@ class LimitedProtocol(HttpToolsProtocol):
             if size > limits.max_header_bytes:
                 raise self._large_head()
         version = self.parser.get_http_version()
-        coding = headers.get(b"transfer-encoding")
-        host = headers.get(b"host")
+        coding = host = None
+        for name, value in pairs:  # a dict of all headers costs three times as much
+            if name == b"host":
+                host = value
+            elif name == b"transfer-encoding":
+                coding = value
         if version != "1.1":
             if version != "1.0":
                 raise RequestRejected(505, "Only HTTP/1.1 and HTTP/1.0 are supported")

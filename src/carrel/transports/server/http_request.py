@@ -12,6 +12,7 @@ from types import coroutine
 from typing import Any
 
 from carrel.limits import Budget, Limits, Quota
+from carrel.transports.server.direct import take_body
 from carrel.transports.server.http_response import Receive
 
 __all__ = ["Bodies", "Headers", "Rejection", "accepts", "is_json", "read_headers", "session_quota_exceeded"]
@@ -81,10 +82,19 @@ class Bodies:
         Raises:
             Rejection: it is too long, too late or incomplete; or there are too many incomplete bodies.
         """
-        limit, timeout = most or self._limits.max_message_bytes, self._limits.body_timeout
+        limit = most or self._limits.max_message_bytes
         length = headers.get(b"content-length")
         if length is not None and length.isdigit() and (len(length) > 18 or int(length) > limit):
             raise too_long(limit, most)
+        body = take_body(receive)
+        if body is None:
+            body = await self._receive(receive, client, most)
+        if len(body) > limit:
+            raise too_long(limit, most)
+        return body
+
+    async def _receive(self, receive: Receive, client: str, most: int | None) -> bytes:
+        timeout = self._limits.body_timeout
         steps, arrived, message = take_step(receive())
         if not arrived or message.get("more_body", False):
             try:
@@ -99,8 +109,6 @@ class Bodies:
         if message["type"] == "http.disconnect":
             raise Rejection(400, "The client has disconnected")
         body: bytes = message.get("body", b"")
-        if len(body) > limit:
-            raise too_long(limit, most)
         return body
 
     async def _read_more(self, first: bytes, receive: Receive, client: str, most: int | None) -> bytes:
@@ -163,7 +171,8 @@ def too_long(limit: int, most: int | None) -> Rejection:
 
 def is_json(headers: Headers) -> bool:
     """Return whether the Content-Type is application/json."""
-    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower() == JSON
+    kind = headers.get(b"content-type", b"")
+    return kind == JSON or kind.partition(b";")[0].strip().lower() == JSON
 
 
 def accepts(accept: bytes) -> tuple[bool, bool]:

@@ -223,7 +223,8 @@ async def answer(send: Send, client: ConnectedClient, id: Any, reply: bytes, ext
     """Send a JSON response, charged to the client's budget until it is sent; or an error if it exceeds that."""
     size = len(reply)
     if size <= UNWEIGHED:
-        await respond(send, 200, reply, extra)
+        if extra or not write_response(send, reply):
+            await respond(send, 200, reply, extra)
         return
     if not client.take(size):
         await respond(send, 429, no_room(id), [(b"retry-after", b"5"), *extra])
@@ -252,8 +253,6 @@ async def _send_body(send: Send, data: bytes) -> None:
 
 async def respond(send: Send, status: int, body: bytes, extra: Headers = ()) -> None:
     """Send a complete response: ``body`` is JSON, or empty."""
-    if status == 200 and body and not extra and write_response(send, body):
-        return
     headers = (
         [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *extra] if body else [*extra]
     )
