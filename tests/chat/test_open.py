@@ -98,7 +98,7 @@ def test_default_models_are_those_that_the_sdks_know() -> None:
         ("llama3.3", "Write VENDOR:MODEL or URL#MODEL"),
         ("ftp://localhost#x", "has to begin with http"),
         ("http://:80#x", "have a host"),
-        ("http://localhost:port/v1#x", "is no URL"),
+        ("http://localhost:port/v1#x", "is not the URL"),
         ("http://user:secret@localhost/v1#x", "set the variable CARREL_MODEL_KEY"),
         ("openai:gpt-6-luna", "OpenAI needs a key: set the variable OPENAI_API_KEY"),
         (None, "Set one of ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY"),

@@ -232,7 +232,7 @@ def test_progress_is_on_standard_error_and_the_whole_result_as_json(file):
         (["ls", "ftp://x/y"], 2, "ftp://x/y is neither the URL of a server (http://, https://) nor a source"),
         (["ls", "localhost:8000/mcp"], 2, "for a URL, write http://localhost:8000/mcp"),
         (["ls", "FILE:nope"], 3, "carrel: The server 'FILE:nope' has ended with exit status 2."),
-        (["ls", "--"], 2, "after -- comes the command of a server"),
+        (["ls", "--"], 2, "write the command of a server after --"),
         (["ls", "http://127.0.0.1:9/mcp"], 3, "cannot be reached"),
         (["ls", "--", sys.executable, "-c", "raise SystemExit('no server')"], 3, "has ended with exit status 1"),
         (["ls", "--", "/no/such/program"], 2, "cannot be started"),

@@ -53,7 +53,10 @@ def test_every_command_explains_itself(command):
         (["srve"], "there is no command 'srve'; did you mean 'serve'? (see carrel --help)"),
         (["xyzzy"], "there is no command 'xyzzy' (see carrel --help)"),
         (["--serve"], "there is no command '--serve'; did you mean 'serve'? (see carrel --help)"),
-        (["serve"], "say what to share: a path, a URL, --skills FOLDER, or a carrel.toml (see carrel serve --help)"),
+        (
+            ["serve"],
+            "nothing to share: name a path, a URL, --skills FOLDER, or a carrel.toml (see carrel serve --help)",
+        ),
         (["serve", "/nowhere/at/all"], "no such file or folder: /nowhere/at/all"),
         (["serve", "a\nb"], "no such file or folder: a b"),
     ],

@@ -264,7 +264,7 @@ def test_a_root_that_is_no_file_is_refused_at_once(root: str) -> None:
 
 
 def test_roots_are_several() -> None:
-    with pytest.raises(ConfigError, match="roots are a list"):
+    with pytest.raises(ConfigError, match="roots must be a list"):
         Client(make_asker(), handlers=Handlers(roots="file:///data"))
 
 

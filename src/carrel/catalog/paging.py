@@ -1,4 +1,4 @@
-"""Results of providers: awaitable results, lists with many pages, and their cursors.
+"""Pagination across providers: reading of whole lists, and the cursors of a catalog.
 
 A cursor of a catalog is a list, the name of a provider, and the provider's own cursor. It holds no number that another
 replica, a restart or a change of the list could invalidate. If its provider was removed, the list continues with the
@@ -36,7 +36,7 @@ async def all_of(
     """Yield all entries of a list of a provider, page by page. ``limit`` is how many entries and pages it may have.
 
     Raises:
-        InvalidCursor: a cursor leads back to where the list has been.
+        InvalidCursor: the list repeats a cursor.
         ResourceTooLarge: there are more than ``limit``.
     """
     count = 0
@@ -54,7 +54,7 @@ async def all_of(
         if cursor is None:
             return
         if cursor in seen:
-            raise InvalidCursor("The cursor of a list leads back to where it has been")
+            raise InvalidCursor("The list repeats a cursor")
         seen.add(cursor)
 
 
@@ -74,7 +74,7 @@ def read_cursor(listing: str, cursor: str) -> tuple[str, str | None]:
     except (ValueError, msgspec.DecodeError, RecursionError):
         raise InvalidCursor from None
     if kind != listing:
-        raise InvalidCursor("Invalid params: cursor is one of another list")
+        raise InvalidCursor("Invalid params: cursor: it was issued for another list")
     if write_cursor(listing, provider, position) != cursor:
         raise InvalidCursor
     return provider, position

@@ -27,7 +27,7 @@ MAX_LOOKED_AT = 500_000
 
 
 class Offered(Protocol):
-    """Index, as far as filters need it."""
+    """Interface of the index for filters."""
 
     catalog: Catalog
     label: str

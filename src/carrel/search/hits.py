@@ -1,4 +1,4 @@
-"""Hits with their snippets, which are read with the rights of the caller: what cannot be read is not found."""
+"""Hits with their snippets, read with the rights of the caller: a resource that cannot be read is not a hit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PATIENCE = 2.0
 
 
 class Reading(Protocol):
-    """Index, as far as reading hits needs it."""
+    """Interface of the index for reading hits."""
 
     catalog: Catalog
     label: str
@@ -134,7 +134,7 @@ class Hits:
 
 
 def _link(entry: IndexedResource, first: int, last: int) -> str:
-    """Return the URI of some lines of a resource, or of all where its source gives no windows."""
+    """Return the URI of some lines of a resource, or of the whole resource if its source has no windows."""
     text = text_uri(entry.resource)
     if text != entry.uri:  # a document, whose text has lines
         return f"{text}&lines={first}-{last}"

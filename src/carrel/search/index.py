@@ -47,11 +47,11 @@ T = TypeVar("T")
 
 #: Most hits of a search.
 MAX_LIMIT = 100
-#: Seconds after a change until it is indexed, so that many are taken together.
+#: Debounce interval in seconds: changes within it are indexed together.
 SETTLE, SETTLE_LISTS = 0.05, 0.3
 #: Seconds between checks of an index that another process is building.
 RETRY = 1.0
-#: Seconds until it is tried again to take over from another process.
+#: Seconds between attempts to take over from another process.
 TAKE_OVER = 30.0
 
 
@@ -80,7 +80,7 @@ class SearchIndex:
         self.options = options
         self.label = label
         self.skip: set[Provider] = set()
-        """Providers that are not looked into."""
+        """Providers that are not indexed."""
         self._key = key
         self._progress = progress
         self._pool = Workers(self, "carrel-search", threads=4, per_client=2)
@@ -157,27 +157,27 @@ class SearchIndex:
             self._wake.set()
 
     async def ready(self) -> None:
-        """Wait until everything that was shared at the start is in the index."""
+        """Wait until all resources that were shared at the start are indexed."""
         await self._ready.wait()
 
     async def settled(self) -> None:
-        """Wait until all changes that are known of are in the index."""
+        """Wait until all known changes are indexed."""
         await self._settled.wait()
 
     async def embedded(self) -> None:
-        """Wait until all passages that this process has indexed have been embedded, if they are to be."""
+        """Wait until all passages that this process has indexed have been embedded; a no-op without embeddings."""
         await self.ready()
         if self._embeddings is not None and self.writes:
             await self._embeddings.settled()
 
     @property
     def complete(self) -> bool:
-        """Whether everything that was shared at the start is in the index."""
+        """Whether all resources that were shared at the start are indexed."""
         return self._ready.is_set()
 
     @property
     def writes(self) -> bool:
-        """Whether this process changes the index, and not another one that shares the same."""
+        """Whether this process writes the index, rather than another process that shares it."""
         return self._store is not None and self._store.writes
 
     async def size(self) -> int:
@@ -229,7 +229,7 @@ class SearchIndex:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _keep(self, store: Store) -> NoReturn:
-        """Keep an index up to date that this process may change."""
+        """Keep an index up to date that this process writes."""
         indexer = Indexer(self.catalog, self.options, self._run, self._report, self.skip)
         next_look = next_list = 0.0
         while True:
@@ -268,7 +268,7 @@ class SearchIndex:
                 await asyncio.sleep(SETTLE)
 
     async def _share(self, store: Store, folder: IndexFolder) -> None:
-        """Search in the index of another process, until that ends or makes its index anew."""
+        """Search in the index of another process, until that process ends or rebuilds the index."""
         while not self._stale and not await self._run(folder.lock):
             if not self._ready.is_set() and await self._run(lambda: store.manifest.complete):
                 self._ready.set()
@@ -371,7 +371,7 @@ class SearchIndex:
         return await self.in_thread(request, collect)
 
     async def _after_damage(self, query: str, error: Damaged) -> SearchResults:
-        """Have a damaged index made anew."""
+        """Rebuild a damaged index."""
         log.warning("the search index is damaged: %s", error)
         store = self._store
         self._ready.clear()

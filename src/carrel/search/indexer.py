@@ -44,7 +44,7 @@ Result: TypeAlias = tuple[float, ReadResourceResult | bytes | MCPError]
 
 #: Resources, and bytes of them, that are read and then written together; and reads at a time, of one or of several.
 BATCH, BATCH_BYTES, READS, TOGETHER = 64, 2 * 1024 * 1024, 8, 4
-#: Bytes that a resource counts for that does not tell its size, so that few of them are in memory at a time.
+#: Assumed size in bytes of a resource without a size, so that few of them are in memory at a time.
 UNKNOWN_SIZE = BATCH_BYTES // READS
 #: Number of resources compared with the index before yielding to the event loop.
 LISTED_AT_ONCE = 250
@@ -61,9 +61,9 @@ BINARY = ("image/", "audio/", "video/", "font/", "application/octet-stream", "ap
 
 
 class Progress(NamedTuple):
-    """How far the index is: resources and bytes of text that were looked at, seconds, and whether that was all.
+    """Progress of indexing: processed resources and bytes of text, seconds, and whether it is complete.
 
-    Or, where ``waiting`` is a number: so many passages have not been embedded yet.
+    If ``waiting`` is a number, so many passages have not been embedded yet.
     """
 
     resources: int
@@ -84,7 +84,7 @@ class Read(NamedTuple):
 
 
 class Indexer:
-    """Keeps a store as the resources of a catalog are. ``skip`` are providers that are not looked into."""
+    """Keeps a store in sync with the resources of a catalog. ``skip`` are providers that are not indexed."""
 
     def __init__(
         self,
@@ -416,7 +416,7 @@ def _remove_others(store: Store, known: Collection[int], here: Collection[int]) 
 
 
 def _about(entry: IndexedResource) -> tuple[str, str | None, str | None, str | None]:
-    """Return what of the description of a resource is in the index."""
+    """Return the part of a resource's description that is indexed."""
     resource = entry.resource
     return resource.name, resource.title, resource.description, resource.mime_type
 

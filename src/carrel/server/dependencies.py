@@ -37,7 +37,7 @@ def Depends(make: Callable[..., Any], *, use_cache: bool = True) -> Any:  # noqa
     call, all parameters share one value, unless ``use_cache`` is False.
 
     Raises:
-        ConfigError: it cannot be called.
+        ConfigError: ``make`` cannot be called.
     """
     if not callable(make):
         raise ConfigError(f"Depends takes a function or class, without calling it, not {make!r}")
@@ -130,7 +130,7 @@ class Plan:
         self._overriding: dict[Callable[..., Any], Node] = {}
 
     async def make(self, context: Context, stack: AsyncExitStack) -> dict[str, Any]:
-        """Return the values of the parameters of the handler that are no arguments; ``stack`` closes them.
+        """Return the values of the handler's injected parameters; ``stack`` closes them.
 
         An exception of a dependency is raised with a note that names it.
         """
@@ -201,5 +201,5 @@ class Plan:
             return await self._runtime.run_in_thread(context._call, function)
         except ServerUnavailable:
             if getattr(getattr(function, "func", None), "__name__", "") == "__exit__":
-                return function()  # it has to be closed all the same
+                return function()  # it must be closed anyway
             raise

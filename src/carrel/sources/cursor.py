@@ -35,7 +35,7 @@ def read_cursor(cursor: str, listing: str) -> TreePosition:
         InvalidCursor: it was not issued for this listing.
     """
     kind, *parts = decode(cursor, listing).split("/")
-    if kind not in KINDS or "" in parts or "\0" in "".join(parts) or (kind != "d" and not parts):  # made up
+    if kind not in KINDS or "" in parts or "\0" in "".join(parts) or (kind != "d" and not parts):  # forged
         raise InvalidCursor
     return TreePosition(KINDS[kind], tuple(parts))
 
@@ -63,7 +63,7 @@ def page_after(items: Sequence[Resource], request: Request, listing: str) -> Pag
     ``listing`` identifies the list. The resource that the cursor names need not be there any more.
 
     Raises:
-        InvalidCursor: the cursor was not given out for this list.
+        InvalidCursor: the cursor was not issued for this list.
     """
     start = 0
     if request.cursor is not None:

@@ -381,7 +381,7 @@ def test_a_name_made_from_a_folder_has_only_letters_that_every_client_takes(home
         ([], "the following arguments are required: CLIENT"),
         (["emacs", "notes"], "there is no application 'emacs'; there is claude-desktop, claude-code"),
         (["claude", "notes"], "there is no application 'claude'; did you mean 'claude-code'?"),
-        (["cursor"], "say what to install"),
+        (["cursor"], "nothing to install"),
         (["cursor", "nots"], "did you mean"),
         (["cursor", "http://x/mcp", "notes"], "a URL is installed alone"),
         (["cursor", "http://x/mcp", "--env", "A=b"], "a URL is installed alone"),

@@ -153,7 +153,7 @@ async def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Mon
     ("arguments", "message"),
     [
         (["nowhere.json"], "carrel: there is no file nowhere.json\n"),
-        ([], "carrel: say which servers: a configuration file, or a carrel.toml (see carrel gateway --help)\n"),
+        ([], "carrel: no servers given: name a configuration file, or a carrel.toml (see carrel gateway --help)\n"),
         (["mcp.json", "--tokens", "x"], "carrel: these options need --http: --tokens\n"),
         (["mcp.json", "--only", "c"], "carrel: there is no server 'c'\n"),
         (["mcp.json", "--only", "lots"], "carrel: there is no server 'lots'; did you mean 'lost'?\n"),
@@ -206,7 +206,7 @@ def test_an_application_can_start_a_gateway(tmp_path: Path, capsys: pytest.Captu
     assert main(["install", "claude-desktop", "--gateway", "--config", str(config), "--remove", "--yes"]) == 0
     assert json.loads(config.read_text())["mcpServers"] == {}
     assert main(["install", "claude-desktop", "--gateway", "--config", str(config), "--yes"]) == 2
-    assert "say what to install" in capsys.readouterr().err
+    assert "nothing to install" in capsys.readouterr().err
 
 
 def spent(pid: int) -> float:

@@ -226,7 +226,7 @@ async def test_a_server_cannot_say_of_itself_that_it_is_not_described(authority:
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
 async def test_a_server_of_a_newer_revision_needs_metadata(authority: Authority, user: Make, revision: str):
     del authority.documents[PROTECTED]
-    with pytest.raises(AuthorizationError, match="does not say who issues them"):
+    with pytest.raises(AuthorizationError, match="names no authorization server"):
         await visit(user(), authority.resource, revision)
 
 

@@ -61,7 +61,7 @@ async def test_a_server_whose_answers_do_not_name_it_gets_a_redirect_uri_of_its_
 
 async def test_the_error_of_another_server_is_not_shown(authority: Authority, user: Make):
     authority.response = {"iss": "https://evil.example", "error": "x", "error_description": "Call 555-1234"}
-    with pytest.raises(AuthorizationError, match="is not of") as caught:
+    with pytest.raises(AuthorizationError, match="is not from") as caught:
         await visit(user(), authority.resource)
     assert "555" not in str(caught.value)
     assert "evil" not in str(caught.value)
@@ -70,7 +70,7 @@ async def test_the_error_of_another_server_is_not_shown(authority: Authority, us
 @pytest.mark.parametrize("state", [None, "", "wrong", "é"])
 async def test_an_answer_to_another_request_is_not_taken(authority: Authority, user: Make, state: str | None):
     authority.response = {"state": state}
-    with pytest.raises(AuthorizationError, match="answer to another request"):
+    with pytest.raises(AuthorizationError, match="belongs to another request"):
         await visit(user(), authority.resource)
     assert authority.at("/token") == []
 
@@ -93,7 +93,7 @@ async def test_an_answer_that_says_a_thing_twice_is_not_taken(authority: Authori
     async def browse(url: str) -> str:
         return f"{await authority.browse(url)}&{name}=other"
 
-    with pytest.raises(AuthorizationError, match="more than once"):
+    with pytest.raises(AuthorizationError, match="repeats"):
         await visit(user(authorize=browse), authority.resource)
     assert authority.at("/token") == []
 

@@ -67,7 +67,7 @@ class AnthropicModel:
         return f"{VENDOR}:{self._model}"
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Ask for the next message; see ``Model``."""
+        """Stream the next message; see ``Model``."""
         declared = {tool.name: declare(tool) for tool in request.tools}
         stream = AnthropicStream(self._model, declared)
         try:

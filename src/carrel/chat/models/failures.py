@@ -59,7 +59,7 @@ def raise_status(
     """Raise the error for an HTTP status of a vendor.
 
     Raises:
-        ConfigError: the key is refused or does not allow it, or there is no such model (``UnknownModel``).
+        ConfigError: the key is rejected or lacks a permission, or there is no such model (``UnknownModel``).
         HTTPStatusError: all other statuses; ``retry_after`` is in seconds.
     """
     message = message.strip().rstrip(".") or "without a message"
@@ -98,7 +98,7 @@ def raise_connection(access: Access, error: BaseException, *, timed_out: bool = 
 
 @contextmanager
 def http_errors(access: Access, answer: Begun) -> Iterator[None]:
-    """Raise the errors of HTTP clients, which SDKs pass on while a stream is read, as ``raise_connection`` does."""
+    """Raise the errors of HTTP clients, which SDKs raise while a stream is read, as ``raise_connection`` does."""
     try:
         yield
     except Exception as error:

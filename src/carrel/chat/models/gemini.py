@@ -39,7 +39,7 @@ MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 UNSIGNED = b"skip_thought_signature_validator"
 #: Maximum number of retries when Gemini returns MALFORMED_FUNCTION_CALL.
 MOST_TRIES = 3
-#: Reasons for the end of an answer that are no refusal.
+#: Finish reasons other than a refusal.
 ORDINARY = {"STOP", "MAX_TOKENS", "FINISH_REASON_UNSPECIFIED", "CONTINUATION"}
 MALFORMED = {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"}
 RATE = re.compile(r"rate=(\d+)")
@@ -88,7 +88,7 @@ class GeminiModel:
             if stream.finish not in MALFORMED or stream.said:
                 break
         else:
-            raise TransportError(f"{self._access.title}: the model wrote a function call that cannot be read")
+            raise TransportError(f"{self._access.title}: the model returned a malformed function call")
         for event in stream.end():
             yield event
         yield stream.completion()

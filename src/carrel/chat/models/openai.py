@@ -45,7 +45,7 @@ LEAST_TOKENS = 16
 MODES = {"auto": "auto", "required": "required", "none": "none"}
 DECLINED = "[The model declined to answer: {}]"
 FILTERED = "[OpenAI's content filter stopped the answer.]"
-#: Codes of failed responses that more tries do not help.
+#: Codes of failed responses that are not retried.
 LASTING = re.compile(r"invalid|image|policy|unsupported|empty|download|misalignment")
 
 
@@ -57,7 +57,7 @@ class OpenAIModel(CompatibleModel):
         self._summaries = REASONS.match(model) is not None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Ask for the next message; see ``Model``. Stop sequences are cut here, as this API has none."""
+        """Stream the next message; see ``Model``. Stop sequences are applied here: the API does not support them."""
         declared = {tool.name: declare(tool) for tool in request.tools}
         stream = ResponsesStream(self._model, declared, self._access, request.stop_sequences)
         try:

@@ -1,7 +1,7 @@
-"""Models behind Chat Completions: servers on this machine, other vendors, and OpenAI's models that speak.
+"""Models behind Chat Completions: servers on this machine, other vendors, and OpenAI's audio models.
 
-Ollama, LM Studio, vLLM, llama.cpp, OpenRouter and many more are compatible with OpenAI's API, each in its own way: what
-they leave out or name otherwise is allowed for here.
+Ollama, LM Studio, vLLM, llama.cpp, OpenRouter and many more are compatible with OpenAI's API, with variations that are
+handled here.
 https://developers.openai.com/api/reference/resources/chat
 """
 
@@ -39,9 +39,9 @@ STOP_REASONS = {
 REASONING = ("reasoning_content", "reasoning")
 #: Key for servers that require none, because the SDK demands one.
 NO_KEY = "not-needed"
-#: Most stop sequences of a request.
+#: Maximum number of stop sequences in a request.
 MOST_STOPS = 4
-#: Samples a second of the audio that OpenAI streams: 16 bit, one channel.
+#: Samples per second of the audio that OpenAI streams: 16 bit, one channel.
 RATE = 24_000
 FILTERED = "[A content filter stopped the answer.]"
 
@@ -65,7 +65,7 @@ class CompatibleModel:
         return f"{self._prefix}{'#' if '://' in self._prefix else ':'}{self._model}"
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Ask for the next message; see ``Model``."""
+        """Stream the next message; see ``Model``."""
         declared = {tool.name: declare(tool) for tool in request.tools}
         stream = ChatStream(self._model, declared)
         found = parameters(self._model, request, declared, speaks=self._speaks)

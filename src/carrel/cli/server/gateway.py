@@ -146,7 +146,7 @@ def files_of(options: argparse.Namespace, configuration: Configuration) -> list[
     named = options.files or [file for file in (configuration.file,) if file is not None]
     files = [os.path.expanduser(file) for file in named]  # noqa: PTH111
     if not files:
-        raise ConfigError("say which servers: a configuration file, or a carrel.toml (see carrel gateway --help)")
+        raise ConfigError("no servers given: name a configuration file, or a carrel.toml (see carrel gateway --help)")
     for file in files:
         if not os.path.isfile(file):
             raise ConfigError(f"there is no file {file}")

@@ -77,7 +77,7 @@ class OAuth(OAuthCredentials):
             options["store"] = UserStore()
         super().__init__(**options)
         if client_id is None and (client_secret is not None or (key is not None and client_metadata_url is None)):
-            raise ConfigError("client_secret and key say nothing without client_id")
+            raise ConfigError("client_secret and key require client_id")
         if redirect_uri is not None:
             check_redirect(redirect_uri, headless=authorize is not None)
         self.signing_key = key
@@ -94,7 +94,7 @@ class OAuth(OAuthCredentials):
         self.registering: AbstractAsyncContextManager[object] = nullcontext()
         """Lock shared by all credentials with the same registration, so that the client is registered only once."""
         self.redirect_uri_of: Callable[[str], str] | None = None
-        """Returns a separate redirect URI for an issuer, so that responses of other servers are refused."""
+        """Returns a separate redirect URI for an issuer, so that responses of other servers are rejected."""
 
     def known_as(self) -> str | None:
         """Return the pre-registered client identifier, if any."""

@@ -92,7 +92,9 @@ class EnterpriseAuthorization(Registered):
         https://www.rfc-editor.org/rfc/rfc8693
         """
         if target.resource is None:
-            raise AuthorizationError("The server does not say what it is called, so no identity provider can name it")
+            raise AuthorizationError(
+                "The server has no metadata with its resource URL, which the identity provider needs"
+            )
         subject = self._identity
         if callable(subject):
             given = subject()

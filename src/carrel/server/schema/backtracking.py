@@ -115,7 +115,7 @@ class Automaton:
 
     def state(self, tests: list[tuple[Any, Any]]) -> int:
         if len(self.tests) > MAX_STATES:
-            raise Unreadable("it is too long to be looked into")
+            raise Unreadable("it is too long to be analysed")
         self.tests.append(tests)
         self.follow[len(self.tests) - 1] = set()
         return len(self.tests) - 1
@@ -141,8 +141,7 @@ class Automaton:
     def part(self, op: Any, argument: Any) -> Fragment:
         """Return the fragment of one item of a pattern.
 
-        Raises:
-            Unreadable: it looks around or back.
+        Raises: Unreadable: it has a lookaround or a backreference.
         """
         if op in (ops.LITERAL, ops.NOT_LITERAL, ops.ANY, ops.IN):
             state = self.state(argument if op is ops.IN else [(op, argument)])
@@ -158,7 +157,7 @@ class Automaton:
             return self.sequence(argument)
         if op in REPEATS:
             return self.repeat(*argument)
-        raise Unreadable("it looks back at a group" if op is ops.GROUPREF else "it looks around, or back at a group")
+        raise Unreadable("it has a backreference" if op is ops.GROUPREF else "it has a lookaround or a backreference")
 
     def choice(self, branches: Iterable[Any]) -> Fragment:
         whole = Fragment([], [], 0)
