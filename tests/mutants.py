@@ -169,6 +169,15 @@ class Chosen:
         items[:] = [item for item in items if item.get_closest_marker("slow") is None]
 
 
+class Failure:
+    """Plugin of pytest: keeps the name of the first test that fails."""
+
+    test = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.test = self.test or (report.nodeid if report.failed else "")
+
+
 class Lines:
     """Plugin of pytest: collects the lines of a package that run, by test file."""
 
@@ -246,23 +255,28 @@ def run_tests(*arguments: str, plugins: Sequence[object] = ()) -> int:
     return int(pytest.main([*OPTIONS, *IMPORTED, *arguments], plugins=[Chosen(), *plugins]))
 
 
+def first_failure(path: Path, number: int, *arguments: str) -> str:
+    """Return the test that fails with a mutant, another reason for a failure, or "" if the tests pass."""
+
+    def work() -> str:
+        replace_module(path, number)
+        failure, code = Failure(), int(ExitCode.TESTS_FAILED)
+        with contextlib.suppress(Exception):  # pytest raises it after the tests, if a mutant leaves sockets open
+            code = run_tests(*arguments, plugins=[failure])
+        return "" if code in (ExitCode.OK, ExitCode.NO_TESTS_COLLECTED) else failure.test or f"exit code {code}"
+
+    failed = forked(work)[0]
+    return "a limit of the process" if failed is None else str(failed)
+
+
 def survives(path: Path, number: int, *arguments: str) -> bool:
     """Return whether a mutant passes the tests. Otherwise print the test that fails."""
-
-    def work() -> int:
-        replace_module(path, number)
-        try:
-            return run_tests(*arguments)
-        except Exception:  # pytest raises it after the tests, if a mutant leaves sockets open
-            traceback.print_exc()
-            return int(ExitCode.TESTS_FAILED)
-
-    code, output = forked(work)
-    if code in (ExitCode.OK, ExitCode.NO_TESTS_COLLECTED):
-        return True
-    failed = next((line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))), f"exit code {code}")
-    print(f"{path.relative_to(ROOT)} ({number}): {failed[:200]}", flush=True)
-    return False
+    failed = first_failure(path, number, *arguments)
+    if "::" in failed and not first_failure(path, number, f"{ROOT}/{failed}"):  # it failed because of a busy machine
+        failed = first_failure(path, number, *arguments)
+    if failed:
+        print(f"{path.relative_to(ROOT)} ({number}): {failed}", flush=True)
+    return not failed
 
 
 def stages(module: Path) -> Iterator[list[str]]:

@@ -142,7 +142,7 @@ class InvalidParams(ProtocolError):
 class InvalidCursor(InvalidParams):
     """A pagination cursor that this server did not issue, or that is no longer valid (-32602)."""
 
-    def __init__(self, message: str = "Invalid params: cursor is not one that this server gave out") -> None:
+    def __init__(self, message: str = "Invalid params: the cursor was not issued for this list") -> None:
         super().__init__(message, parameter="cursor")
 
 

@@ -71,11 +71,11 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def gateway(bad: tuple[str, ...], **options: Any) -> AsyncIterator[tuple[Host, Client]]:
+async def gateway(bad: tuple[str, ...]) -> AsyncIterator[tuple[Host, Client]]:
     """Give the host of a gateway before many servers, and a client of the gateway."""
     configs = [ServerConfig(name=f"good{number}", url=f"memory://{number}", transport="http") for number in range(GOOD)]
     hostile = [config(how, start_timeout=2.0 if how == "mute" else None) for how in bad]
-    async with Gateway([*configs, *hostile], **options) as served, Client(served.app) as client:
+    async with Gateway([*configs, *hostile], enter_timeout=60.0) as served, Client(served.app) as client:
         yield served.host, client
 
 
@@ -116,7 +116,7 @@ async def test_calls_of_forty_six_servers_take_no_more_work_beside_four_that_mis
     async with gateway(()) as (_, client):
         alone = [await p95(client) for _ in range(3)]
         before = grown()
-        async with gateway(BAD, enter_timeout=60.0) as (host, beside):
+        async with gateway(BAD) as (host, beside):
             assert {server.state for name, server in host.servers.items() if name.startswith("good")} == {"ready"}
             assert host.servers["mute"].state in ("failed", "connecting"), "it fails, and is tried again"
             awaited = {"failed", "ready"}

@@ -99,6 +99,7 @@ async def uris(catalog, limit=100):
     found, cursor = [], None
     while True:
         page = await catalog.list_resources(Request(cursor=cursor, limit=limit))
+        assert len(page.items) <= limit
         found += [resource.uri for resource in page.items]
         cursor = page.next_cursor
         if cursor is None:

@@ -87,6 +87,7 @@ def test_keys_between_intervals_are_denied(rows: list[tuple[str, bool]]) -> None
         ("notes://*/x", "notes://a/x notes:///x notes://a/x?y", "notes://a/b/x notes://a/x/"),
         ("notes://a/**/x", "notes://a/x notes://a/b/c/x", "notes://a/b notes://x"),
         ("notes://a/d-*-*.txt", "notes://a/d-1-2.txt notes://a/d--.txt", "notes://a/d-1.txt notes://a/d-1/-.txt"),
+        ("notes://ab*ba", "notes://abba notes://ab-ba", "notes://aba notes://ab/ba"),
         ("notes://a?all", "notes://a?all", "notes://a notes://a?all#top"),
         ("**", "notes://a x", ""),
     ],

@@ -204,6 +204,14 @@ async def test_what_a_filter_leaves_out_cannot_be_used_either():
     assert [change.uri for change in batches[1]] == ["item://1"]
 
 
+async def test_a_template_that_a_filter_hides_is_not_completed():
+    template = ResourceTemplateReference("item://{id}{?lines}")
+    shown = Filter(Shop(), resources=["item:*"])
+    assert (await _told(shown.complete(template, "id", "", {}, Request()))).values == ["item://{id}{?lines} id"]
+    with pytest.raises(InvalidParams, match="unknown resource template"):
+        await _told(Filter(Shop(), resources=["ui:*"]).complete(template, "id", "", {}, Request()))
+
+
 async def test_a_tool_with_another_name_is_not_found_by_its_old_one():
     shop = Rename(Shop(), tools={"buy": "purchase"})
     assert [tool.name for tool in (await shop.list_tools(Request())).items] == ["purchase", "sell"]

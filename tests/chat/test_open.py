@@ -114,7 +114,7 @@ async def test_mistakes_are_explained(name: str | None, message: str) -> None:
 @pytest.mark.parametrize("key", ["sk-ü", "sk one", "sk\none"])
 async def test_a_key_that_cannot_be_sent_is_not_tried(key: str) -> None:
     for name, variable in (("openai", "OPENAI_API_KEY"), ("http://localhost/v1#x", "CARREL_MODEL_KEY")):
-        with pytest.raises(ConfigError, match=f"{variable} is no key") as caught:
+        with pytest.raises(ConfigError, match=f"{variable} is not a valid key") as caught:
             await open_model(name, environment={variable: key})
         assert key not in str(caught.value)
 

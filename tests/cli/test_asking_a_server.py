@@ -231,7 +231,7 @@ def test_progress_is_on_standard_error_and_the_whole_result_as_json(file):
         (["ls", ""], 2, "TARGET is empty"),
         (["ls", "ftp://x/y"], 2, "ftp://x/y is neither the URL of a server (http://, https://) nor a source"),
         (["ls", "localhost:8000/mcp"], 2, "for a URL, write http://localhost:8000/mcp"),
-        (["ls", "FILE:nope"], 3, "carrel: The server 'FILE:nope' has ended with exit status 2."),
+        (["ls", "FILE:nope"], 2, "carrel: FILE has no nope"),
         (["ls", "--"], 2, "write the command of a server after --"),
         (["ls", "http://127.0.0.1:9/mcp"], 3, "cannot be reached"),
         (["ls", "--", sys.executable, "-c", "raise SystemExit('no server')"], 3, "has ended with exit status 1"),
@@ -244,6 +244,18 @@ def test_exit_codes_tell_what_went_wrong_and_the_last_line_why(file, arguments, 
     assert (done.returncode, done.stdout) == (code, b"")
     assert complaint in done.stderr.decode().splitlines()[-1]
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["ls"], ["doctor"], ["call", "add"]])
+def test_a_file_that_cannot_be_loaded_is_one_line_and_wrong_use(tmp_path, arguments):
+    file = tmp_path / "broken.py"
+    file.write_text("1 / 0")
+    command, *others = arguments
+    done = carrel(command, str(file), *others)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode() == (
+        f"carrel: {file} cannot be loaded: ZeroDivisionError: division by zero (broken.py, line 1)\n"
+    )
 
 
 def test_questions_are_asked_on_the_terminal(file):

@@ -62,10 +62,10 @@ def make_curious() -> Server:
     [
         ("python server.py", {}, r"a command is a list: \['python', 'server.py'\]"),
         (Path("server.py"), {}, r"a command is a list: \['python', 'server.py'\]"),
-        (b"http://127.0.0.1/", {}, "and not a bytes"),
+        (b"http://127.0.0.1/", {}, "not a bytes"),
         (Server, {}, "Server is a class"),
-        (["python", 7], {}, "7 is neither"),
-        ([b"python"], {}, "neither"),
+        (["python", 7], {}, "must be text or paths, not 7"),
+        ([b"python"], {}, "must be text or paths"),
         (SHOP, {"log_level": "loud"}, "no log level 'loud'; they are debug, info"),
     ],
 )

@@ -28,6 +28,8 @@ def main() -> int:
         made.app.endpoint.description.revisions = {revision: REVISIONS[revision]}
         return made
 
+    assert Gateway.__init__.__kwdefaults__ is not None
+    Gateway.__init__.__kwdefaults__["enter_timeout"] = 60.0  # the suite begins when the server is there
     command.create = restricted
     return cli.main(["gateway", *arguments])
 

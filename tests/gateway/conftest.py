@@ -13,7 +13,7 @@ from carrel import Client, Server
 from carrel.client.options import ClientOptions
 from carrel.errors import TransportError
 from carrel.gateway import Gateway
-from carrel.host import reconnect
+from carrel.host import reconnect, remote
 from carrel.host.config import ServerConfig
 from carrel.host.hosted_server import HostedServer
 
@@ -33,6 +33,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let gateways wait for their servers on a busy machine, unless a test says how long."""
     assert Gateway.__init__.__kwdefaults__ is not None
     monkeypatch.setitem(Gateway.__init__.__kwdefaults__, "enter_timeout", PATIENCE)
+    monkeypatch.setattr(remote, "LIST_PATIENCE", PATIENCE)
 
 
 @pytest.fixture

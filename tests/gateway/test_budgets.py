@@ -39,7 +39,7 @@ async def test_a_tool_call_takes_few_calls(monkeypatch: pytest.MonkeyPatch, far:
             await answer(peer, "tools/call")
         calls = Calls()
         assert b"score" in await answer(peer, "tools/call", calls)
-    assert len(calls.names) <= (100 if far == near else 113), calls.names
+    assert len(calls.names) <= (91 if far == near else 108), calls.names
 
 
 @pytest.mark.parametrize("near", [SESSION, LATEST])

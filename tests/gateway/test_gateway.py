@@ -18,6 +18,7 @@ from carrel.gateway.tool_search import ToolSearch
 from carrel.host.config import ServerConfig
 from carrel.protocol.methods import LIST_TOOLS
 from carrel.wire.base import PageParams
+from carrel.wire.completion import PromptReference
 from carrel.wire.content import ResourceLink, TextContent
 from carrel.wire.resources import ReadResourceResult, Resource
 from carrel.wire.tools import CallToolResult
@@ -59,6 +60,10 @@ def shop(name: str, **options: Any) -> Server:
     async def greet(who: str) -> str:
         return f"Hello {who} from {name}"
 
+    @greet.complete("who")
+    async def names(prefix: str) -> list[str]:
+        return [f"{prefix}{name}"]
+
     return app
 
 
@@ -98,6 +103,7 @@ async def test_two_servers_are_one_at_every_pair_of_revisions(gateway_of: MakeGa
         if near != OLDEST and far != OLDEST:
             (template,) = [one for one in await client.list_resource_templates() if one.uri_template[0] == "a"]
             assert (await client.complete(template, "title", "x")).values == ["xa"]
+            assert (await client.complete(PromptReference("b_greet"), "who", "x")).values == ["xb"]
 
 
 async def test_a_name_of_several_servers_is_refused_and_the_error_says_what_it_could_be(

@@ -11,10 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
 from typing import Any, Protocol
+from unittest.mock import patch
 
 import httpx2
 
 from carrel import Server
+from carrel.server import watching
 from carrel.transports.server import stdio
 from golden.conversation import HERE, Conversation, Line, compare, opened, request_headers, substitute
 from support.http_server import over_http
@@ -81,9 +83,11 @@ class Player(ABC):
         Raises:
             Mismatch: the server said something else.
         """
-        for line in (*self.conversation.handshake, *self.conversation.lines):
-            await self.take(line)
-        await self.finish()
+        # A list that does not wait until its folder is watched is announced as changed when it is.
+        with patch.object(watching, "LIST_PATIENCE", PATIENCE):
+            for line in (*self.conversation.handshake, *self.conversation.lines):
+                await self.take(line)
+            await self.finish()
 
     async def take(self, line: Line) -> None:
         if line.kind in ("server", "status"):

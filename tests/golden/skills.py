@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from carrel import Server
+from carrel.server import watching
 
 SHELF = Path(__file__).parent / "shelf"
 
@@ -18,4 +19,5 @@ def build() -> Server:
 
 
 if __name__ == "__main__":
+    watching.LIST_PATIENCE = 60.0  # as in tests in one process
     build().run()

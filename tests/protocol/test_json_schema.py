@@ -170,7 +170,7 @@ def test_references_to_the_outside_are_refused_at_once(reference, keyword):
 
 def test_an_invalid_uri_is_refused():
     for schema in ({"$ref": "http://["}, {"$id": "http://[", "$ref": "a"}):
-        with pytest.raises(ConfigError, match=r"is not a URI|nothing outside"):
+        with pytest.raises(ConfigError, match=r"is not a URI|external references"):
             Validator(schema)
 
 

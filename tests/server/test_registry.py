@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from carrel import Client, Server
+from carrel import Client, Context, Server
 from carrel.errors import ConfigError, ResourceNotFound
 from carrel.transports import memory
 from support.memory_client import LATEST
@@ -60,3 +60,19 @@ def test_nothing_is_disabled_if_one_of_the_names_is_unknown() -> None:
         app.tools.disable("t", "none", tags={"beta"})
     app.tools.add(lambda: "", name="u", tags={"beta"})
     assert {"t", "u"} <= app.tools.entries.entries.keys()
+
+
+async def test_an_item_that_is_added_while_a_list_waits_is_not_listed_before_its_when_is_called() -> None:
+    app = Server("s")
+
+    async def add_others(context: Context) -> bool:
+        if app.tools.find("hidden") is None:
+            app.tools.add(lambda: "", name="hidden", when=lambda context: False)
+            app.tools.add(lambda: "", name="open")
+            app.tools.add(lambda: "", name="replaced", when=lambda context: False, replace=True)
+        return True
+
+    app.tools.add(lambda: "", name="replaced", when=lambda context: True)
+    app.tools.add(lambda: "", name="waits", when=add_others)
+    async with Client(app) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["open", "waits"]

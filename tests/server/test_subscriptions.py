@@ -739,3 +739,14 @@ async def test_nothing_but_a_listener_is_cancelled_by_the_server() -> None:
         while not peer._notifications.empty():
             told.append(await peer.notification())
     assert [message for message in told if message["method"] == CANCELLED] == []
+
+
+async def test_a_listener_that_the_client_cancels_hears_of_no_later_change() -> None:
+    app = everything()
+    async with memory.connect(app, LATEST) as peer:
+        peer.start("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["x://1"]}}, id="mine")
+        await peer.notification()
+        # Both messages arrive in one read.
+        peer.notify(CANCELLED, {"requestId": "mine"})
+        app.resources.changed("x://1")
+        assert await silence(peer)

@@ -30,7 +30,7 @@ from typing import Any
 
 from support.forking import accept, start
 
-__all__ = ["SUBPROCESS", "run"]
+__all__ = ["SUBPROCESS", "Fork", "launch", "run"]
 
 #: Beginnings of the names of variables that the interpreter reads when it starts, and a fork does not.
 READ_AT_START = ("PYTHON", "LC_", "LANG")
@@ -62,14 +62,12 @@ def run(
     Raises:
         subprocess.TimeoutExpired: the command has not ended after ``patience`` seconds; it is killed.
     """
-    words = [os.fspath(each) for each in arguments]
     with (
         tempfile.TemporaryFile() as output,
         tempfile.TemporaryFile() as errors,
         open(os.devnull, "rb") as nothing,
     ):
-        streams = (nothing.fileno(), output.fileno(), errors.fileno())
-        process = Fork("carrel.cli", [], streams, ["carrel", *words], cwd, environment)
+        process = launch(arguments, (nothing.fileno(), output.fileno(), errors.fileno()), cwd, environment)
         try:
             code = process.wait(patience)
         except subprocess.TimeoutExpired:
@@ -79,6 +77,16 @@ def run(
         output.seek(0)
         errors.seek(0)
         return subprocess.CompletedProcess(["carrel", *arguments], code, output.read(), errors.read())
+
+
+def launch(
+    arguments: Sequence[str],
+    streams: Sequence[int],
+    cwd: str | os.PathLike[str] | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Fork:
+    """Start the command with these standard streams."""
+    return Fork("carrel.cli", [], streams, ["carrel", *map(os.fspath, arguments)], cwd, environment)
 
 
 class Fork:
@@ -131,10 +139,16 @@ class Fork:
                 self.returncode = int.from_bytes(code, "big", signed=True)
         return self.returncode
 
-    def kill(self) -> None:
+    def send_signal(self, number: int) -> None:
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):  # it has just ended
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 class ForkedWorker(Fork):

@@ -57,7 +57,8 @@ def start(command: list[str], env: dict[str, str] | None = None, cwd: os.PathLik
     atexit.register(process.wait)
     atexit.register(process.kill)
     assert process.stdout is not None
-    assert process.stdout.readline() == b"listening\n"
+    with process.stdout:  # tests count open descriptors
+        assert process.stdout.readline() == b"listening\n"
     return path
 
 

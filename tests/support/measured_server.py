@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from support import forked_command
+
 __all__ = ["HonestReads", "Server", "connect", "message", "under_attack"]
 
 #: Seconds that a server may take to start, and to stop.
@@ -134,7 +136,7 @@ class HonestReads:
 class Server:
     """The server under attack."""
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes] | forked_command.Fork, port: int, log: Path) -> None:
         self.process = process
         self.pid = process.pid
         self.port = port
@@ -196,13 +198,16 @@ def under_attack(*command: str, script: str | Path | None = None, folder: Path |
         pytest.skip("attacks are measured by /proc and come from 127.0.0.2: this needs Linux")
     import tempfile
 
-    arguments = ["-m", "carrel", *command, "--http", "127.0.0.1:0"] if script is None else [str(script), *command]
     with tempfile.TemporaryDirectory() as temporary:
         log = Path(folder or temporary) / "server.log"
-        with log.open("wb") as stderr:
-            process = subprocess.Popen(
-                [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr
-            )
+        process: subprocess.Popen[bytes] | forked_command.Fork
+        with log.open("wb") as stderr, open(os.devnull, "rb") as stdin:
+            if script is None:
+                streams = (stdin.fileno(), stderr.fileno(), stderr.fileno())
+                process = forked_command.launch([*command, "--http", "127.0.0.1:0"], streams)
+            else:
+                program = [sys.executable, str(script), *command]
+                process = subprocess.Popen(program, stdin=stdin, stdout=stderr, stderr=stderr)
         try:
             yield Server(process, _port_of(process, log), log)
         finally:
@@ -215,7 +220,7 @@ def under_attack(*command: str, script: str | Path | None = None, folder: Path |
                 raise AssertionError(f"the server did not stop within {PATIENCE} s") from None
 
 
-def _port_of(process: subprocess.Popen[bytes], log: Path) -> int:
+def _port_of(process: subprocess.Popen[bytes] | forked_command.Fork, log: Path) -> int:
     """Wait until the server says where it is."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:

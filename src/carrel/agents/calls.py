@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from inspect import isawaitable
 from typing import Any, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 
 from carrel.agents.sources import ToolSource
+from carrel.awaitables import resolved
 from carrel.client.options import CallOptions
 from carrel.errors import ConfigError, MCPError
 from carrel.log import Log
@@ -159,9 +159,7 @@ class Toolbox:
         if self._approve is None:
             return None
         async with self._asking:
-            answer = self._approve(use)
-            if isawaitable(answer):
-                answer = await answer
+            answer = await resolved(self._approve(use))
         if answer is True:
             return None
         return answer if isinstance(answer, str) and answer else f"The user did not allow the call of {use.name}"

@@ -153,11 +153,11 @@ class NameMapping(Protocol):
 class RenamedView(View):
     """View that takes a provider's names and URIs, which clients see under other names and URIs."""
 
-    __slots__ = ("_names", "_view")
+    __slots__ = ("names", "view")
 
     def __init__(self, view: View, names: NameMapping) -> None:
-        self._view = view
-        self._names = names
+        self.view = view
+        self.names = names
         self.key = view.key
         self.hides = view.hides
         self.everybody = view.everybody
@@ -165,27 +165,27 @@ class RenamedView(View):
     def allows(self, verb: Verb, target: str) -> bool:
         """Return whether a verb is allowed on a resource, tool or prompt."""
         if verb == "call":
-            return self._view.allows(verb, self._names.name_out("tool", target))
+            return self.view.allows(verb, self.names.name_out("tool", target))
         if verb == "get":
-            return self._view.allows(verb, self._names.name_out("prompt", target))
-        return self._view.allows(verb, self._names.uri_out(target))
+            return self.view.allows(verb, self.names.name_out("prompt", target))
+        return self.view.allows(verb, self.names.uri_out(target))
 
     def intervals(self, verb: Verb) -> Intervals | None:
         """Return intervals of keys in which all targets of an allowed verb are, or None."""
-        found = self._view.intervals(verb)
-        return None if found is None else self._names.intervals_in(verb, found)
+        found = self.view.intervals(verb)
+        return None if found is None else self.names.intervals_in(verb, found)
 
     def reaches(self, verb: Verb, location: str, head: str) -> bool:
         """Return whether a resource template can name something on which a verb is allowed."""
-        return self._view.reaches(verb, self._names.uri_out(location), self._names.uri_out(head))
+        return self.view.reaches(verb, self.names.uri_out(location), self.names.uri_out(head))
 
     def permits(self, method: str) -> bool:
         """Return whether requests of a method are permitted."""
-        return self._view.permits(method)
+        return self.view.permits(method)
 
     def differs(self, uri: str) -> bool:
         """Return whether callers with other views may get another answer about a resource."""
-        return self._view.differs(self._names.uri_out(uri))
+        return self.view.differs(self.names.uri_out(uri))
 
 
 def find_view(gate: Gate | None, principal: Principal | None) -> View | None:

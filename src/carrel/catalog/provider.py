@@ -54,6 +54,7 @@ __all__ = [
     "Provider",
     "ProviderInterest",
     "Recipients",
+    "ReportedEvents",
     "Request",
     "RequestContext",
     "Visible",
@@ -180,6 +181,22 @@ class Events(Protocol):
 def list_changes(lists: Iterable[ListName] | ListChanges) -> ListChanges:
     """Return the changed lists with the names of their changed entries, None if unknown."""
     return lists if isinstance(lists, Mapping) else dict.fromkeys(lists)
+
+
+class ReportedEvents:
+    """Events of a provider, passed to a function, with the changed lists as a mapping."""
+
+    def __init__(self, report: Callable[[Iterable[Change], ListChanges, Recipients | None], None]) -> None:
+        self._report = report
+
+    def publish(
+        self,
+        changes: Iterable[Change] = (),
+        lists: Iterable[ListName] | ListChanges = (),
+        recipients: Recipients | None = None,
+    ) -> None:
+        """Report changes of resources, and which lists have changed."""
+        self._report(changes, list_changes(lists), recipients)
 
 
 class Provider:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal, Protocol, TypeAlias
 
 from carrel.catalog.paging import all_of
-from carrel.catalog.provider import Change, ListChanges, ListName, Provider, Recipients, list_changes
+from carrel.catalog.provider import Change, ListChanges, Provider, Recipients, ReportedEvents
 from carrel.catalog.routes import Routes
 from carrel.errors import ConfigError, MCPError, ProviderUnavailable
 from carrel.log import Log
@@ -32,23 +32,6 @@ class Listener(Protocol):
     def __call__(
         self, changes: Iterable[Change], lists: ListChanges, /, *, recipients: Recipients | None = None
     ) -> None: ...
-
-
-class _Events:
-    """Events of one provider in a registry."""
-
-    def __init__(self, registry: Registry, provider: Provider) -> None:
-        self._registry = registry
-        self._provider = provider
-
-    def publish(
-        self,
-        changes: Iterable[Change] = (),
-        lists: Iterable[ListName] | ListChanges = (),
-        recipients: Recipients | None = None,
-    ) -> None:
-        """Report changes of resources, and which lists have changed."""
-        self._registry.publish(self._provider, changes, list_changes(lists), recipients)
 
 
 class _Known(Container[str]):
@@ -103,7 +86,7 @@ class Registry(Provider):
             ConfigError: there is a provider of that name, or it cannot be started.
         """
         self._check(provider)
-        await provider.start(_Events(self, provider))
+        await provider.start(ReportedEvents(partial(self.publish, provider)))
         try:
             self._check(provider)  # its name may be set at start-up
             self.put(provider)

@@ -8,7 +8,6 @@ https://modelcontextprotocol.io/specification/2026-07-28/client/roots
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from carrel.awaitables import is_awaitable, resolved
 from carrel.client.handlers import (
     ClientCall,
     Form,
@@ -213,7 +213,7 @@ class ClientHandlers:
         if source is None:
             raise MethodNotFound("Method not found: this client has no roots")
         found = source(RootsRequest(origin)) if callable(source) else source
-        roots: Roots | ListRootsResult = await found if inspect.isawaitable(found) else found
+        roots: Roots | ListRootsResult = await resolved(found)
         if isinstance(roots, ListRootsResult):
             return msgspec.structs.replace(roots, roots=[to_root(root) for root in roots.roots])
         return ListRootsResult(roots=[to_root(root) for root in roots])
@@ -240,7 +240,7 @@ async def ask(name: str, handler: Callable[[Q], Awaitable[T]], request: Q) -> T:
         ConfigError: the handler is not async, so it would block the event loop.
     """
     answer = handler(request)
-    if not inspect.isawaitable(answer):
+    if not is_awaitable(answer):
         raise ConfigError(f"{name} must be an async function (async def): a plain function would block the event loop")
     return await answer
 

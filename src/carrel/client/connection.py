@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import UNSET
 
+from carrel.awaitables import is_awaitable
 from carrel.client.causes import Causes
 from carrel.client.handlers import ClientCall, Progress
 from carrel.client.incoming_requests import IncomingRequests, Responder
@@ -387,7 +388,7 @@ class ClientConnection:
         except Exception:
             log.exception("a progress callback failed")
             return
-        if inspect.isawaitable(done):
+        if is_awaitable(done):
             self.spawn_callback(done)
 
     def _take_cancellation(self, id: Id) -> None:

@@ -7,10 +7,10 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from carrel.awaitables import is_awaitable
 from carrel.client.connect import ConnectOptions, open_connection
 from carrel.client.connection import ClientConnection
 from carrel.client.endpoints import ClientEndpoint
@@ -431,7 +431,7 @@ class ClientSession:
         except Exception:
             logger.exception("the receiver of log messages failed")
             return None
-        return done if inspect.isawaitable(done) else None
+        return done if is_awaitable(done) else None
 
     async def answer(
         self, request: IncomingRequest, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]

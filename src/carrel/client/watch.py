@@ -225,7 +225,9 @@ class Watch:
         for event, kind in LIST_CAPABILITIES.items():
             if kind in self.lists:
                 setattr(wanted, event, True)
-        await connection.call(LISTEN, ListenParams(notifications=wanted), timeout=None, subscriber=_Ear(self))
+        await connection.call(
+            LISTEN, ListenParams(notifications=wanted), timeout=None, subscriber=_WatchSubscriber(self)
+        )
         if self._ready is not None and not self._ready.done():
             raise ProtocolError("the server ended the subscription without acknowledging it")
 
@@ -304,7 +306,7 @@ def check(uris: Sequence[str], lists: Sequence[str]) -> None:
         )
 
 
-class _Ear:
+class _WatchSubscriber:
     """Subscriber of one listen request that forwards notifications to its watch and to the client's cache."""
 
     def __init__(self, watch: Watch) -> None:

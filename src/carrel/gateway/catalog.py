@@ -20,9 +20,9 @@ from carrel.gateway.look_alikes import LookAlike
 from carrel.gateway.names import NameKind, Names
 from carrel.gateway.upstream import MAX_URIS, Upstream, key_of
 from carrel.host.catalog import HostCatalog
-from carrel.host.remote import REQUIRED, RemoteProvider
+from carrel.host.remote import RemoteProvider
 from carrel.log import Log
-from carrel.protocol.methods import LIST_NAMES, SUBSCRIBE
+from carrel.protocol.methods import COMPLETE, LIST_NAMES, PROVIDER_REQUESTS, SUBSCRIBE
 from carrel.uri.template import UriTemplate, UriTemplateError, shared_template
 from carrel.wire.base import Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -49,7 +49,7 @@ MAX_TEMPLATES = 200
 #: Maximum number of look-alikes in the log.
 MAX_LOGGED = 100
 #: Methods that are offered to clients while a server is not connected yet.
-USUAL = REQUIRED.keys() - {"complete", "search", "watch"}
+USUAL = {row.provider_method for row in PROVIDER_REQUESTS if row is not COMPLETE}
 
 
 class _Known(Container[str]):
@@ -64,6 +64,8 @@ class _Known(Container[str]):
         if not isinstance(name, str):
             return False
         names, kind = self._names, self._kind
+        if name in names.found[kind]:
+            return True
         return names.find(kind, name) is not None or bool(names.holders(kind, name)) or self._waits()
 
 
@@ -190,8 +192,8 @@ class GatewayCatalog(HostCatalog):
 
     # Looking up
 
-    def _owner(self, kind: NameKind, name: str) -> Provider | None:
-        """Return the server of a name, or None if no server is known to have it.
+    def _owner(self, kind: NameKind, name: str) -> tuple[Provider | None, str]:
+        """Return the server of a name, and the server's own name; None if no server is known to have it.
 
         Raises:
             InvalidParams: several servers have it.
@@ -202,9 +204,9 @@ class GatewayCatalog(HostCatalog):
             provider = self.get(found[0])
             if provider is None:
                 raise ProviderUnavailable(found[0])
-            return provider
+            return provider, found[1]
         self._refuse(kind, name, self.names.candidates(kind, name))
-        return None
+        return None, name
 
     def _refuse(self, kind: NameKind, name: str, candidates: list[str]) -> None:
         if candidates:
@@ -247,7 +249,7 @@ class GatewayCatalog(HostCatalog):
             ProviderUnavailable: its server is not connected.
         """
         normal = valid_uri(uri)
-        owner = self._owner("uri", normal)
+        owner, _ = self._owner("uri", normal)
         if owner is not None and (self.names.mode == "never" or not self.names.has("uri", owner.name, normal)):
             return owner  # by its prefix
         if owner is not None:
@@ -376,10 +378,9 @@ class GatewayCatalog(HostCatalog):
         if request.view is not None and not request.view.allows("call", name):
             return self._none.call_tool(name, arguments, request)
         found = self.names.find("tool", name)
-        owner = None if found is None else self.get(found[0])
-        if owner is not None:
-            return owner.call_tool(name, arguments, request)
-        return self._later("tool", name, lambda provider: provider.call_tool(name, arguments, request))
+        if found is not None and found[0] in self._providers:
+            return self._providers[found[0]].call_tool(found[1], arguments, request)
+        return self._later("tool", name, lambda provider, own: provider.call_tool(own, arguments, request))
 
     def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> MaybeAwaitable[Result | bytes]:
         """Return the messages of a prompt.
@@ -389,18 +390,18 @@ class GatewayCatalog(HostCatalog):
         """
         if not request.allows("get", name):
             return self._none.get_prompt(name, arguments, request)
-        return self._later("prompt", name, lambda provider: provider.get_prompt(name, arguments, request))
+        return self._later("prompt", name, lambda provider, own: provider.get_prompt(own, arguments, request))
 
-    async def _later(self, kind: Kind, name: str, ask: Callable[[Provider], MaybeAwaitable[T]]) -> T:
+    async def _later(self, kind: Kind, name: str, ask: Callable[[Provider, str], MaybeAwaitable[T]]) -> T:
         try:
-            owner = self._owner(kind, name)
+            owner, own = self._owner(kind, name)
         except ProviderUnavailable:
             owner = None
         if owner is None:
             await self._settle()
             await self.settled(NAMES_PATIENCE)
-            owner = self._owner(kind, name)
-        return await resolved(ask(owner or self._none))
+            owner, own = self._owner(kind, name)
+        return await resolved(ask(owner or self._none, own))
 
     async def complete(
         self,
@@ -419,7 +420,7 @@ class GatewayCatalog(HostCatalog):
         prompt = isinstance(reference, PromptReference)
         kind: NameKind = "prompt" if prompt else "template"
         name: str = reference.name if isinstance(reference, PromptReference) else reference.uri
-        owner = self._owner(kind, name)
+        owner, own = self._owner(kind, name)
         if owner is None and not prompt and self.names.find("uri", key_of(name)) is not None:
             return Completion([])  # a URI without variables has nothing to complete
         view = request.view
@@ -428,7 +429,8 @@ class GatewayCatalog(HostCatalog):
             owner = owner if shown else None
         if owner is None:
             raise InvalidParams(f"Invalid params: unknown {kind}: {name[:200]}", parameter="ref")
-        return await resolved(owner.complete(reference, argument, value, context, request))
+        mapped = PromptReference(name=own) if prompt else reference
+        return await resolved(owner.complete(mapped, argument, value, context, request))
 
     async def merge(self, listing: str, request: Request, method: Callable[[Provider], Any]) -> Page[Any]:
         """Return a page of a list across servers, in the order of their names. The servers are queried in parallel.

@@ -15,13 +15,13 @@ from typing import Any, Unpack
 
 import msgspec
 
-from carrel.catalog.provider import Provider
+from carrel.catalog.provider import Provider, ReportedEvents
 from carrel.client.options import ClientOptions
 from carrel.errors import ConfigError
 from carrel.gateway.catalog import GatewayCatalog
 from carrel.gateway.isolation import IsolatedProvider
 from carrel.gateway.names import NameKind, Names, PrefixMode
-from carrel.gateway.providers import GivenGrants, OfPrincipal, Providers, UpstreamEvents
+from carrel.gateway.providers import GivenGrants, OfPrincipal, Providers
 from carrel.gateway.sessions import SessionLimits
 from carrel.gateway.status import STATUS_URI, merged_instructions, status_of, table_of
 from carrel.gateway.upstream import Upstream
@@ -240,7 +240,7 @@ class Gateway:
         provider = self._isolated[server.name] = self._providers.of(server)
         wrapped = self._wrap(server, provider)
         provider.learned = partial(self.catalog.learn_session, wrapped)
-        provider.begin(UpstreamEvents(self.catalog, wrapped))
+        provider.begin(wrapped.inner_events(ReportedEvents(partial(self.catalog.publish, wrapped))))
         return wrapped
 
     async def stopped(self, server: HostedServer) -> None:

@@ -19,12 +19,22 @@ import msgspec
 
 from carrel.awaitables import MaybeAwaitable
 from carrel.catalog.forwarding import ForwardingProvider
-from carrel.catalog.provider import Change, Events, Hit, Interest, ListChanges, Page, Request
+from carrel.catalog.provider import (
+    Change,
+    Events,
+    Hit,
+    Interest,
+    ListChanges,
+    Page,
+    Recipients,
+    ReportedEvents,
+    Request,
+)
 from carrel.client.client import Client
 from carrel.client.endpoints import Target
 from carrel.client.options import ClientOptions
 from carrel.errors import ConfigError, MCPError, ProviderUnavailable
-from carrel.gateway.session_events import BaseOwner, SessionEvents, log_to
+from carrel.gateway.session_events import BaseOwner, log_to
 from carrel.gateway.sessions import AllInterest, Mode, SessionLimits, UpstreamSession, UpstreamSessions, key_of
 from carrel.host.reconnect import Status
 from carrel.host.relayed import RELAYED, RELAYED_EXTENSIONS
@@ -156,7 +166,7 @@ class IsolatedProvider(ForwardingProvider):
         """
         self.begin(events)
         if self._owns_base:
-            await self.base.start(SessionEvents(self._publish_base))
+            await self.base.start(ReportedEvents(self._publish_base))
 
     def begin(self, events: Events) -> None:
         """Start with a ``base`` that a host starts and stops."""
@@ -183,7 +193,7 @@ class IsolatedProvider(ForwardingProvider):
         if status.name == "failed":
             self.adoptable = not self.personal and self.adopted is None  # a reconnect opens a new session
 
-    def _publish_base(self, changes: Iterable[Change], lists: ListChanges) -> None:
+    def _publish_base(self, changes: Iterable[Change], lists: ListChanges, _: Recipients | None) -> None:
         """Report changes of ``base``: to all clients if it is shared or has just connected, else to its owner."""
         if self._events is None:
             return
@@ -193,7 +203,9 @@ class IsolatedProvider(ForwardingProvider):
         else:
             self._events.publish(changes, lists, BaseOwner(None if self.adopted is None else self.adopted.key))
 
-    def publish_session(self, session: UpstreamSession, changes: Iterable[Change], lists: ListChanges) -> None:
+    def publish_session(
+        self, session: UpstreamSession, changes: Iterable[Change], lists: ListChanges, _: Recipients | None = None
+    ) -> None:
         """Report changes of a session to its owner."""
         if lists and self.learned is not None and session.provider is not None:
             self.learned(session.provider)
@@ -215,7 +227,7 @@ class IsolatedProvider(ForwardingProvider):
             )
             session.provider = provider
             self.opening(session, provider, principal)
-            provider.begin(SessionEvents(partial(self.publish_session, session)))
+            provider.begin(ReportedEvents(partial(self.publish_session, session)))
             await provider.reconnector.settled()
         session.provider.reserve()
         log_to(session.provider, session.log if session.key.client is not None else None)

@@ -77,7 +77,7 @@ class Names:
         self._gone: dict[NameKind, dict[str, dict[str, None]]] = {kind: {} for kind in self._have}
         self._holders: dict[NameKind, dict[str, tuple[str, ...]]] = {kind: {} for kind in self._have}
         self._alike: dict[NameKind, LookAlikes] = {"tool": LookAlikes(), "prompt": LookAlikes()}
-        self._found: dict[NameKind, dict[str, tuple[str, str]]] = {kind: {} for kind in self._have}
+        self.found: dict[NameKind, dict[str, tuple[str, str]]] = {kind: {} for kind in self._have}
         """Names that were found since the last change."""
 
     # What servers have
@@ -129,7 +129,7 @@ class Names:
                 return
             have.discard(name)
             gone[name] = None
-            self._found[kind].clear()
+            self.found[kind].clear()
             self._unlike(kind, server, name)
             yield
         for name in list(gone)[: max(0, len(gone) - MAX_GONE)]:
@@ -158,7 +158,7 @@ class Names:
 
     def _take(self, kind: NameKind, server: str, name: str) -> bool:
         """Add a name to a server, and return whether it is new and another server has it too."""
-        self._found[kind].clear()
+        self.found[kind].clear()
         self._have[kind][server].add(name)
         self._gone[kind].get(server, {}).pop(name, None)
         if kind in self._alike:
@@ -170,11 +170,11 @@ class Names:
         return bool(holders)
 
     def _clear_found(self) -> None:
-        for found in self._found.values():
+        for found in self.found.values():
             found.clear()
 
     def _drop(self, kind: NameKind, server: str, name: str) -> None:
-        self._found[kind].clear()
+        self.found[kind].clear()
         rest = tuple(other for other in self._holders[kind].get(name, ()) if other != server)
         if rest:
             self._holders[kind][name] = rest
@@ -246,14 +246,14 @@ class Names:
 
         A prefixed name is mapped to the server with this prefix, even if the server is not known to have the name.
         """
-        found = self._found[kind].get(name)
+        found = self.found[kind].get(name)
         if found is not None:
             return found
         holders = self.holders(kind, name)
         if len(holders) == 1 and self.mode != "always":
             server = holders[0]
             if self.has(kind, server, name) and self.is_plain(kind, server, name):
-                found = self._found[kind][name] = server, name
+                found = self.found[kind][name] = server, name
                 return found
         return None if self.mode == "never" else self.read_prefixed(kind, name)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from carrel.catalog.provider import Change, ListChanges, ListName, Recipients, list_changes
 from carrel.client.client import Client
 from carrel.gateway.isolation import IsolatedProvider
 from carrel.gateway.logins import LoginProvider
@@ -18,12 +17,10 @@ from carrel.transports.client.options import HTTPOptions, ProcessOptions
 from carrel.transports.client.transport import Credentials
 
 if TYPE_CHECKING:
-    from carrel.catalog.registry import Registry
-    from carrel.catalog.transforms.transform import Transform
     from carrel.gateway.grants import Grant, Grants
     from carrel.protocol.principal import Principal
 
-__all__ = ["GivenGrants", "OfPrincipal", "Own", "Providers", "UpstreamEvents"]
+__all__ = ["GivenGrants", "OfPrincipal", "Own", "Providers"]
 
 GivenGrants: TypeAlias = "Grants | Callable[[], Grants]"
 """Grants, or a function that creates them on first use, as the OAuth modules are slow to import."""
@@ -117,23 +114,3 @@ class Providers:
 def own_isolation(config: ServerConfig, *, personal: bool) -> Isolation:
     """Return the isolation of sessions. If callers have separate credentials, it is "principal" instead of "shared"."""
     return "principal" if personal and config.isolation == "shared" else config.isolation
-
-
-class UpstreamEvents:
-    """Reports the events of a server's sessions to the catalog that contains the server."""
-
-    def __init__(self, catalog: Registry, upstream: Transform) -> None:
-        self._catalog = catalog
-        self._upstream = upstream
-
-    def publish(
-        self,
-        changes: Iterable[Change] = (),
-        lists: Iterable[ListName] | ListChanges = (),
-        recipients: Recipients | None = None,
-    ) -> None:
-        """Report changes, with the names and URIs that clients see."""
-        upstream = self._upstream
-        self._catalog.publish(
-            upstream, upstream.changed(changes), upstream.changed_lists(list_changes(lists)), recipients
-        )

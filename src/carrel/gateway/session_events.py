@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from carrel.catalog.provider import Change, ListChanges, ListName, Recipients, list_changes
 from carrel.host.relayed import pass_log
 
 if TYPE_CHECKING:
     from carrel.client.handlers import LogMessage
     from carrel.host.remote import RemoteProvider
 
-__all__ = ["BaseOwner", "SessionEvents", "log_to"]
+__all__ = ["BaseOwner", "log_to"]
 
 
 class BaseOwner(msgspec.Struct, frozen=True):
@@ -25,22 +24,6 @@ class BaseOwner(msgspec.Struct, frozen=True):
 
     def include(self, client: Any) -> bool:
         return self.key is not None and bool(self.key.include(client))
-
-
-class SessionEvents:
-    """Events of the provider of one session."""
-
-    def __init__(self, report: Callable[[Iterable[Change], ListChanges], None]) -> None:
-        self._report = report
-
-    def publish(
-        self,
-        changes: Iterable[Change] = (),
-        lists: Iterable[ListName] | ListChanges = (),
-        recipients: Recipients | None = None,
-    ) -> None:
-        """Report changes."""
-        self._report(changes, list_changes(lists))
 
 
 def log_to(provider: RemoteProvider, owner: Callable[[LogMessage], bool] | None) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from carrel.awaitables import resolved
-from carrel.catalog.paging import key_of, position_of
+from carrel.catalog.paging import decode_cursor, encode_cursor
 from carrel.catalog.provider import Events, ListChanges, ListName, Page, Provider, Request
 from carrel.catalog.transforms.transform import Transform
 from carrel.errors import ConfigError, InvalidParams, MCPError
@@ -99,7 +99,7 @@ class ToolSearch(Transform):
     def tool_names(self) -> Container[str] | None:  # type: ignore[override]
         """Names of the two tools and of all indexed tools, or None if the provider does not track its names."""
         names = self.provider.tool_names
-        return None if names is None else _Names(names)
+        return None if names is None else _ToolNames(names)
 
     def offers(self, method: str) -> bool:
         """Return whether the provider implements a method."""
@@ -159,9 +159,9 @@ class ToolSearch(Transform):
         known = await self._known(request)
         tools = {tool.name: tool for tool in [*known.listed, *self._own(known)]}
         names = sorted(tools)
-        start = 0 if request.cursor is None else bisect_right(names, key_of(request.cursor))
+        start = 0 if request.cursor is None else bisect_right(names, decode_cursor(request.cursor, self.name))
         part = names[start : start + request.limit]
-        more = position_of(part[-1]) if part and start + len(part) < len(names) else None
+        more = encode_cursor(part[-1], self.name) if part and start + len(part) < len(names) else None
         return Page([tools[name] for name in part], more, known.ttl, known.scope)
 
     def call_tool(self, name: str, arguments: Raw, request: Request) -> Any:
@@ -224,7 +224,7 @@ class ToolSearch(Transform):
         return _failed(f"There is no tool {name[:200]!r}{hint}. {SEARCH} finds tools and describes their arguments.")
 
 
-class _Names(Container[str]):
+class _ToolNames(Container[str]):
     """Names of a provider's tools, plus the search tools."""
 
     def __init__(self, inner: Container[str]) -> None:

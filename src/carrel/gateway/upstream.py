@@ -35,7 +35,7 @@ MAX_URIS = 100_000
 WEB = ("http://", "https://")
 
 
-class Matching(Protocol):
+class TemplateMatcher(Protocol):
     """Function that returns servers with a template that matches a URI; ``plain``: only templates without a prefix."""
 
     def __call__(self, uri: str, *, plain: bool = False) -> set[str]: ...
@@ -58,10 +58,11 @@ class Upstream(Transform):
     """Transform that adds a prefix to names and URIs of a gateway's server if they collide, see ``Names``.
 
     ``provider`` handles the requests: the server's ``RemoteProvider``, or a provider with one session per client.
-    ``matching`` returns the servers with a template that matches a URI.
+    ``matching`` returns the servers with a template that matches a URI. Requests have the server's own names of tools
+    and prompts: ``GatewayCatalog`` looks the names up.
     """
 
-    def __init__(self, server: HostedServer, provider: Provider, names: Names, matching: Matching) -> None:
+    def __init__(self, server: HostedServer, provider: Provider, names: Names, matching: TemplateMatcher) -> None:
         super().__init__(provider)
         self.name = server.name
         self.server = server
@@ -106,11 +107,6 @@ class Upstream(Transform):
     def name_out(self, kind: Kind, name: str) -> str:
         """Return the name that clients see for a tool or prompt."""
         return self._names.outer("tool" if kind == "tool" else "prompt", self.name, name)
-
-    def name_in(self, kind: Kind, name: str) -> str | None:
-        """Return the server's name for a tool or prompt, or None if it belongs to another server."""
-        found = self._names.find("tool" if kind == "tool" else "prompt", name)
-        return found[1] if found is not None and found[0] == self.name else None
 
     @property
     def prefixes(self) -> Sequence[str]:  # type: ignore[override]
@@ -262,8 +258,7 @@ class Upstream(Transform):
         return msgspec.structs.replace(result, contents=contents)
 
     def _required(self, kind: Kind, name: str) -> str:
-        found = self._names.find("tool" if kind == "tool" else "prompt", name)
-        return found[1] if found is not None and found[0] == self.name else super()._required(kind, name)
+        return name
 
     # Changes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias, Unpack
 
@@ -11,7 +11,7 @@ import msgspec
 
 from carrel.awaitables import resolved
 from carrel.catalog.paging import ListMethod, all_of
-from carrel.catalog.provider import Change, ListChanges, ListName, Page, Recipients, Request
+from carrel.catalog.provider import ListName, Page, ReportedEvents, Request
 from carrel.client.client import Client
 from carrel.client.options import ClientOptions
 from carrel.errors import AuthorizationError, ConfigError, LoginRequired, MCPError, PeerError, TransportError
@@ -203,7 +203,7 @@ class HostedServer:
                 provider.reconnector.observers.append(self._observe)
                 self.provider = provider
                 add(provider)
-                provider.begin(_Events(self))
+                provider.begin(ReportedEvents(lambda _, lists, __: self.changed(tuple(lists))))
         if self.provider is not None:
             await self.provider.reconnector.settled()
 
@@ -376,19 +376,3 @@ def cause_of(error: Exception) -> str:
     if isinstance(error, PeerError):
         return "it refuses"
     return "it does not answer as the protocol says"
-
-
-class _Events:
-    """Events of the provider of a hosted server."""
-
-    def __init__(self, server: HostedServer) -> None:
-        self._server = server
-
-    def publish(
-        self,
-        changes: Iterable[Change] = (),
-        lists: Iterable[ListName] | ListChanges = (),
-        recipients: Recipients | None = None,
-    ) -> None:
-        """Report which lists have changed."""
-        self._server.changed(tuple(lists))

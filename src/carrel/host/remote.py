@@ -48,7 +48,6 @@ from carrel.protocol.methods import (
     LIST_CAPABILITIES,
     LIST_RESOURCES,
     LIST_TOOLS,
-    PROVIDER_REQUESTS,
     READ_RESOURCE,
 )
 from carrel.protocol.methods import RequestType as Row
@@ -65,12 +64,8 @@ log = Log("carrel.host")
 
 T = TypeVar("T")
 
-#: Requests of the methods of ``Provider`` that a server handles.
-REQUIRED: Mapping[str, Row] = {
-    **{row.provider_method: row for row in PROVIDER_REQUESTS},
-    "search": LIST_RESOURCES,
-    "watch": READ_RESOURCE,
-}
+#: Requests that a server must support, by the method of ``Provider`` that sends them.
+REQUIRED: Mapping[str, Row] = {**FORWARDED, "search": LIST_RESOURCES, "watch": READ_RESOURCE}
 #: Seconds that connecting to a server may take.
 PATIENCE = 30.0
 #: Seconds that a list request waits for a server.
@@ -166,11 +161,11 @@ class RemoteProvider(ForwardingProvider):
         self._calls.for_one_client = True
 
     def offers(self, method: str) -> bool:
-        """Return whether the server supports a method. True for methods in ``REQUIRED`` before the first connection."""
-        if method in FORWARDED and method not in REQUIRED:  # of the skills extension
-            settings = self._skills_settings
-            return settings is not None and (method != "list_directory" or bool(settings.get("directoryRead")))
+        """Return whether the server supports a method. Before it connects, it does, except for skills."""
         row = REQUIRED.get(method)
+        if row is not None and row.method in SKILLS.requests:
+            settings = self._skills_settings
+            return settings is not None and (row is not READ_DIRECTORY or bool(settings.get("directoryRead")))
         return row is not None and (not self._connected or self.client.session.server.offers(row))
 
     @property

@@ -7,13 +7,13 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagina
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
+from carrel.catalog.paging import decode_cursor, encode_cursor
 from carrel.catalog.provider import Page, Request
 from carrel.errors import InvalidCursor, ResourceTooLarge
 from carrel.host.remote_entries import EntryReader, ListFormat, entries_of
@@ -27,16 +27,15 @@ __all__ = ["LONG", "MAX_LISTED", "RemotePages"]
 MAX_KEY = 300
 
 
-class Position(msgspec.Struct, frozen=True, array_like=True):
+class ListPosition(msgspec.Struct, frozen=True, array_like=True):
     """Position in a list: after entry ``after`` on the page at ``cursor``, or at index ``number`` if it was removed."""
 
-    listing: str
     cursor: str | None
     after: str | None = None
     number: int = 0
 
 
-_read = msgspec.json.Decoder(Position).decode
+_read = msgspec.json.Decoder(ListPosition).decode
 
 #: Maximum number of listed URIs to remember, and maximum number of tools or prompts of a server.
 MAX_LISTED = 100_000
@@ -80,7 +79,7 @@ class RemotePages:
             InvalidCursor: the cursor is not from this list.
             ResourceTooLarge: the page of the remote server has too many entries.
         """
-        position = Position(name, None) if request.cursor is None else read(name, request.cursor)
+        position = ListPosition(None) if request.cursor is None else read(name, request.cursor)
         kept = self._kept.get(name)
         begins = position.after is None and not (notified and kept is not None and is_long(list_format, kept[1]))
         if kept is None or begins or kept[0] != position.cursor:
@@ -96,11 +95,11 @@ class RemotePages:
         end = start + len(part)
         following = None
         if end < len(entries):
-            following = write(Position(name, position.cursor, key_of(list_format, entries[end - 1]), end))
+            following = write(name, ListPosition(position.cursor, key_of(list_format, entries[end - 1]), end))
             if len(self._kept) < 8:  # limit the cache: further lists are fetched again for each page
                 self._kept[name] = position.cursor, result
         elif result.next_cursor is not None:
-            following = write(Position(name, result.next_cursor))
+            following = write(name, ListPosition(result.next_cursor))
         ttl = None if result.ttl_ms is None else result.ttl_ms / 1000
         scope = result.cache_scope
         if scope == "public" and request.caller is not None:
@@ -121,7 +120,7 @@ def key_of(list_format: ListFormat, entry: Raw) -> str:
         return ""
 
 
-def start_index(position: Position, list_format: ListFormat, entries: Sequence[Raw]) -> int:
+def start_index(position: ListPosition, list_format: ListFormat, entries: Sequence[Raw]) -> int:
     """Return the index at which a page starts: after the entry in ``position``, if it is still near its old index."""
     last = min(position.number, len(entries)) - 1
     near = range(max(0, last - NEAR), min(len(entries), last + NEAR))
@@ -131,20 +130,20 @@ def start_index(position: Position, list_format: ListFormat, entries: Sequence[R
     return last + 1
 
 
-def write(position: Position) -> str:
-    return binascii.b2a_base64(msgspec.json.encode(position), newline=False).decode()
+def write(listing: str, position: ListPosition) -> str:
+    return encode_cursor(msgspec.json.encode(position).decode(), listing)
 
 
-def read(listing: str, cursor: str) -> Position:
+def read(listing: str, cursor: str) -> ListPosition:
     """Decode the position in a cursor.
 
     Raises:
         InvalidCursor: the cursor is not from this list.
     """
     try:
-        position = _read(binascii.a2b_base64(cursor.encode("ascii"), strict_mode=True))
-    except (ValueError, msgspec.DecodeError, RecursionError):
+        position = _read(decode_cursor(cursor, listing))
+    except (ValueError, msgspec.DecodeError):
         raise InvalidCursor from None
-    if position.listing != listing or write(position) != cursor or position.number < 0:
+    if position.number < 0:
         raise InvalidCursor
     return position

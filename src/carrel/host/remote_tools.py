@@ -24,7 +24,7 @@ from carrel.client.tool_calls import requires_task
 from carrel.errors import InvalidParams, MCPError, MissingCapability, PeerError, ProtocolError
 from carrel.host.relay import Relay
 from carrel.host.remote_calls import RemoteCalls, passed_on, with_tasks
-from carrel.protocol.encoding import encode
+from carrel.protocol.encoding import CR, LF, encode
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.http import header_parameters, verify_parameters
 from carrel.protocol.methods import CALL_TOOL
@@ -147,7 +147,7 @@ class RemoteTools:
             InvalidParams, HeaderMismatch: see ``call``.
         """
         tool_calls, text = self._client.tool_calls, bytes(arguments)
-        if name in self._headers or text[:1] != b"{" or b"\n" in text or b"\r" in text:
+        if name in self._headers or text[:1] != b"{" or LF in text or CR in text:
             arguments = self._checked(name, arguments, request)
         options = None
         if type(request.channel) is not TaskChannel and not tool_calls.has_tasks:

@@ -242,7 +242,7 @@ class Connection(connection.Connection[W]):
         name = None if row.name_field is None else getattr(params, row.name_field)
         self.last_id = id  # as in ``ask``, which would be one call more for each request
         data = encode(RequestMessage("2.0", id, row.method, params))
-        if MARK in data:
+        if data.find(MARK) >= 0:
             data = restored(data)
         self.waiting[id] = Waiting(row, row.result if result is None else result, owner, whole)
         return OutgoingMessage(data, row.method, id, name, revision, {}, row.endless)
@@ -314,7 +314,7 @@ class Connection(connection.Connection[W]):
                 result = msgspec.structs.replace(result, meta=related)
             result = self.revision.project(result)
         data = encode(ResponseMessage("2.0", request.id, result))
-        return OutgoingMessage(restored(data) if MARK in data else data, revision=self.revision)
+        return OutgoingMessage(data if data.find(MARK) < 0 else restored(data), revision=self.revision)
 
     def reject(self, request: IncomingRequest, error: BaseException) -> OutgoingMessage:
         """Encode the error response to a server request. Exceptions not of Carrel become -32603 without details."""

@@ -237,7 +237,7 @@ class Connection(Generic[W]):
         """Encode a request with the next id, which is then ``last_id``, and register it as pending."""
         self.last_id = id = self.last_id + 1
         data = encode(RequestMessage("2.0", id, request.method, params))
-        if MARK in data:
+        if data.find(MARK) >= 0:
             data = restored(data)
         if self.waiting is NO_REQUESTS:
             self.waiting = {}

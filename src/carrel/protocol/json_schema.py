@@ -222,7 +222,7 @@ def states(pattern: str) -> int:
     return len(pattern) * (prod(counts) if "){" in pattern else 1) + sum(counts)
 
 
-class Found:
+class SchemaFindings:
     """Findings of a schema inspection: index of references, patterns, and whether there are alternatives."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
@@ -240,14 +240,14 @@ class Found:
             self.patterns += node["patternProperties"]
 
 
-def inspect_schema(schema: dict[str, Any]) -> Found:
+def inspect_schema(schema: dict[str, Any]) -> SchemaFindings:
     """Inspect a schema; raise ConfigError if it is too large, of an unknown dialect, or has external references."""
     from urllib.parse import urljoin  # not needed at startup otherwise
 
     size = 0
     anchors = {""}
     references: list[str] = []
-    found = Found(schema)
+    found = SchemaFindings(schema)
     nodes: list[tuple[Any, int, str, str]] = [(schema, 1, "", "schema")]
     while nodes:
         node, depth, uri, kind = nodes.pop()

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from carrel.errors import InvalidMessage
-from carrel.protocol.encoding import encode, has_same_strings, merged
+from carrel.protocol.encoding import CR, LF, encode, has_same_strings, merged
 from carrel.protocol.revision import Revision
 from carrel.wire.base import CacheableResult, Result
 from carrel.wire.client_features import InputRequiredResult
@@ -69,7 +69,7 @@ def pass_on(call: Call, passed: PassedResult[Any]) -> bytes:
         raw = with_members(raw, {"_meta": {**call.connection.description.identity, **_others(meta)}})
     elif meta is not None and not OWN_META.isdisjoint(meta):
         raw = with_members(raw, {"_meta": _others(meta) or UNSET})
-    return msgspec.json.format(raw, indent=-1) if b"\n" in raw or b"\r" in raw else raw
+    return msgspec.json.format(raw, indent=-1) if LF in raw or CR in raw else raw
 
 
 def attached(passed: PassedResult[R]) -> R:
@@ -94,7 +94,7 @@ def with_members(result: bytes, members: Mapping[str, Any]) -> bytes:
 
 def private(result: bytes) -> bytes:
     """Return an encoded result that only the caller may cache. Letters of its members may be escaped."""
-    if b"public" not in result and b"\\u00" not in result:
+    if result.find(b"public") < 0 and result.find(b"\\u00") < 0:
         return result
     members = _members_of(result)
     scope = members.get("cacheScope")

@@ -30,7 +30,7 @@ from carrel.protocol.connection import (
     read_batch,
 )
 from carrel.protocol.description import Description
-from carrel.protocol.encoding import MARK, encode, encode_error, restored
+from carrel.protocol.encoding import BACKSLASH, MARK, encode, encode_error, restored
 from carrel.protocol.members import FRAME, NAMES, NO_PARAMS, QUOTES, SMALL, DuplicateId
 from carrel.protocol.methods import AnyParams, RequestType
 from carrel.protocol.peers import new_peer, stateless_peer
@@ -208,7 +208,7 @@ class Connection(connection.Connection[Requester]):
                 arguments = params.arguments if type(params) is CallToolParams else UNSET
                 if type(arguments) is Raw:
                     quotes += 2 + bytes(arguments).count(b'"')
-                once = text.count(b'"') == quotes and b"\\" not in text
+                once = text.count(b'"') == quotes and BACKSLASH not in text
             if len(text) > SMALL and not once:
                 self.description.duplicates.reject(text, raw)
             elif not once:
@@ -220,7 +220,7 @@ class Connection(connection.Connection[Requester]):
                         once = False
                 if named and text.count(b'"name"') > (1 if meta is None or meta.client_info is None else 2):
                     once = False
-                if not once or (b"\\" in text and b"\\u00" in text):  # a member name may contain an escaped letter
+                if not once or (BACKSLASH in text and b"\\u00" in text):  # a member name may contain an escaped letter
                     self.description.duplicates.reject(text, raw)
             if meta is not None and meta.protocol_version is not None:
                 peer = stateless_peer(meta, self.version_header, self.description.revisions)
@@ -393,7 +393,7 @@ class Connection(connection.Connection[Requester]):
         told, complete = self.description, call.peer.revision.complete
         whole = complete(result, call.request, told.identity, told.ttl_ms, told.scope)  # type: ignore[arg-type]
         data = encode(ResponseMessage("2.0", call.id, whole))
-        return restored(data) if MARK in data else data
+        return data if data.find(MARK) < 0 else restored(data)
 
     def reject(self, call: Call, error: BaseException) -> ErrorResponse:
         """Encode an error response. Exceptions that are not in ``carrel.errors`` become -32603 without details."""

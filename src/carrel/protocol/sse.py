@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from carrel.errors import InvalidMessage
+from carrel.protocol.encoding import CR, LF
 
 __all__ = ["Event", "EventStream"]
 
@@ -65,7 +66,7 @@ class EventStream:
             self._after_return = False
         if not data:
             return []
-        if b"\n" not in data and b"\r" not in data:  # fast path: a part of a long line
+        if LF not in data and CR not in data:  # fast path: a part of a long line
             self._after_return = False
             self._keep(data)
             return []

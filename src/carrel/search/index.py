@@ -31,7 +31,7 @@ from carrel.search.hits import Hits
 from carrel.search.indexer import Indexer, Progress
 from carrel.search.options import SearchOptions
 from carrel.search.results import SearchHit, SearchResults
-from carrel.search.store import Store
+from carrel.search.store import IndexStore
 from carrel.search.terms import words_of
 from carrel.search.vectors import numbers
 from carrel.sources.workers import Workers
@@ -85,7 +85,7 @@ class SearchIndex:
         self._progress = progress
         self._pool = Workers(self, "carrel-search", threads=4, per_client=2)
         self._writer: ThreadPoolExecutor | None = None
-        self._store: Store | None = None
+        self._store: IndexStore | None = None
         self._task: asyncio.Task[None] | None = None
         self._folder: IndexFolder | None = None
         self._ready = asyncio.Event()
@@ -198,7 +198,7 @@ class SearchIndex:
         try:
             while True:
                 try:
-                    before, store = self._store, await self._run(Store, self._folder, self._model)
+                    before, store = self._store, await self._run(IndexStore, self._folder, self._model)
                 except Damaged as error:
                     log.debug("another process makes the index: %s", error)
                     await self._pause(RETRY)
@@ -216,7 +216,7 @@ class SearchIndex:
             log.exception("the search index is not kept up to date any more")
 
     @asynccontextmanager
-    async def _embedding(self, store: Store) -> AsyncIterator[None]:
+    async def _embedding(self, store: IndexStore) -> AsyncIterator[None]:
         """Have the passages of an index embedded meanwhile."""
         if self._embeddings is None:
             yield
@@ -228,7 +228,7 @@ class SearchIndex:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _keep(self, store: Store) -> NoReturn:
+    async def _keep(self, store: IndexStore) -> NoReturn:
         """Keep an index up to date that this process writes."""
         indexer = Indexer(self.catalog, self.options, self._run, self._report, self.skip)
         next_look = next_list = 0.0
@@ -267,7 +267,7 @@ class SearchIndex:
                 await self._pause(max(0.0, next_look - monotonic()))
                 await asyncio.sleep(SETTLE)
 
-    async def _share(self, store: Store, folder: IndexFolder) -> None:
+    async def _share(self, store: IndexStore, folder: IndexFolder) -> None:
         """Search in the index of another process, until that process ends or rebuilds the index."""
         while not self._stale and not await self._run(folder.lock):
             if not self._ready.is_set() and await self._run(lambda: store.manifest.complete):
@@ -392,7 +392,7 @@ def _embedder(options: SearchOptions, embed: Embed | None) -> Embedder | None:
     return EmbeddingsEndpoint(options.embeddings, options.embeddings_model or "", options.embeddings_key)
 
 
-def _close(store: Store) -> None:
+def _close(store: IndexStore) -> None:
     try:
         store.close()
     except Damaged as error:

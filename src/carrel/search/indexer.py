@@ -27,7 +27,7 @@ from carrel.log import Log
 from carrel.media_types import DIRECTORY
 from carrel.search.manifest import IndexedResource, number_of
 from carrel.search.options import SearchOptions
-from carrel.search.store import Store
+from carrel.search.store import IndexStore
 from carrel.search.versions import is_racy, version_of
 from carrel.sources.documents.query import TEXT, text_uri
 from carrel.wire.resources import ReadResourceResult, Resource, TextResourceContents, decoded
@@ -111,7 +111,7 @@ class Indexer:
 
     # All resources
 
-    async def look(self, store: Store, changed: Collection[str] = ()) -> None:
+    async def look(self, store: IndexStore, changed: Collection[str] = ()) -> None:
         """Bring the index up to date. The URIs in ``changed`` are read again even if their versions are unchanged.
 
         Raises:
@@ -133,7 +133,7 @@ class Indexer:
     def _providers(self) -> list[Provider]:
         return [one for one in self._catalog.providers if one not in self._skip and one.offers("list_resources")]
 
-    async def _look(self, store: Store, provider: Provider, changed: Collection[str]) -> None:
+    async def _look(self, store: IndexStore, provider: Provider, changed: Collection[str]) -> None:
         """Bring the resources of one provider up to date."""
         known = await self._run(store.manifest.known, provider.name)
         seen: set[int] = set()
@@ -177,7 +177,7 @@ class Indexer:
 
     async def _index(
         self,
-        store: Store,
+        store: IndexStore,
         provider: Provider,
         batch: Sequence[tuple[Resource, bool]],
         windows: bool,
@@ -227,13 +227,13 @@ class Indexer:
         await asyncio.gather(*(read(uris[at : at + size]) for at in range(0, len(uris), size)))
         return found
 
-    async def _commit(self, store: Store) -> None:
+    async def _commit(self, store: IndexStore) -> None:
         await self._run(store.commit)
         self._committed = monotonic()
 
     # Changes
 
-    async def update(self, store: Store, changed: Collection[str]) -> None:
+    async def update(self, store: IndexStore, changed: Collection[str]) -> None:
         """Bring resources up to date that have changed, were created, or are gone.
 
         Raises:
@@ -257,7 +257,7 @@ class Indexer:
                 await self._update(store, provider, uris)
         await self._commit(store)
 
-    async def _update(self, store: Store, provider: Provider, uris: Iterable[str]) -> None:
+    async def _update(self, store: IndexStore, provider: Provider, uris: Iterable[str]) -> None:
         """Read single resources of a provider that has many."""
         windows = await _gives_windows(provider)
         numbers = {uri: number_of(provider.name, uri) for uri in uris}
@@ -314,7 +314,7 @@ class Indexer:
     # In the thread that changes the index
 
     def _write(
-        self, store: Store, provider: Provider, windows: bool, read: Iterable[Read], gone: Iterable[int] = ()
+        self, store: IndexStore, provider: Provider, windows: bool, read: Iterable[Read], gone: Iterable[int] = ()
     ) -> None:
         """Write new and changed resources to the index, and remove deleted ones."""
         put = []
@@ -408,7 +408,7 @@ def _path_of(uri: str, provider: Provider) -> str:
     return unquote(rest, errors="replace")
 
 
-def _remove_others(store: Store, known: Collection[int], here: Collection[int]) -> None:
+def _remove_others(store: IndexStore, known: Collection[int], here: Collection[int]) -> None:
     """Remove resources that are not here any more."""
     gone = [number for number in known if number not in here]
     if gone:

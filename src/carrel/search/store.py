@@ -19,7 +19,7 @@ from carrel.sources.documents.query import text_uri
 if TYPE_CHECKING:
     from carrel.wire.resources import Resource
 
-__all__ = ["Store"]
+__all__ = ["IndexStore"]
 
 log = Log("carrel.search")
 
@@ -31,7 +31,7 @@ MAX_HEADINGS = 20_000
 MAX_FOLDERS, MAX_DESCRIPTION = 8, 1000
 
 
-class Store:
+class IndexStore:
     """Index of the resources of a server. ``writes``: this process changes it, as it has the lock.
 
     ``model`` is the model for the vectors of passages, if any.

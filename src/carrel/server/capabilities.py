@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from carrel.protocol.methods import LIST_CAPABILITIES, ListCapability
+from carrel.protocol.methods import LIST_CAPABILITIES, LIST_KINDS, PROVIDER_REQUESTS, ListCapability
 from carrel.protocol.revisions import REQUESTS
 from carrel.server.dispatch import Requirement
 from carrel.wire.lifecycle import ListChanged, ResourcesCapability, ServerCapabilities
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Capabilities"]
 
-#: Methods of providers that capabilities are about.
-METHODS: Mapping[ListCapability, str] = {"tools": "call_tool", "prompts": "get_prompt", "resources": "read_resource"}
+#: Methods of providers that use one item, by capability.
+METHODS = {row.capability: row.provider_method for row in PROVIDER_REQUESTS if row.item and row.verb != "list"}
 TASKS_CAPABILITY: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 
 
@@ -44,7 +44,7 @@ class Capabilities:
 
         Lists are answered anyway, empty.
         """
-        kinds: dict[str | None, Requirement] = {kind: Requirement(kind, partial(self.has, kind)) for kind in METHODS}
+        kinds: dict[str | None, Requirement] = {kind: Requirement(kind, partial(self.has, kind)) for kind in LIST_KINDS}
         needing = (row for row in REQUESTS.values() if row.capability in kinds and row.verb != "list")
         return {row.operation: kinds[row.capability] for row in needing}
 

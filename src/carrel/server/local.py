@@ -162,8 +162,8 @@ class LocalProvider(Provider):
     async def _search_guarded(self, query: str, request: Request) -> Page[Hit]:
         from carrel.catalog.name_search import search_names  # loaded on first use
 
-        hidden = await self.resources.static.hidden(request)
-        shown = (entry.item for key, entry in self.exact.items() if key not in hidden)
+        exists = await self.resources.static.existence(request)
+        shown = (entry.item for key, entry in self.exact.items() if exists(key))
         return msgspec.structs.replace(search_names(shown, query, request), scope="private")
 
     def complete(

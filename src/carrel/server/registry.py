@@ -10,7 +10,7 @@ import msgspec
 
 from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.ordered_list import OrderedList
-from carrel.catalog.paging import key_of, position_of, read_cursor, write_cursor
+from carrel.catalog.paging import decode_cursor, encode_cursor, read_cursor, write_cursor
 from carrel.catalog.provider import Page, Request, result_of
 from carrel.catalog.view_filter import UNFILTERED, ListFilter, list_filter
 from carrel.errors import ConfigError, InvalidCursor, MCPError
@@ -191,35 +191,48 @@ class ItemRegistry(Generic[E]):
 
     def page(self, request: Request) -> MaybeAwaitable[Page[Any]]:
         """Return the page of a request to the provider."""
-        return self._page_for_caller(request) if self.guarded else self._page(request, frozenset())
+        return self._page_for_caller(request) if self.guarded else self._page(request, None)
 
     async def _page_for_caller(self, request: Request) -> Page[Any]:
-        return msgspec.structs.replace(self._page(request, await self.hidden(request)), scope="private")
+        exists = await self.existence(request)
+        return msgspec.structs.replace(self._page(request, exists), scope="private")
 
-    def _page(self, request: Request, hidden: frozenset[str]) -> Page[Any]:
+    def _page(self, request: Request, exists: Callable[[str], bool] | None) -> Page[Any]:
         describe = self.describe(None if request.call is None else request.call.peer)[1]
         part = self._part(request.view)
         shown = part.shown
-        if hidden:
+        if exists is not None:
 
             def shown(key: str) -> bool:
-                return key not in hidden and (part.shown is None or part.shown(key))
+                return exists(key) and (part.shown is None or part.shown(key))
 
-        after = None if request.cursor is None else key_of(request.cursor)
+        after = None if request.cursor is None else decode_cursor(request.cursor, self._row.operation)
         entries, more = self.entries.page(after, request.limit, part.within, shown)
         items = [item for _, entry in entries if (item := describe(entry)) is not None]
-        return Page(items, None if more is None else position_of(more))
+        return Page(items, None if more is None else encode_cursor(more, self._row.operation))
 
     def _part(self, view: View | None) -> ListFilter:
         return UNFILTERED if view is None else list_filter(view, self._row)
 
-    async def hidden(self, request: Request) -> frozenset[str]:
-        """Return the names of the items that do not exist for the caller of a request."""
-        guarded = [(key, entry.when) for key, entry in self.entries.entries.copy().items() if entry.when is not None]
-        if request.call is None:
-            return frozenset([key for key, _ in guarded])
-        context: Context[Any] = Context(self._runtime, request.call, request.channel or SilentChannel())
-        return frozenset([key for key, when in guarded if not await is_permitted(key, when, context)])
+    async def existence(self, request: Request) -> Callable[[str], bool]:
+        """Return a function that returns whether an item exists for the caller of a request.
+
+        An item whose ``when`` has not been called, because the item was added meanwhile, does not.
+        """
+        permitted: dict[str, E] = {}
+        if request.call is not None:
+            context: Context[Any] = Context(self._runtime, request.call, request.channel or SilentChannel())
+            permitted = {
+                key: entry
+                for key, entry in self.entries.entries.copy().items()
+                if entry.when is not None and await is_permitted(key, entry.when, context)
+            }
+
+        def exists(key: str) -> bool:
+            entry = self.entries.get(key)
+            return entry is not None and (entry.when is None or permitted.get(key) is entry)
+
+        return exists
 
     def answer(self, call: Call) -> bytes:
         """Answer a list request: return the encoded page of its cursor. Only for lists that are not guarded.
@@ -249,7 +262,7 @@ class ItemRegistry(Generic[E]):
             if part is not UNFILTERED:
                 item = entries.encoded(f"{revision.name} {variant}", key, entry, partial(_encode, revision, item))
             described.append(item)
-        cursor = None if more is None else write_cursor(row.operation, LOCAL, position_of(more))
+        cursor = None if more is None else write_cursor(row.operation, LOCAL, encode_cursor(more, row.operation))
         result: CacheableResult = result_of(row, Page(described, cursor))
         if variant or (view is not None and not view.everybody):
             result.cache_scope = "private"
@@ -264,7 +277,7 @@ def _after(operation: str, cursor: str) -> str | None:
     provider, position = read_cursor(operation, cursor)
     if provider != LOCAL:
         raise InvalidCursor
-    return None if position is None else key_of(position)
+    return None if position is None else decode_cursor(position, operation)
 
 
 async def is_permitted(name: str, when: When | None, context: Context[Any]) -> bool:

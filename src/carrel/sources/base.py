@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote
 
 from carrel.awaitables import MaybeAwaitable, resolved
+from carrel.catalog.paging import page_of
 from carrel.catalog.provider import Events, Hit, Page, Provider, Request
 from carrel.errors import InvalidCursor, InvalidParams, ResourceError, ResourceForbidden, ResourceNotFound
-from carrel.sources.cursor import page_of
 from carrel.sources.watches import RunningWatches
 from carrel.sources.workers import Workers
 from carrel.uri.template import UriTemplate

@@ -10,15 +10,17 @@ current folder.
 """
 
 # No pathlib, whose import takes a few milliseconds: clients wait for a stdio server to start.
-# ruff: noqa: PTH100, PTH111, PTH118
+# ruff: noqa: PTH100, PTH111, PTH117, PTH118
 
 from __future__ import annotations
 
 import os
 from urllib.parse import quote, unquote
 
-__all__ = ["absolute", "database_file", "driver_files", "log_files", "plain_path"]
+__all__ = ["absolute", "database_file", "driver_files", "log_files", "missing_file", "plain_path"]
 
+#: Schemes of URLs that end with the path of a file or folder on this machine.
+LOCAL = frozenset({"duckdb", "git", "logs", "sqlite", "zip"})
 #: Parameters in the URL of a database server whose values are paths.
 FILES = ("passfile", "servicefile", "ssl_ca")
 
@@ -38,6 +40,15 @@ def log_files(target: str, folder: str) -> str:
     """Return the URL of logs with an absolute path. The URL of the journal has no path."""
     remaining = target.partition(":")[2].removeprefix("//")
     return target if remaining in ("", "journal") else f"logs:{absolute(folder, remaining)}"
+
+
+def missing_file(target: str) -> str | None:
+    """Return the path in an absolute URL of files on this machine if it does not exist, or None."""
+    scheme, _, remaining = target.partition(":")
+    path = remaining.partition("?")[0]
+    if scheme not in LOCAL or not os.path.isabs(path) or (scheme == "logs" and any(mark in path for mark in "*?[")):
+        return None
+    return None if os.path.lexists(path) or os.path.lexists(unquote(path)) else os.path.abspath(path)
 
 
 def database_file(target: str, folder: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from carrel.protocol.encoding import LF
+
 __all__ = ["Lines"]
 
 #: Received pieces of a line are merged up to this size, so that many small ones take little more memory than one.
@@ -45,7 +47,7 @@ class Lines:
 
     def feed(self, data: bytes) -> list[bytes | None]:
         """Feed received bytes and return the lines that they complete, without line ends."""
-        if b"\n" not in data:
+        if LF not in data:
             self._keep(data)
             return []
         lines: list[Any] = data.split(b"\n")

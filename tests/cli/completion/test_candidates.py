@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,8 +13,9 @@ import time
 import pytest
 
 from carrel.cli.completion.candidates import candidates, for_bash, split
-from support.carrel_process import BOOKS
+from support.carrel_process import BOOKS, PROGRAM
 from support.debian import program
+from support.forking import forked
 
 SERVER = """
 from typing import Literal
@@ -53,9 +55,9 @@ def languages(prefix: str) -> list[str]:
 """
 TEMPLATE = "'book://{author}/{title}'"
 #: The command, for shells: it waits for a server longer than a person would.
-PATIENT = f"""\
-#!{sys.executable}
+PATIENT = """\
 import sys
+import support.carrel_modules
 from carrel.cli.completion import candidates
 from carrel.cli import main
 candidates.PATIENCE = 60.0
@@ -69,10 +71,12 @@ def folder(tmp_path_factory):
     here = tmp_path_factory.mktemp("here")
     (here / "application.py").write_text(SERVER)
     (here / "bin").mkdir()
-    (here / "bin/carrel").write_text(PATIENT)
+    (here / "patient.py").write_text(PATIENT)
+    patient = shlex.join(forked(sys.executable, str(here / "patient.py")))
+    (here / "bin/carrel").write_text(f'#!/bin/sh\nexec {patient} "$@"\n')
     (here / "bin/carrel").chmod(0o755)
-    arguments = json.dumps(["-m", "carrel", "run", str(here / "application.py")])
-    (here / "carrel.toml").write_text(f"[servers.shop]\ncommand = {json.dumps(sys.executable)}\nargs = {arguments}\n")
+    command, *arguments = map(json.dumps, forked(sys.executable, PROGRAM, "run", str(here / "application.py")))
+    (here / "carrel.toml").write_text(f"[servers.shop]\ncommand = {command}\nargs = [{', '.join(arguments)}]\n")
     return here
 
 

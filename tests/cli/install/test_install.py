@@ -83,6 +83,14 @@ def test_skills_can_be_all_that_is_shared(home):
     assert entry["args"][-2:] == ["serve", f"--skills={home}/skills"]
 
 
+def test_files_of_sources_that_do_not_exist_yet_are_named(home, capsys):
+    (home / "there.log").touch()
+    targets = ["logs:missing.log", "sqlite:///missing.db", "logs:there.log", "logs:*.log", "mysql://127.0.0.1/shop"]
+    assert main(["install", "mcp.json", *targets, "--dry-run"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told == [f"carrel: there is no {home / name} yet" for name in ("missing.log", "missing.db")]
+
+
 @pytest.mark.parametrize("client", ALL)
 def test_a_second_run_has_nothing_to_change(home, client, capsys):
     assert main(["install", client, "notes", "--yes"]) == 0

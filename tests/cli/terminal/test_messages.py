@@ -1,6 +1,7 @@
 """Text of others in what commands print: no name in a file or on a server forges a line or drives the terminal."""
 
 import ast
+import asyncio
 import io
 import json
 import logging
@@ -14,14 +15,21 @@ from pathlib import Path
 import pytest
 
 import carrel.cli
-from carrel import Server
+from carrel import Client, Server
 from carrel.cli import COMMANDS, main
 from carrel.cli.server.message_log import MessageLog
+from carrel.cli.server.reload import Reloading
+from carrel.cli.target import ServerLocation
 from carrel.log import Log
+from carrel.protocol.channel import ConnectedClient
+from carrel.protocol.connection import Peer
+from carrel.protocol.revisions import REVISIONS
+from carrel.server.registry import SilentChannel
 from support.carrel_process import PATIENCE, Errors
 from support.carrel_process import command as run
 from support.http_process import free_port
 from support.http_server import over_http
+from support.memory_client import NOVEMBER
 
 #: Texts as others may write them: lines that look like ours, escape sequences, bidirectional controls.
 HOSTILE = "evil\n  FORGED row\r\x1b]0;title\x07\x1b[2J\x9b31m\u202egnp\u2066\u2028\u200b end"
@@ -273,3 +281,24 @@ def test_a_log_of_whole_messages_is_json_without_controls():
     log.sent(json.dumps({"jsonrpc": "2.0", "method": f"x\U000e0041{HOSTILE}"}, ensure_ascii=False).encode())
     assert json.loads(lines[0])["message"]["method"] == f"x\U000e0041{HOSTILE}"
     check(lines[0])
+
+
+async def test_messages_to_a_restored_session_are_logged_before_its_first_request():
+    lines, sent = [], asyncio.Event()
+
+    class Sent(SilentChannel):
+        def send(self, message, key=None):
+            sent.set()
+
+    reloading = Reloading(ServerLocation("books", None, None), MessageLog(write=lines.append))
+    app = await reloading.open(Server("books"))
+    app.resources.add("book://a", "a")
+    async with Client(app):
+        del lines[:]
+        connection = app.endpoint.connect()
+        connection.restore(Peer(REVISIONS[NOVEMBER]))
+        app.endpoint.restore(connection, ConnectedClient(channel=Sent()), {"book://a": "book://a"})
+        app.resources.changed("book://a")
+        async with asyncio.timeout(60):
+            await sent.wait()
+        assert [line for line in lines if "notifications/resources/updated" in line]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.cli.terminal.progress import PlainDrawer, State, is_wanted
+from carrel.cli.terminal.progress import PlainDrawer, ProgressState, is_wanted
 from chat.pty_program import in_terminal
 from support.carrel_process import COMMAND
 
@@ -89,9 +89,9 @@ def test_lines_on_standard_error_come_above_a_plain_bar(monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "stderr", out)
     monkeypatch.setenv("COLUMNS", "30")
     bar = PlainDrawer()
-    bar.draw(State("reading a very long name of a file"))
+    bar.draw(ProgressState("reading a very long name of a file"))
     sys.stderr.write("a warning\n")
-    bar.draw(State("entries", 1234))
+    bar.draw(ProgressState("entries", 1234))
     bar.end()
     assert sys.stderr is out
     assert out.buffer.getvalue().decode().split("\r\x1b[K") == [  # type: ignore[attr-defined]
@@ -106,13 +106,13 @@ def test_lines_on_standard_error_come_above_a_plain_bar(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("state", "share", "text"),
     [
-        (State("a", 1, 4), 0.25, "a"),
-        (State("a", 9, 4), 1.0, "a"),
-        (State("a", -1, 4), 0.0, "a"),
-        (State("a", 1, 0), None, "a 1"),
-        (State("a", 12345.5), None, "a 12,345.5"),
-        (State("a\n\x1b[31mb"), None, "a \\x1b[31mb"),
+        (ProgressState("a", 1, 4), 0.25, "a"),
+        (ProgressState("a", 9, 4), 1.0, "a"),
+        (ProgressState("a", -1, 4), 0.0, "a"),
+        (ProgressState("a", 1, 0), None, "a 1"),
+        (ProgressState("a", 12345.5), None, "a 12,345.5"),
+        (ProgressState("a\n\x1b[31mb"), None, "a \\x1b[31mb"),
     ],
 )
-def test_states_have_a_share_or_a_count(state: State, share: float | None, text: str) -> None:
+def test_states_have_a_share_or_a_count(state: ProgressState, share: float | None, text: str) -> None:
     assert (state.share, state.text()) == (share, text)

@@ -10,6 +10,9 @@ import sys
 
 import mcp_types as types
 from mcp import Client, StdioServerParameters
+from mcp.client import session
+
+session.DISCOVER_TIMEOUT_SECONDS = 60.0  # as the machine may be busy
 
 WATCHED = "ev+demo://resource/dynamic/text/1"
 

@@ -9,6 +9,9 @@ import json
 import sys
 
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client import session
+
+session.DISCOVER_TIMEOUT_SECONDS = 60.0  # as the machine may be busy
 
 
 def plain(item) -> dict:

@@ -8,6 +8,9 @@ import json
 import sys
 
 from mcp import Client, StdioServerParameters
+from mcp.client import session
+
+session.DISCOVER_TIMEOUT_SECONDS = 60.0  # as the machine may be busy
 
 
 async def main() -> None:

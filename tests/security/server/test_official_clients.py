@@ -12,7 +12,7 @@ from carrel.security import Authorization
 from support.http_requests import build
 from support.http_server import over_http
 from support.openid_provider import Provider
-from support.parties import python
+from support.parties import python_program
 
 CLIENTS = Path(__file__).parent / "clients"
 PATIENCE = 120
@@ -31,9 +31,8 @@ def test_an_official_client_gets_in_and_asks_for_more_when_it_takes_more(
         auth.protect(url, "mcp tools")
         program = str(CLIENTS / f"python_sdk_{major}.py")
         who = ["robot", "robot's s%&+ecret"]
-        done = subprocess.run(
-            [python(major), program, url, auth.issuer, *who, mode], capture_output=True, text=True, timeout=PATIENCE
-        )
+        command = python_program(major, program, url, auth.issuer, *who, mode)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "revision": revision,

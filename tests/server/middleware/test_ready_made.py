@@ -12,7 +12,8 @@ from msgspec import Raw
 
 from carrel import Client, Context, Server
 from carrel.errors import InvalidParams, PeerError, ResourceNotFound
-from carrel.protocol.principal import Principal
+from carrel.protocol.methods import Verb
+from carrel.protocol.principal import Principal, View
 from carrel.security import StaticTokens
 from carrel.security.server.static_tokens import make_token
 from carrel.server.middleware import Caching, ErrorMapping, Logging, RateLimit, Retry, Timing
@@ -396,3 +397,30 @@ def test_a_user_cannot_evade_the_limit_with_another_oauth_client() -> None:
         for subject, client in (("ann", "a"), ("ann", "b"), ("bob", "a"))
     )
     assert one == two != other
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+async def test_a_server_that_is_mounted_twice_has_results_for_each_mount(depth: int) -> None:
+    class NotAHidden(View):
+        key = "part"
+
+        def allows(self, verb: Verb, target: str) -> bool:
+            return target.partition("_")[0] != "a" or "hidden" not in target
+
+    class Parts:
+        def view(self, principal: Principal | None) -> View:
+            return NotAHidden()
+
+    app, mounted = Server("outer", gate=Parts()), Server("inner")
+    mounted.middleware(Caching(shared=True))
+    mounted.tools.add(lambda: "", name="shown")
+    mounted.tools.add(lambda: "", name="hidden")
+    for namespace in ("a", "b"):
+        between = mounted if depth == 1 else Server("between")
+        if depth == 2:
+            between.add_provider(mounted, namespace="in")
+        app.add_provider(between, namespace=namespace)
+    inner = "" if depth == 1 else "in_"
+    async with Client(app) as client:
+        listed = {tool.name for tool in await client.list_tools()}
+    assert listed == {f"a_{inner}shown", f"b_{inner}shown", f"b_{inner}hidden"}

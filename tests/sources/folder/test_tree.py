@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from carrel.catalog.paging import check_sum
 from carrel.errors import InvalidCursor, ResourceNotFound
-from carrel.sources.cursor import check_sum, read_cursor, write_cursor
 from carrel.sources.files.source import FilesSource
-from carrel.sources.folder.position import START, TreePosition
+from carrel.sources.folder.position import START, TreePosition, position_of
 from carrel.sources.folder.sandbox import SandboxRoot
 from carrel.sources.folder.selection import FileSelection
 from carrel.sources.folder.tree import Tree
@@ -249,17 +249,17 @@ def test_a_directory_that_changes_twice_within_a_tick_is_not_mistaken(folder: Pa
 def test_a_cursor_leads_back_to_its_position_and_only_in_its_own_list(parts: list[str]) -> None:
     for kind in ("file", "directory", "end") if parts else ("directory",):
         position = TreePosition(kind, tuple(parts))
-        cursor = write_cursor(position, "one list")
-        assert read_cursor(cursor, "one list") == position
+        cursor = position.cursor("one list")
+        assert position_of(cursor, "one list") == position
         assert set(cursor) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
         with pytest.raises(InvalidCursor):
-            read_cursor(cursor, "another")
+            position_of(cursor, "another")
 
 
 @given(st.text(max_size=60) | st.binary(max_size=40).map(lambda data: data.hex()))
 def test_text_that_is_no_cursor_is_refused(text: str) -> None:
     with pytest.raises(InvalidCursor):
-        read_cursor(text, "a list")
+        position_of(text, "a list")
 
 
 @given(
@@ -290,4 +290,4 @@ async def test_a_cursor_that_was_made_up_is_refused_or_does_no_harm(
 
 def test_a_cursor_of_a_name_that_is_not_utf8_works() -> None:
     position = TreePosition("file", (os.fsdecode(b"caf\xe9"), "x"))
-    assert read_cursor(write_cursor(position, "l"), "l") == position
+    assert position_of(position.cursor("l"), "l") == position

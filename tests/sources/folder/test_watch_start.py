@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,8 +18,10 @@ from carrel.sources.folder.snapshot import Changes, Snapshot
 from carrel.sources.folder.tree import Tree
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.resources import ReadResourceResult, Resource, TextResourceContents
+from support.carrel_process import COMMAND, command
 
-STARTS = 6  # for each of three ways to be promised something
+#: Starts for each of three ways to be promised something: one that imports modules meanwhile, others in forks.
+STARTS = 6
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -59,9 +60,13 @@ def test_nothing_is_lost_right_after_the_first_acknowledgement_of_a_new_process(
             ],
             "list": [*OPEN, {"id": 1, "method": "resources/list"}],
         }[way]
-        command = [sys.executable, "-m", "carrel", "serve", str(folder)]
+        serve = ["serve", str(folder)]
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*COMMAND, *serve] if number == 0 else command(*serve),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         alarm = threading.Timer(20, process.kill)  # then the lines end
         alarm.start()

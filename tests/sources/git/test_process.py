@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -93,3 +94,22 @@ def test_a_process_has_no_more_memory_than_allowed(repository: Repository) -> No
     finally:
         enough.close()
         little.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of git is limited on Linux only")
+def test_git_has_its_memory_limit_from_its_first_instruction(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import resource
+
+    git = tmp_path / "git"
+    git.write_text("#!/bin/sh\nulimit -S -d; ulimit -H -d\n")
+    git.chmod(0o700)
+    monkeypatch.setattr("carrel.sources.git.isolation.find_git", lambda: str(git))
+    monkeypatch.setattr(resource, "prlimit", lambda *_: None)  # a limit that is set later would be too late
+    isolation = Isolation(find_repository(str(repository.path)), MEMORY)
+    try:
+        output, _ = isolation.spawn("version").communicate(timeout=60)
+    finally:
+        isolation.close()
+    assert output.split() == [b"%d" % (MEMORY // 1024)] * 2

@@ -552,3 +552,13 @@ async def test_several_logs_of_one_server_are_one_provider(tmp_path: Path) -> No
         assert "from b" not in other.text
         with pytest.raises(ConfigError, match="There is a provider logs already: add all logs before"):
             await app.add_provider(f"logs:{tmp_path}/b")
+
+
+async def test_a_log_that_does_not_exist_yet_is_named_in_a_warning(
+    folder: Path, share: Share, caplog: pytest.LogCaptureFixture
+) -> None:
+    (folder / "there.log").write_text("2026-01-01T00:00:00Z one\n")
+    with caplog.at_level(logging.WARNING, "carrel"):
+        for target in ("there.log", "*.log", "missing.log"):
+            await share(f"logs:{folder}/{target}", log_name=target[0].replace("*", "all"))
+    assert [record.getMessage() for record in caplog.records] == [f"logs: there is no {folder}/missing.log yet"]

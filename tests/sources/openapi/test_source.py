@@ -393,7 +393,7 @@ async def test_a_path_that_is_no_template_is_left_out(tmp_path: Path):
     [
         ('{"swagger": "2.0", "paths": {}}', "Swagger 2.0"),
         ("{}", "no openapi"),
-        ("[1]", "no object"),
+        ("[1]", "not an object"),
         ('{"openapi": ', "not valid JSON"),
         ("a: [", "neither JSON nor YAML"),
         ("[" * 100_000, "neither JSON nor YAML"),

@@ -10,7 +10,6 @@ from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.paging import all_of
 from carrel.catalog.provider import ListChanges, Provider, Request
 from carrel.catalog.transforms.transform import Kind, Transform
-from carrel.errors import InvalidParams
 from carrel.protocol.methods import LIST_NOTIFICATIONS, RequestType
 from carrel.uri.template import UriTemplate
 from carrel.wire.base import TAGS
@@ -78,6 +77,10 @@ class Filter(Transform):
         """Return whether a tool or prompt may be used."""
         return self._names[kind](name) and (self._tags is None or self._tagged[kind].get(name, False))
 
+    def keeps_template(self, uri_template: str) -> bool:
+        """Return whether variables of a resource template may be completed."""
+        return self._uris(uri_template) and (self._tags is None or self._tagged["template"].get(uri_template, False))
+
     # Tags
 
     @property
@@ -137,9 +140,6 @@ class Filter(Transform):
             await self._learn("prompt", target.name, request)
         elif isinstance(target, ResourceTemplateReference):
             await self._learn("resource", target.uri, request)
-            if not self._tagged["template"].get(target.uri):
-                unknown = f"Invalid params: unknown resource template: {target.uri[:1000]}"
-                raise InvalidParams(unknown, parameter="ref")
         elif row.item is not None:
             await self._learn(row.item, target, request)
         return await resolved(super().forward(row, request, target, *arguments))

@@ -20,8 +20,8 @@ from carrel.catalog.provider import (
     Page,
     Provider,
     Recipients,
+    ReportedEvents,
     Request,
-    list_changes,
 )
 from carrel.catalog.tool_pages import PAGE_KEYS, with_page_uris
 from carrel.catalog.transforms.changed_results import ChangedResults
@@ -112,6 +112,10 @@ class Transform(ForwardingProvider):
         """Return whether a tool or prompt with a provider's own name may be used."""
         return True
 
+    def keeps_template(self, uri_template: str) -> bool:
+        """Return whether variables of a provider's own resource template may be completed."""
+        return True
+
     def change_item(self, kind: Kind, item: ItemT) -> ItemT:
         """Return a resource, template, tool, prompt or skill of the provider with other details for lists.
 
@@ -173,7 +177,15 @@ class Transform(ForwardingProvider):
 
     async def start(self, events: Events) -> None:
         """Start the provider."""
-        await self.provider.start(_Renamed(events, self))
+        await self.provider.start(self.inner_events(events))
+
+    def inner_events(self, events: Events) -> Events:
+        """Return the events of the provider. They are reported to ``events`` with the names and URIs from outside."""
+        return ReportedEvents(
+            lambda changes, lists, recipients: events.publish(
+                self.changed(changes), self.changed_lists(lists), recipients
+            )
+        )
 
     async def stop(self) -> None:
         """Stop the provider."""
@@ -290,7 +302,7 @@ class Transform(ForwardingProvider):
         if isinstance(reference, PromptReference):
             return PromptReference(name=self._required("prompt", reference.name))
         own = self.uri_in(reference.uri)
-        if own is None:
+        if own is None or not self.keeps_template(own):
             unknown = f"Invalid params: unknown resource template: {reference.uri[:1000]}"
             raise InvalidParams(unknown, parameter="ref")
         return ResourceTemplateReference(uri=own)
@@ -404,21 +416,3 @@ class _Interest(Interest):
     async def wait(self) -> None:
         """Wait until ``uris`` may have changed."""
         await self._outer.wait()
-
-
-class _Renamed(Events):
-    """Events of a provider, as they are seen from outside its transform."""
-
-    def __init__(self, events: Events, transform: Transform) -> None:
-        self._events = events
-        self._transform = transform
-
-    def publish(
-        self,
-        changes: Iterable[Change] = (),
-        lists: Iterable[ListName] | ListChanges = (),
-        recipients: Recipients | None = None,
-    ) -> None:
-        """Report changes of resources, and which lists have changed."""
-        transform = self._transform
-        self._events.publish(transform.changed(changes), transform.changed_lists(list_changes(lists)), recipients)

@@ -20,7 +20,7 @@ from google.genai import errors, types
 from carrel.chat.arguments import tool_use
 from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
 from carrel.chat.models.conversation import only_content, only_results, only_uses, vendor_data, with_vendor_data
-from carrel.chat.models.failures import Access, http_errors, raise_status, retry_time
+from carrel.chat.models.failures import VendorAccess, http_errors, raise_status, retry_time
 from carrel.chat.models.vendors import Key
 from carrel.chat.models.wav import wav
 from carrel.errors import TransportError
@@ -65,7 +65,7 @@ def new_session() -> Any:
 class GeminiModel:
     """Model of Google. ``client`` is closed with it."""
 
-    def __init__(self, client: genai.Client, model: str, access: Access, session: Any = None) -> None:
+    def __init__(self, client: genai.Client, model: str, access: VendorAccess, session: Any = None) -> None:
         self._client = client
         self._model = model
         self._access = access
@@ -131,7 +131,9 @@ class GeminiModel:
             await self._session.close()
 
 
-def open_gemini(model: str, access: Access, key: Key | None, address: str | None, retries: int | None) -> GeminiModel:
+def open_gemini(
+    model: str, access: VendorAccess, key: Key | None, address: str | None, retries: int | None
+) -> GeminiModel:
     """Return a model of Google with a client of its own."""
     attempts = None if retries is None else retries + 1
     options: dict[str, Any] = {"retry_options": types.HttpRetryOptions(attempts=attempts)}
@@ -143,7 +145,7 @@ def open_gemini(model: str, access: Access, key: Key | None, address: str | None
     return GeminiModel(client, model, access, session)
 
 
-def raise_gemini_error(access: Access, error: errors.APIError) -> None:
+def raise_gemini_error(access: VendorAccess, error: errors.APIError) -> None:
     """Raise the error for one of the SDK; see ``raise_status``."""
     body = error.details if isinstance(error.details, dict) else {}
     details = (body.get("error") or body).get("details") or []

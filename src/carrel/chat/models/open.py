@@ -11,7 +11,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from carrel.chat.model import Model, ModelEvent, ModelRequest
-from carrel.chat.models.failures import Access, UnknownModel
+from carrel.chat.models.failures import UnknownModel, VendorAccess
 from carrel.chat.models.vendors import VENDORS, Key, Vendor
 from carrel.errors import ConfigError, MCPError
 from carrel.near_names import did_you_mean, nearest_first
@@ -231,7 +231,7 @@ def build(
         ConfigError: the vendor's SDK is not installed.
     """
     address = address_of(vendor, environment)
-    access = Access(vendor.title, address or f"the API of {vendor.title}", key.variable if key else None)
+    access = VendorAccess(vendor.title, address or f"the API of {vendor.title}", key.variable if key else None)
     try:
         if vendor.api == "anthropic":
             from carrel.chat.models.anthropic import open_anthropic

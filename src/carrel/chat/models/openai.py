@@ -24,7 +24,7 @@ from carrel.chat.models.conversation import (
     vendor_data,
     with_vendor_data,
 )
-from carrel.chat.models.failures import Access, http_errors, raise_api_error, raise_status
+from carrel.chat.models.failures import VendorAccess, http_errors, raise_api_error, raise_status
 from carrel.chat.models.openai_compatible import CompatibleModel, open_client
 from carrel.chat.models.vendors import Key
 from carrel.chat.stop_sequences import StopSequences
@@ -52,7 +52,7 @@ LASTING = re.compile(r"invalid|image|policy|unsupported|empty|download|misalignm
 class OpenAIModel(CompatibleModel):
     """Model of OpenAI. ``client`` is closed with it."""
 
-    def __init__(self, client: AsyncOpenAI, model: str, access: Access) -> None:
+    def __init__(self, client: AsyncOpenAI, model: str, access: VendorAccess) -> None:
         super().__init__(client, model, access, VENDOR)
         self._summaries = REASONS.match(model) is not None
 
@@ -91,7 +91,7 @@ class OpenAIModel(CompatibleModel):
 
 
 def open_openai(
-    model: str, access: Access, key: Key | None, address: str | None, retries: int | None
+    model: str, access: VendorAccess, key: Key | None, address: str | None, retries: int | None
 ) -> CompatibleModel:
     """Return a model of OpenAI with a client of its own; models that speak use Chat Completions."""
     client = open_client(key, address, retries)
@@ -152,7 +152,7 @@ class ResponsesStream:
     """Response that arrives as events of the Responses API."""
 
     def __init__(
-        self, model: str, declared: Mapping[str, Declaration], access: Access, stop_sequences: Sequence[str]
+        self, model: str, declared: Mapping[str, Declaration], access: VendorAccess, stop_sequences: Sequence[str]
     ) -> None:
         self._model = model
         self._declared = declared

@@ -18,7 +18,7 @@ from openai import APIError, AsyncOpenAI
 from carrel.chat.arguments import tool_use
 from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
 from carrel.chat.models.conversation import only_content, only_results, only_uses, text_of_blocks, valid_id
-from carrel.chat.models.failures import Access, http_errors, raise_api_error
+from carrel.chat.models.failures import VendorAccess, http_errors, raise_api_error
 from carrel.chat.models.vendors import Key
 from carrel.chat.models.wav import wav
 from carrel.vendors.declaration import Declaration
@@ -52,7 +52,9 @@ class CompatibleModel:
     ``prefix`` is the name of the vendor, or the URL. ``speaks`` asks for audio too, which only OpenAI has.
     """
 
-    def __init__(self, client: AsyncOpenAI, model: str, access: Access, prefix: str, *, speaks: bool = False) -> None:
+    def __init__(
+        self, client: AsyncOpenAI, model: str, access: VendorAccess, prefix: str, *, speaks: bool = False
+    ) -> None:
         self._client = client
         self._model = model
         self._access = access
@@ -95,7 +97,7 @@ class CompatibleModel:
 
 
 def open_compatible(
-    model: str, access: Access, key: Key | None, address: str | None, retries: int | None, prefix: str
+    model: str, access: VendorAccess, key: Key | None, address: str | None, retries: int | None, prefix: str
 ) -> CompatibleModel:
     """Return a model of a compatible server with a client of its own."""
     return CompatibleModel(open_client(key, address, retries), model, access, prefix)

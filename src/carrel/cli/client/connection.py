@@ -39,6 +39,8 @@ __all__ = [
 #: Exit codes: the server returned an error; the server could not be reached, or the connection was lost.
 SERVER_ERROR = 1
 UNREACHABLE = 3
+#: Ends of the error if a program has ended with the exit code for wrong use: its output may end first.
+WRONG_USE = ("has ended with exit status 2.", "has closed its standard output.")
 TIMEOUT = 60.0
 
 
@@ -165,8 +167,11 @@ def answered(request: Callable[[], Coroutine[Any, Any, int]], *, quiet: bool = F
     except MCPError as error:  # connection lost, access denied, or protocol violation
         from carrel.transports.client.transport import STDERR_FOLLOWS
 
-        text = str(error)
-        return failed(text if quiet else text.partition(STDERR_FOLLOWS)[0], UNREACHABLE)
+        text, _, errors = str(error).partition(STDERR_FOLLOWS)
+        last = errors.rpartition("\n")[2]
+        if text.endswith(WRONG_USE) and last.startswith("carrel: "):  # of a carrel command, whose error it is
+            return failed(last.removeprefix("carrel: "), 2) if quiet else 2
+        return failed(str(error) if quiet else text, UNREACHABLE)
 
 
 def settings(

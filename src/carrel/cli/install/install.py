@@ -26,11 +26,12 @@ from carrel.cli.options import (
 from carrel.cli.server.sharing import check_paths, default_name, read_targets
 from carrel.cli.source_flags import SourceFlags
 from carrel.cli.target import is_url, read_location
-from carrel.cli.terminal.messages import confirmed, say
+from carrel.cli.terminal.messages import confirmed, print_stderr, say
 from carrel.errors import ConfigError
 from carrel.host.config.applications import CLIENTS, Application, locate
 from carrel.near_names import near
 from carrel.sources.registry import Source
+from carrel.sources.relative import missing_file
 
 __all__ = ["parser", "run"]
 
@@ -180,6 +181,9 @@ def server_entry(client: Application, options: argparse.Namespace, flags: Source
             command, [*leading, "run", *compat_flag(location), location], env
         )
     targets = read_targets(options, flags)
+    for target in targets.shared:
+        if (absent := missing_file(target)) is not None:
+            print_stderr(f"carrel: there is no {absent} yet")
     arguments = [*leading, "serve", *targets.shared, *as_arguments(options, targets.skills, flags)]
     return entry_name(options, [*targets.shared, *targets.skills]), client.command(command, arguments, env)
 

@@ -17,11 +17,11 @@ import sys
 import traceback
 from collections.abc import Awaitable, Iterator
 from importlib.machinery import SourceFileLoader
-from inspect import isawaitable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from carrel.awaitables import is_awaitable
 from carrel.cli.target import ServerLocation, read_location
 from carrel.errors import ConfigError
 from carrel.near_names import did_you_mean
@@ -96,7 +96,7 @@ def _load(location: ServerLocation) -> Server[Any] | Awaitable[Any]:
     except (Exception, SystemExit) as error:
         _explain(location, error)
     made = _as_server(made)
-    if not isinstance(made, Server) and not isawaitable(made):
+    if not isinstance(made, Server) and not is_awaitable(made):
         about = f"{location.shown}: {location.name or FACTORY}"
         raise ConfigError(f"{about} is a {_kind(made)}, and not a carrel.Server{_offer(location)}")
     return made

@@ -22,7 +22,7 @@ from carrel.protocol.connection import FailedRequest, Response
 from carrel.protocol.server import Batch, Call, Connection, ErrorResponse, Event, Notification
 
 if TYPE_CHECKING:
-    from carrel.protocol.channel import Channel
+    from carrel.protocol.channel import Channel, ConnectedClient
     from carrel.server.endpoint import ServerEndpoint
 
 __all__ = ["LoggedConnection", "MessageLog"]
@@ -114,8 +114,7 @@ class MessageLog:
 
         def logged(call: Call, channel: Channel) -> Any:
             started, client = time.perf_counter(), call.client
-            if client.channel is not None:
-                client.channel = LoggedChannel.around(client.channel, self)
+            self.follow(client)
             reply = answer(call, LoggedChannel.around(channel, self))
             if isinstance(reply, asyncio.Future):
                 reply.add_done_callback(
@@ -128,6 +127,11 @@ class MessageLog:
             return reply
 
         return logged
+
+    def follow(self, client: ConnectedClient) -> None:
+        """Log the messages to a client that belong to no request."""
+        if client.channel is not None:
+            client.channel = LoggedChannel.around(client.channel, self)
 
     async def _later(self, call: Call, pending: Awaitable[Any], started: float) -> Any:
         reply = None

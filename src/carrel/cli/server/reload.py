@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -27,8 +27,9 @@ from carrel.server.middleware.composition import bind, functions_of
 from carrel.server.mount import Mounted
 
 if TYPE_CHECKING:
+    from carrel.protocol.channel import ConnectedClient
     from carrel.protocol.principal import Principal, View
-    from carrel.protocol.server import Call
+    from carrel.protocol.server import Call, Connection
     from carrel.wire.base import Result
 
 __all__ = ["Reloading"]
@@ -74,6 +75,13 @@ class Reloading:
         )
         endpoint = self.front.endpoint
         endpoint.answer = self.log.watch(endpoint.answer)
+        restore = endpoint.restore
+
+        def restore_logged(connection: Connection, client: ConnectedClient, subscriptions: Mapping[str, str]) -> None:
+            self.log.follow(client)
+            restore(connection, client, subscriptions)
+
+        endpoint.restore = restore_logged  # type: ignore[method-assign]
         endpoint.connect = partial(LoggedConnection, endpoint, self.log)  # type: ignore[method-assign]
         self.front.middleware(self._run_middleware)
         self._mounted = self._mount(app)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from inspect import isawaitable
 from typing import TYPE_CHECKING
 
+from carrel.awaitables import resolved
 from carrel.cli.config.read import Configuration, read_configuration
 from carrel.cli.options import (
     Parser,
@@ -198,8 +198,7 @@ async def say_welcome(
     example = None
     for provider in providers:
         try:
-            page = provider.list_resources(Request(limit=SAMPLE))
-            found = await page if isawaitable(page) else page
+            found = await resolved(provider.list_resources(Request(limit=SAMPLE)))
         except MCPError:
             continue
         example = example or choose(found.items)

@@ -5,13 +5,13 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#acc
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
+from carrel.awaitables import resolved
 from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.client.challenges import choose_challenge, read_challenges
 from carrel.security.client.protected_resource import origin_of
@@ -56,8 +56,7 @@ class Bearer:
             return {}
         token = self._token
         if callable(token):
-            given = token()
-            token = check_token(await given if inspect.isawaitable(given) else given)
+            token = check_token(await resolved(token()))
         return {"authorization": f"Bearer {token}"}
 
     async def rejected(self, rejection: Rejection) -> bool:

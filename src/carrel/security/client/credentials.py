@@ -38,7 +38,7 @@ from carrel.security.server.metadata import canonical
 from carrel.transports.addresses import is_loopback
 from carrel.transports.client.transport import Rejection
 
-__all__ = ["OAuthCredentials", "Options"]
+__all__ = ["OAuthCredentials", "OAuthOptions"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -51,7 +51,7 @@ REVOCATION_TIME = 10.0
 MAX_STEPS = 2
 
 
-class Options(TypedDict, total=False):
+class OAuthOptions(TypedDict, total=False):
     """Options of all OAuth credentials.
 
     Args:

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from carrel.awaitables import resolved
 from carrel.errors import ConfigError
 from carrel.log import Log
 from carrel.protocol.principal import Principal
@@ -58,8 +59,7 @@ class TokenVerifier:
         try:
             async with asyncio.timeout(TIMEOUT), self._slots:
                 found = self._verify(token) if self._is_async else await asyncio.to_thread(self._verify, token)
-                if inspect.isawaitable(found):
-                    found = await found
+                found = await resolved(found)
         except (InvalidToken, Unverifiable):
             raise
         except TimeoutError:

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_ATTEMPTS",
-    "Pending",
+    "PendingClientRequest",
     "Round",
     "abandon",
     "ask",
@@ -290,7 +290,7 @@ async def _ask_session(context: Asker, request: ClientRequest) -> Any:
     raise ProtocolError(f"The client's answers are not valid: {problem}")
 
 
-class Pending(msgspec.Struct, eq=False):
+class PendingClientRequest(msgspec.Struct, eq=False):
     """Pending request to the client: its call, the future of its answer, and where it was sent, if it was.
 
     ``origin`` is the channel of the call.
@@ -351,7 +351,7 @@ async def _request(context: Asker, request: ClientRequest) -> Any:
             "Invalid request: the server has to send a request to the client, so Accept must allow text/event-stream"
         )
     row, params = revision.server_requests[request.operation], revision.project(request.params)
-    pending = Pending(call, context._channel, row, params, asyncio.get_running_loop().create_future())
+    pending = PendingClientRequest(call, context._channel, row, params, asyncio.get_running_loop().create_future())
     limit: float | None = context._runtime.settings.state_ttl
     task = pending.task
     if task is None:
@@ -375,9 +375,9 @@ async def _request(context: Asker, request: ClientRequest) -> Any:
         pending.forget()
 
 
-def pending_of(connection: Connection) -> list[Pending]:
+def pending_of(connection: Connection) -> list[PendingClientRequest]:
     """Return the pending requests to a client."""
-    return [each.owner for each in connection.waiting.values() if isinstance(each.owner, Pending)]
+    return [each.owner for each in connection.waiting.values() if isinstance(each.owner, PendingClientRequest)]
 
 
 def withdraw(call: Call) -> None:

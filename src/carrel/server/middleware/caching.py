@@ -10,17 +10,19 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from carrel.catalog.access import RenamedView
 from carrel.errors import ConfigError
 from carrel.protocol.encoding import encode
 from carrel.protocol.methods import PROVIDER_REQUESTS
 from carrel.server.middleware.middleware import Middleware, Next
+from carrel.server.middleware.provider import ProviderCall
 from carrel.uri.parse import canonical
 from carrel.wire.base import prepared
 from carrel.wire.resources import read_contents
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import ConnectedClient
-    from carrel.protocol.principal import Principal
+    from carrel.protocol.principal import Principal, View
     from carrel.protocol.server import Call
     from carrel.wire.base import Result
 
@@ -148,13 +150,13 @@ class Caching(Middleware):
         given[1].pop("_meta", None)
         ignored = IGNORED_META | {"io.modelcontextprotocol/clientInfo"} if self._shared else IGNORED_META
         given.append({name: value for name, value in meta.items() if name not in ignored})
-        view = None if call.view is None else call.view.key
+        view = call.to_provider.view if isinstance(call, ProviderCall) else call.view
         capabilities = msgspec.json.encode(call.peer.capabilities)
         caller = "all" if self._shared else self._caller_of(call)
         if caller is None:
             return None
         whole = msgspec.json.encode(given, order="sorted")
-        return call.method, whole, view, caller, capabilities, call.peer.revision.name
+        return call.method, whole, _key_of(view), caller, capabilities, call.peer.revision.name
 
     def _caller_of(self, call: Call) -> str | None:
         """Return the key of a caller that can be identified, or None."""
@@ -174,6 +176,11 @@ class Caching(Middleware):
         self._size += len(entry.data)
         while len(self._entries) > self._max_entries or self._size > self._max_bytes:
             self._size -= len(self._entries.pop(next(iter(self._entries))).data)
+
+
+def _key_of(view: View | None) -> Hashable:
+    """Return the key of a view, with the names between the caller and a mounted server, which may be mounted twice."""
+    return (_key_of(view.view), view.names) if isinstance(view, RenamedView) else view and view.key
 
 
 def _rights_of(principal: Principal) -> str:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from carrel.catalog.paging import page_after, page_of
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
 from carrel.errors import ConfigError, InvalidParams, ProviderUnavailable, ResourceNotFound
 from carrel.log import Log
 from carrel.near_names import did_you_mean
 from carrel.sources.base import MAX_SUGGESTIONS, BaseSource, Variable
 from carrel.sources.content.directory import directory_contents
-from carrel.sources.cursor import page_after, page_of
 from carrel.sources.databases.address import read_address
 from carrel.sources.databases.failure import DatabaseFailed, StatementRejected, not_opened
 from carrel.sources.databases.location import SCHEMAS, TOPS, DatabaseLocation

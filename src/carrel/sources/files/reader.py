@@ -17,13 +17,12 @@ from carrel.sources.base import Variable, translate
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.window import SUGGESTIONS, parse_window, window_templates, windows_of
 from carrel.sources.content.words import words_of
-from carrel.sources.cursor import read_cursor, write_cursor
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.read import Contents, read_file, read_original
 from carrel.sources.folder.describe import describe, display
 from carrel.sources.folder.notices import check_exhausted
-from carrel.sources.folder.position import START, Parts
+from carrel.sources.folder.position import START, Parts, position_of
 from carrel.sources.folder.reader import FolderReader
 from carrel.sources.folder.sandbox import OpenNode, relative_to
 from carrel.sources.folder.shared import SharedFolder
@@ -124,12 +123,12 @@ class FilesReader(FolderReader[SharedFolder]):
                 check_exhausted(error)
             if is_file:
                 return Page(items)
-        position = START if cursor is None else read_cursor(cursor, listing)
+        position = position_of(cursor, listing)
         if items and limit == 1:
-            return Page(items, write_cursor(START, listing))
+            return Page(items, START.cursor(listing))
         entries, then = tree.page(position, limit - len(items))
         items += [self._resource(*entry) for entry in entries]
-        return Page(items, None if then is None else write_cursor(then, listing))
+        return Page(items, None if then is None else then.cursor(listing))
 
     def list_directory(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
         """Return a page of the entries of a directory, directories first.
@@ -140,13 +139,13 @@ class FilesReader(FolderReader[SharedFolder]):
         """
         _, parts = self.locate(uri)
         listing = f"entries {self.uri(self.folder, parts)}"
-        position = START if cursor is None else read_cursor(cursor, listing)
+        position = position_of(cursor, listing)
         try:
             entries, then = self.folder.tree.children(parts, position, limit)
         except OSError as error:
             raise translate(error, uri) from None
         items = [self._resource(*entry) for entry in entries]
-        return Page(items, None if then is None else write_cursor(then, listing))
+        return Page(items, None if then is None else then.cursor(listing))
 
     # Reading
 

@@ -37,6 +37,8 @@ PACK = "pack"
 SHARED = (PACK, "info/commit-graph", "info/commit-graphs")
 SETTLED = 2_100_000_000  # nanoseconds: a directory modified this recently may change with the same timestamp
 
+#: Shell command that limits its data segment (KiB), unless it has a lower limit, and then becomes another program.
+LIMITED = 'ulimit -d "$0" 2>/dev/null; exec "$@"'
 CONFIG = """[core]
 	repositoryformatversion = {version}
 	bare = true
@@ -107,8 +109,9 @@ class Isolation:
     """
 
     def __init__(self, repository: Repository, max_memory: int, *, alternates: bool = False) -> None:
-        self._git = find_git()
-        self._max_memory = max_memory
+        self._command = [find_git()]
+        if sys.platform == "linux":
+            self._command = [shutil.which("sh") or "/bin/sh", "-c", LIMITED, str(max_memory // 1024), *self._command]
         try:
             self.folder = tempfile.mkdtemp(prefix="carrel-git-")
         except OSError as error:
@@ -216,8 +219,8 @@ class Isolation:
     def spawn(self, *arguments: str, stdin: bool = False) -> subprocess.Popen[bytes]:
         """Start git; its output is a pipe, and with ``stdin`` its input as well."""
         self.refresh()
-        process = subprocess.Popen(  # noqa: S603
-            [self._git, "--no-pager", *arguments],
+        return subprocess.Popen(  # noqa: S603
+            [*self._command, "--no-pager", *arguments],
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -225,14 +228,6 @@ class Isolation:
             cwd=self.folder,
             bufsize=0,
         )
-        if sys.platform == "linux":
-            import resource  # deferred: only there
-
-            try:
-                resource.prlimit(process.pid, resource.RLIMIT_DATA, (self._max_memory, self._max_memory))
-            except (ProcessLookupError, PermissionError, ValueError, OSError):
-                pass  # it has ended, or has a lower limit already
-        return process
 
     def close(self) -> None:
         """Remove the directory."""

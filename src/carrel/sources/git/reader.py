@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from carrel.catalog.paging import decode_cursor, encode_cursor
 from carrel.catalog.provider import Hit, Page
 from carrel.errors import InvalidCursor, InvalidParams, MCPError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY, type_of_bytes, type_of_name, type_of_text
@@ -16,7 +17,6 @@ from carrel.sources.base import Variable
 from carrel.sources.content.text import decode as detect
 from carrel.sources.content.text import describe_encoding
 from carrel.sources.content.window import Window, invalid_window, parse_window, windows_of
-from carrel.sources.cursor import decode, encode
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.documents.kinds import kind_of
 from carrel.sources.files.read import Contents, read_window, too_large_of
@@ -82,12 +82,12 @@ class DirectoryPages:
         """
         keys = self.keys
         if cursor is not None:
-            after = decode(cursor, self.name)
+            after = decode_cursor(cursor, self.name)
             if after[:1] not in f"012{KEY}" or after[1:2] != "/":
                 raise InvalidCursor
             keys = [key for key in keys if key > after]
         some = keys[:limit]
-        return Page(self.describe(some), encode(some[-1], self.name) if len(keys) > len(some) else None)
+        return Page(self.describe(some), encode_cursor(some[-1], self.name) if len(keys) > len(some) else None)
 
 
 class GitReader:

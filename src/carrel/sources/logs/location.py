@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from carrel.errors import ConfigError
+from carrel.log import Log
 from carrel.sources.folder.notices import Notices, check_exhausted
 from carrel.sources.folder.options import FolderOptions
 from carrel.sources.folder.position import START
@@ -26,6 +27,8 @@ __all__ = ["LogFolder", "LogInfo", "LogLocation", "split_glob"]
 
 MAX_FILES = 10_000
 PAGE = 1000
+
+log = Log("carrel")
 
 #: Files of a folder that is given without a pattern.
 USUAL = ("*.log", "*.jsonl", "*.out", "*.err", "syslog", "messages", "*_log")
@@ -68,7 +71,8 @@ class LogFolder:
     """
 
     def __init__(self, target: str, options: LogsOptions) -> None:
-        folder, pattern = split_glob(os.path.abspath(os.path.expanduser(target)))
+        self._target = os.path.abspath(os.path.expanduser(target))
+        folder, pattern = split_glob(self._target)
         patterns = (f"/{pattern}",) if pattern else USUAL
         self.name = options.log_name or os.path.basename(folder) or "logs"
         self._format = options.line_format
@@ -80,6 +84,9 @@ class LogFolder:
         self.folder.inspect()
         if self.folder.is_file:
             raise ConfigError(f"{self.folder.path} is not a folder")
+        entries, then = self.folder.tree.page(START, PAGE)
+        if then is None and all(entry.is_directory for entry in entries):
+            log.warning("logs: there is no %s yet", self._target)
 
     def logs(self) -> Mapping[str, LogInfo]:
         return {path: LogInfo(log.modified, log.size, len(log.files)) for path, log in self._logs().items()}

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from carrel.catalog.paging import decode_cursor, encode_cursor
 from carrel.catalog.provider import Hit, Page, Visible
 from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound
 from carrel.media_types import DIRECTORY
 from carrel.sources.base import Variable
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.words import words_of
-from carrel.sources.cursor import decode, encode
 from carrel.sources.folder.describe import annotate, display
 from carrel.sources.folder.position import Parts
 from carrel.sources.logs.budget import ReadBudget
@@ -331,12 +331,12 @@ def page_of(items: Mapping[str, Resource], name: str, cursor: str | None, limit:
 
     remaining = sorted(items, key=key)
     if cursor is not None:
-        after = decode(cursor, name)
+        after = decode_cursor(cursor, name)
         if not after.startswith(SCHEME):
             raise InvalidCursor
         remaining = [uri for uri in remaining if key(uri) > key(after)]
     page = remaining[: max(limit, 1)]
-    return Page([items[uri] for uri in page], encode(page[-1], name) if len(remaining) > len(page) else None)
+    return Page([items[uri] for uri in page], encode_cursor(page[-1], name) if len(remaining) > len(page) else None)
 
 
 DURATIONS = ("5m", "15m", "1h", "6h", "1d", "7d")

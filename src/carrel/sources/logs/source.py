@@ -12,11 +12,11 @@ from contextlib import aclosing
 
 from msgspec import Raw
 
+from carrel.catalog.paging import page_of
 from carrel.catalog.provider import Change, Interest, Page, Provider, Request
 from carrel.errors import ConfigError, InvalidParams, MCPError
 from carrel.log import Log
 from carrel.sources.base import ReaderSource
-from carrel.sources.cursor import page_of
 from carrel.sources.logs.follow import coalesced, follow
 from carrel.sources.logs.location import LogFolder, LogLocation
 from carrel.sources.logs.options import LogsOptions

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from carrel.catalog.paging import page_after, page_of
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.errors import ConfigError, MCPError, ResourceNotFound, SourceUnavailable
 from carrel.sources.base import BaseSource, Variable
 from carrel.sources.content.words import words_of
-from carrel.sources.cursor import page_after, page_of
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.openapi.api import API, check_credentials
 from carrel.sources.openapi.credentials import ApiCredentials, check_options

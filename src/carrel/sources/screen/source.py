@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Hashable, Mapping
 
+from carrel.catalog.paging import page_after
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.errors import ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY
@@ -16,7 +17,6 @@ from carrel.printable import printable
 from carrel.sources.base import BaseSource, Variable
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.words import words_of
-from carrel.sources.cursor import page_after
 from carrel.sources.polling import poll
 from carrel.sources.screen.camera import Camera, Shot
 from carrel.sources.screen.desktop import Area

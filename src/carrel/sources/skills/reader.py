@@ -20,9 +20,8 @@ from carrel.protocol.extensions.skills import MAX_BYTES, SKILL_FILE
 from carrel.sources.base import Variable, translate
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.words import words_of
-from carrel.sources.cursor import read_cursor, write_cursor
 from carrel.sources.folder.describe import describe
-from carrel.sources.folder.position import START, Parts, TreePosition
+from carrel.sources.folder.position import START, Parts, TreePosition, position_of
 from carrel.sources.folder.reader import FolderReader
 from carrel.sources.folder.sandbox import OpenNode
 from carrel.sources.folder.tree import TreeEntry
@@ -223,7 +222,7 @@ class SkillsReader(FolderReader[SkillFolder]):
     def _entries(self, uri: str, cursor: str | None, limit: int, work: Work) -> Page[Resource]:
         folder, parts = self.locate(uri)
         listing = f"skill entries {self.uri(folder, parts)}"
-        position = START if cursor is None else read_cursor(cursor, listing)
+        position = position_of(cursor, listing)
         try:
             inside = folder.in_skill(parts)
             if not folder.is_directory(parts) or not (inside or self._leads_to_skill(folder, parts, work)):
@@ -243,7 +242,7 @@ class SkillsReader(FolderReader[SkillFolder]):
         items = [
             self._resource(folder, entry, frontmatter if entry.parts[-1] == SKILL_FILE else None) for entry in found
         ]
-        return Page(items, None if then is None else write_cursor(then, listing))
+        return Page(items, None if then is None else then.cursor(listing))
 
     def _belongs(self, folder: SkillFolder, entry: TreeEntry, inside: bool, work: Work) -> bool:
         if not entry.is_directory:
@@ -268,7 +267,7 @@ class SkillsReader(FolderReader[SkillFolder]):
         return leads
 
     def _cursor(self, folder: SkillFolder, position: TreePosition, listing: str) -> str:
-        return write_cursor(position, f"{listing} {folder.path}")
+        return position.cursor(f"{listing} {folder.path}")
 
     def _read_cursor(self, cursor: str | None, listing: str) -> tuple[int, TreePosition]:
         """Return the index of the folder in which a list continues, and the position in it."""
@@ -276,7 +275,7 @@ class SkillsReader(FolderReader[SkillFolder]):
             return 0, START
         for index, folder in enumerate(self.folders):
             try:
-                return index, read_cursor(cursor, f"{listing} {folder.path}")
+                return index, position_of(cursor, f"{listing} {folder.path}")
             except InvalidCursor:
                 continue
         raise InvalidCursor

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from heapq import nlargest
 from typing import Any
 
+from carrel.catalog.paging import decode_cursor, encode_cursor
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.errors import (
     ConfigError,
@@ -26,7 +27,6 @@ from carrel.sources.base import BaseSource, Variable
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.window import SUGGESTIONS, parse_window, window_templates, windows_of
 from carrel.sources.content.words import words_of
-from carrel.sources.cursor import decode, encode
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.files.search import escape, rate
 from carrel.sources.polling import Unlisted, poll
@@ -149,10 +149,10 @@ class StoreSource(BaseSource):
             after = key_of_cursor(request.cursor, listing)
         async with self._request(self.uri, request.client):
             if len(items) == limit:
-                return Page(items, encode("", listing))
+                return Page(items, encode_cursor("", listing))
             found = await self._page(prefix, after, limit - len(items), deep=True)
         items += [self._resource(entry) for entry in found.entries]
-        return Page(items, None if found.after is None else encode(found.after, listing))
+        return Page(items, None if found.after is None else encode_cursor(found.after, listing))
 
     async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
         """Return a page of the objects and directories directly inside a directory, in the order of their keys."""
@@ -162,7 +162,7 @@ class StoreSource(BaseSource):
         async with self._request(uri, request.client):
             found = await self._page(key, after, max(request.limit, 1), deep=False)
         items = [self._resource(entry) for entry in found.entries]
-        return Page(items, None if found.after is None else encode(found.after, listing))
+        return Page(items, None if found.after is None else encode_cursor(found.after, listing))
 
     async def _page(self, prefix: str, after: str, limit: int, *, deep: bool) -> EntryPage:
         """Return a page without keys that have no URI and without markers of empty directories: they are not shared."""
@@ -362,7 +362,7 @@ def key_of_cursor(cursor: str, listing: str) -> str:
     Raises:
         InvalidCursor: it was not issued for this listing.
     """
-    key = decode(cursor, listing)
+    key = decode_cursor(cursor, listing)
     try:
         key.encode()
     except UnicodeEncodeError:

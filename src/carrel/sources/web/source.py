@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from carrel.catalog.paging import page_after
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.errors import ConfigError, MCPError, ResourceError, ResourceNotFound
 from carrel.sources.base import BaseSource, Variable
@@ -19,7 +20,6 @@ from carrel.sources.content.text import UTF8, describe_encoding
 from carrel.sources.content.text import decode as detect
 from carrel.sources.content.window import SUGGESTIONS, invalid_window, parse_window, slice_data, window_templates
 from carrel.sources.content.words import words_of
-from carrel.sources.cursor import page_after
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.documents.kinds import kind_of as document_kind
 from carrel.sources.polling import poll

@@ -119,7 +119,8 @@ class HTTPSession:
         self._moved: dict[URL, URL] = {}
         self.asking = 0
         """Number of requests that wait for credentials."""
-        self._unfinished: WeakKeyDictionary[aiohttp.ClientResponse, int] = WeakKeyDictionary()
+        self._unfinished: WeakKeyDictionary[aiohttp.ClientResponse, int | None] = WeakKeyDictionary()
+        """Size of each body when its connection was found closed; None if the connection was open."""
         self._timer: asyncio.TimerHandle | None = None
         self._bounded: aiohttp.ClientSession | None = None
         self._unbounded: aiohttp.ClientSession | None = None
@@ -258,7 +259,7 @@ class HTTPSession:
     # Reading
 
     def _watch(self, response: aiohttp.ClientResponse) -> None:
-        self._unfinished[response] = -1
+        self._unfinished[response] = None
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LOOK_AFTER, self._look)
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from carrel.protocol.encoding import LF
 from carrel.protocol.results import begins_response
 from carrel.transports.client.process_group import ProcessGroup
 from carrel.transports.lines import Lines
@@ -116,7 +117,7 @@ class ProcessPipes(asyncio.SubprocessProtocol):
 
     def write(self, data: bytes) -> Room | None:
         """Write a line at the end of this event loop iteration; return an awaitable if the write buffer is full."""
-        if b"\n" in data:  # whitespace between tokens of JSON from another encoder
+        if LF in data:  # whitespace between tokens of JSON from another encoder
             data = data.replace(b"\n", b" ").replace(b"\r", b" ")
         if not self._leaving:
             self._loop.call_soon(self._flush)

@@ -109,12 +109,18 @@ def spawn(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
 
 
 def cancel(work: Work) -> None:
-    """Cancel pending work in the next event loop iteration: a task that never starts leaves its coroutine open."""
+    """Cancel pending work: a task in the next event loop iteration, as one that never starts leaves its coroutine open.
+
+    A future is cancelled at once, so that a listen request gets no notification of a later message's changes.
+    """
     if work.done():
         return
     if isinstance(work, CallTask):
         work.call.cancelled = True
-    asyncio.get_running_loop().call_soon(work.cancel)
+    if isinstance(work, asyncio.Task):
+        asyncio.get_running_loop().call_soon(work.cancel)
+    else:
+        work.cancel()
 
 
 def begin(app: Application, call: Call, pending: Awaitable[Reply]) -> Work:

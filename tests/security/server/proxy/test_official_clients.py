@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.login_site import site
-from support.parties import python
+from support.parties import python_program
 
 CLIENTS = Path(__file__).parents[1] / "clients"
 pytestmark = pytest.mark.slow
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("style", ["github", "keycloak"])
 def test_an_official_client_logs_in_and_refreshes_its_token(style: str, major: str) -> None:
     with site(style, scopes={"*": "books:read"}) as place:
-        command = [python(major), str(CLIENTS / f"user_{major}.py"), place.url]
+        command = python_program(major, str(CLIENTS / f"user_{major}.py"), place.url)
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:

@@ -10,17 +10,17 @@ https://www.rfc-editor.org/rfc/rfc9700
 
 from __future__ import annotations
 
-import inspect
 import re
 import secrets
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
+from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.errors import ServerUnavailable
 from carrel.log import Log
 from carrel.security.server.bearer import Unverifiable
@@ -60,7 +60,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
         return f"User({self.subject!r})"
 
 
-Admission = Callable[[User], bool | Iterable[str] | Awaitable[bool | Iterable[str]]]
+Admission = Callable[[User], MaybeAwaitable[bool | Iterable[str]]]
 
 
 class VerifiedRequest(msgspec.Struct, kw_only=True):
@@ -75,7 +75,7 @@ class VerifiedRequest(msgspec.Struct, kw_only=True):
     expires: float
 
 
-class Pending(msgspec.Struct, kw_only=True):
+class PendingLogin(msgspec.Struct, kw_only=True):
     """Login in progress at the upstream."""
 
     request: VerifiedRequest
@@ -173,7 +173,7 @@ class Login:
         if form.get("decision") != "allow":
             return self._reject(asked, "access_denied", "The user did not allow it")
         state, verifier, nonce = secrets.token_urlsafe(32), secrets.token_urlsafe(48), secrets.token_urlsafe(16)
-        pending = Pending(request=asked, verifier=verifier, nonce=nonce, expires=self._clock() + LOGIN_TTL)
+        pending = PendingLogin(request=asked, verifier=verifier, nonce=nonce, expires=self._clock() + LOGIN_TTL)
         sealed = self._sealer.seal(f"login {state}", pending)
         if len(sealed) > MAX_COOKIE:
             return self._reject(asked, "invalid_request", "The request is too long")
@@ -195,7 +195,7 @@ class Login:
             return error_page(400, str(error))
         state = given.get("state", "")
         name = _login_name(state)
-        pending = self._sealer.open(f"login {state}", self._cookies_of(request).get(self._name(name), ""), Pending)
+        pending = self._sealer.open(f"login {state}", self._cookies_of(request).get(self._name(name), ""), PendingLogin)
         if pending is None or pending.expires <= self._clock():
             return error_page(400, "This login was not begun in this browser, or it took too long. Start it again.")
         used = self._cookie(name, "", 0)
@@ -239,8 +239,7 @@ class Login:
         if self._admit is None:
             return user.scopes
         try:
-            found = self._admit(user)
-            decided = await found if inspect.isawaitable(found) else found
+            decided: bool | Iterable[str] = await resolved(self._admit(user))
             if isinstance(decided, bool):
                 return user.scopes if decided else None
             return user.scopes & frozenset([decided] if isinstance(decided, str) else decided or ()) or None
