@@ -15,7 +15,7 @@ from carrel.cli.config.settings import SECTIONS
 from carrel.cli.server.sharing import Target
 from carrel.redaction import MASK, RedactedStruct, Secret, has, without_secrets
 from carrel.search.options import SearchOptions
-from carrel.security.client.registration import Registered
+from carrel.security.client.registration import RegistrationResponse
 from carrel.security.client.tokens import Issued
 from carrel.sources.databases.address import read_address
 from carrel.sources.registry import SOURCES
@@ -31,7 +31,7 @@ PLAIN = {"redact_secrets", "tokens", "token_url"}
 def options_structs() -> Iterator[type[msgspec.Struct]]:
     yield from dict.fromkeys(row.load_options() for row in SOURCES.values())
     yield from SECTIONS.values()
-    yield from (SearchOptions, Issued, Registered)
+    yield from (SearchOptions, Issued, RegistrationResponse)
 
 
 @pytest.mark.parametrize("struct", list(options_structs()), ids=lambda struct: struct.__name__)

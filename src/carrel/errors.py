@@ -27,7 +27,7 @@
     ├── TaskCancelled               a task was cancelled before it had a result
     ├── AuthorizationError          the server requires authorization, which could not be obtained
     └── ConfigError                 wrong configuration or use: exit code 2, one line, no traceback
-        └── SourceUnavailable       what a server shares cannot be reached at the start, and may be later
+        └── SourceUnavailable   a source cannot be reached at start-up, but may be later
 
 ``protocol.server`` is the one place that converts an exception to a JSON-RPC error; other exceptions become -32603
 without details. Exceptions of a tool become a tool result for the model instead, and only the message of a ToolError
@@ -100,7 +100,7 @@ class ProtocolError(MCPError):
     """A message, or a use of the protocol, that the specification does not allow.
 
     ``code`` is the JSON-RPC error code of the response, ``data`` the error's data (any JSON value or None),
-    ``status`` the HTTP status of the refusal where the transport is HTTP and the revision gives one.
+    ``status`` the HTTP status of the error response, if the revision defines one.
     """
 
     code: int = INVALID_REQUEST
@@ -130,7 +130,7 @@ class MethodNotFound(ProtocolError):
 
 
 class InvalidParams(ProtocolError):
-    """A parameter is missing or wrong (-32602). ``parameter`` names it, if it is a single one."""
+    """A parameter is missing or wrong (-32602). ``parameter`` is its name, if there is only one."""
 
     code = INVALID_PARAMS
 
@@ -186,7 +186,7 @@ class ServerUnavailable(ProtocolError):
 class ProviderUnavailable(ProtocolError):
     """A provider of the server cannot be reached, such as a remote server (-32603). The message names it.
 
-    Lists leave out what it offers; other providers answer as ever.
+    Lists leave out its entries; other providers are not affected.
     """
 
     code = INTERNAL_ERROR
@@ -332,10 +332,10 @@ class ConfigError(MCPError):
 
 
 class SourceUnavailable(ConfigError):
-    """A source cannot be opened when a server starts, and may be later. One that is optional is tried again.
+    """A source cannot be opened at start-up, but may be later. An optional source is retried.
 
-    ``is_down`` says that nothing answers, so that starting the source helps. If something answers, the message names
-    the mistake.
+    ``is_down`` is True if nothing answers at the address, so that starting the source helps. Otherwise, the message
+    names the error.
     """
 
     def __init__(self, message: str, *, is_down: bool = True) -> None:

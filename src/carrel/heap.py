@@ -24,7 +24,7 @@ _library: Any = None
 
 
 class Heap:
-    """Watches the resident memory of the process, and gives free pages back once it has grown by a burst."""
+    """Monitors the resident memory of the process, and returns free pages to the system after a burst of growth."""
 
     __slots__ = ("_checked", "_kept")
 
@@ -56,7 +56,7 @@ def resident() -> int:
 
 
 def unmap_large_blocks() -> None:
-    """Map every large block by itself from now on, so that it goes back to the system when it is freed."""
+    """Allocate large blocks with mmap from now on, so that freed blocks are returned to the system."""
     _call("mallopt", M_MMAP_THRESHOLD, LARGE_BLOCK)
 
 

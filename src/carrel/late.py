@@ -1,4 +1,4 @@
-"""Names of modules that are imported when the names are first used, or not at all."""
+"""Lazy imports: modules that are imported when one of their names is first used."""
 
 from __future__ import annotations
 

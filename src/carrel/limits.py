@@ -21,10 +21,11 @@ MIB = 1024 * KIB
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one server; honest clients do not reach the defaults. Sizes are in bytes, times in seconds.
+    """Limits of one server. Well-behaved clients do not reach the defaults. Sizes are in bytes, times in seconds.
 
     A *client* is the user of an access token, or else the address of a connection. Most limits apply to one client
-    before they apply to all: a client that exceeds one is refused, and other clients are not affected.
+    before they apply to all: if a client exceeds a limit, its requests are rejected, and other clients are not
+    affected.
 
     Raises:
         ConfigError: a limit is not a positive number.
@@ -92,7 +93,7 @@ class Quota:
         self._by_client: dict[str, int] = {}
 
     def limit(self, total: int, share: int) -> None:
-        """Change the limits. What is used already stays, also beyond them."""
+        """Change the limits. Existing usage is kept, even above the new limits."""
         self.total = total
         self.share = share
 
@@ -122,8 +123,8 @@ class Quota:
 class Budget(Quota):
     """Budget of bytes kept for clients. Bytes taken must be given back when they are released.
 
-    A client may have its ``share``, but no more than half of what the others have left of the ``total``: however many
-    clients use all of theirs, there is room for one more.
+    A client may use its ``share``, but at most half of the part of ``total`` that other clients have not used. So there
+    is always room for one more client.
     """
 
     __slots__ = ("_evictable",)

@@ -116,8 +116,8 @@ class ThreadPool:
     """Thread pool of up to ``threads`` threads for all clients, up to ``per_client`` of them for one client.
 
     When these are busy, up to ``waiting_per_client`` calls of a client wait. Threads are started on demand, end after
-    being idle for some seconds, and are daemons. They do not run ahead of the callers: when as many outcomes wait
-    for their callers as one client may have threads, such as large files that were read, no further job starts.
+    being idle for some seconds, and are daemons. For backpressure, no further job starts while ``per_client`` outcomes,
+    such as the contents of large files, wait for their callers.
 
     Raises:
         ConfigError: a number is less than 1.
@@ -144,7 +144,7 @@ class ThreadPool:
         self._ended: Callable[[], object] | None = None  # called when the last thread of a closed pool ends
 
     def limit(self, threads: int, per_client: int, waiting_per_client: int) -> None:
-        """Change the limits. Functions that run already go on, also beyond them."""
+        """Change the limits. Running functions continue, even above the new limits."""
         with self._lock:
             self.threads, self.per_client, self.waiting_per_client = threads, per_client, waiting_per_client
 
@@ -232,7 +232,7 @@ class ThreadPool:
             elif len(share.waiting) >= self.waiting_per_client:
                 raise ServerUnavailable(
                     f"At most {self.waiting_per_client} requests of one client wait for a thread; "
-                    "send more when some of them have been answered"
+                    "wait for responses before sending more"
                 )
             else:
                 share.waiting.append(job)
@@ -257,7 +257,7 @@ class ThreadPool:
         except RuntimeError:  # the system has no more threads
             if self._alive:
                 return False
-            raise ServerUnavailable("The system has no thread for this request") from None
+            raise ServerUnavailable("The system cannot start a thread for this request") from None
         self._alive += 1
         self._threads.add(thread)
         return True
@@ -317,7 +317,7 @@ class ThreadPool:
             self._held -= 1
 
     def _next(self, done: Job) -> Job | None:
-        """Mark a job as done, and return the next job, of the client whose turn it is."""
+        """Mark a job as done, and return the next job in round-robin order of the clients."""
         self._running.discard(done)
         share = done.share
         share.running -= 1

@@ -1,4 +1,4 @@
-"""Input that was typed before a question appeared: it is not an answer to the question."""
+"""Discarding of terminal input that was typed before a prompt appeared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["discard_typed"]
 
 
 def discard_typed(descriptor: int) -> None:
-    """Discard what was typed at a terminal and not read yet. Other files are left alone."""
+    """Discard the unread input of a terminal. A no-op for other files."""
     try:
         import termios
     except ImportError:  # Windows

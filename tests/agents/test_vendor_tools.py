@@ -62,7 +62,7 @@ async def test_each_error_is_a_tool_error_for_the_model(client: Client) -> None:
     assert unknown[1]
     assert "add" in unknown[0]
     assert invalid[1]
-    assert wrong == ("The arguments of add have to be a JSON object", True)
+    assert wrong == ("The arguments of add must be a JSON object", True)
 
 
 async def test_a_response_without_calls_has_no_results(client: Client) -> None:
@@ -148,7 +148,7 @@ async def test_openai_responses(client: Client) -> None:
     ]
     done, broken, picture = await tools.run({"output": output})
     assert done == {"type": "function_call_output", "call_id": "c1", "output": "3"}
-    assert broken["output"] == "Error: The arguments of add have to be a JSON object"
+    assert broken["output"] == "Error: The arguments of add must be a JSON object"
     assert [part["type"] for part in picture["output"]] == ["input_text", "input_image"]
 
 

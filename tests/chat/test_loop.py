@@ -119,7 +119,7 @@ async def test_after_an_error_of_the_model_the_same_question_can_be_asked_again(
         with pytest.raises(TransportError, match="overloaded"):
             await parts.session.say("Hi")
         assert (await parts.session.retry()).text == "Now."
-        with pytest.raises(ConfigError, match="there is nothing to repeat"):
+        with pytest.raises(ConfigError, match="nothing to retry"):
             await parts.session.retry()
         assert len(parts.session.chat.conversation.messages) == 2
 
@@ -135,7 +135,7 @@ async def test_a_question_is_taken_back_with_all_that_came_of_it() -> None:
         assert len(parts.model.requests[-1].messages) == 3
         parts.session.undo()
         parts.session.undo()
-        with pytest.raises(ConfigError, match="there is no question to take back"):
+        with pytest.raises(ConfigError, match="there is no message to undo"):
             parts.session.undo()
 
 

@@ -98,7 +98,7 @@ def test_default_models_are_those_that_the_sdks_know() -> None:
         ("llama3.3", "Write VENDOR:MODEL or URL#MODEL"),
         ("ftp://localhost#x", "has to begin with http"),
         ("http://:80#x", "have a host"),
-        ("http://localhost:port/v1#x", "is no URL"),
+        ("http://localhost:port/v1#x", "is not the URL"),
         ("http://user:secret@localhost/v1#x", "set the variable CARREL_MODEL_KEY"),
         ("openai:gpt-6-luna", "OpenAI needs a key: set the variable OPENAI_API_KEY"),
         (None, "Set one of ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY"),
@@ -114,7 +114,7 @@ async def test_mistakes_are_explained(name: str | None, message: str) -> None:
 @pytest.mark.parametrize("key", ["sk-ü", "sk one", "sk\none"])
 async def test_a_key_that_cannot_be_sent_is_not_tried(key: str) -> None:
     for name, variable in (("openai", "OPENAI_API_KEY"), ("http://localhost/v1#x", "CARREL_MODEL_KEY")):
-        with pytest.raises(ConfigError, match=f"{variable} is no key") as caught:
+        with pytest.raises(ConfigError, match=f"{variable} is not a valid key") as caught:
             await open_model(name, environment={variable: key})
         assert key not in str(caught.value)
 

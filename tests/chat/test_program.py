@@ -154,7 +154,7 @@ async def test_ctrl_c_clears_the_line_and_twice_on_an_empty_one_it_leaves() -> N
         ("/attach /none", "/none cannot be read: No such file or directory"),
         ("/save", "/save needs the name of a file"),
         ("/resume", "conversations are not saved"),
-        ("/retry", "there is nothing to repeat"),
+        ("/retry", "nothing to retry"),
         ("@shop:note://none", "note://none"),
         ("/shop:review cde=x", "review has no argument 'cde'; did you mean 'code'?"),
     ],

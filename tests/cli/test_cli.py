@@ -9,18 +9,11 @@ import pytest
 
 import carrel
 from carrel.cli import COMMANDS, main
+from support import carrel_process
 
 
 def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "carrel", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        stdin=subprocess.DEVNULL,
-        check=False,
-        env={**os.environ, "COLUMNS": "80"},
-    )
+    return carrel_process.carrel(*arguments, env={**os.environ, "COLUMNS": "80"}, text=True)
 
 
 def test_it_tells_its_version():
@@ -53,7 +46,10 @@ def test_every_command_explains_itself(command):
         (["srve"], "there is no command 'srve'; did you mean 'serve'? (see carrel --help)"),
         (["xyzzy"], "there is no command 'xyzzy' (see carrel --help)"),
         (["--serve"], "there is no command '--serve'; did you mean 'serve'? (see carrel --help)"),
-        (["serve"], "say what to share: a path, a URL, --skills FOLDER, or a carrel.toml (see carrel serve --help)"),
+        (
+            ["serve"],
+            "nothing to share: name a path, a URL, --skills FOLDER, or a carrel.toml (see carrel serve --help)",
+        ),
         (["serve", "/nowhere/at/all"], "no such file or folder: /nowhere/at/all"),
         (["serve", "a\nb"], "no such file or folder: a b"),
     ],

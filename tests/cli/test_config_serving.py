@@ -168,7 +168,11 @@ async def test_a_server_in_python_has_its_http_limits_and_sources_from_the_file(
             "[app]\nfile = 's.py'",
             "carrel.toml:2: [app] is for carrel run, which serves Python code",
         ),
-        ("run", "[http]\nport = 1", 'say which server: a file, a module, or [app] of carrel.toml: file = "server.py"'),
+        (
+            "run",
+            "[http]\nport = 1",
+            'no server given: name a file, a module, or [app] of carrel.toml: file = "server.py"',
+        ),
         ("run", "[app]\nfile = 's.py'", "no such file: "),
         ("serve", "[auth]\nissuer = 'x'\n[http]\nport = 0\n[[sources]]\npath = '.'", "carrel.toml:2: [auth] "),
     ],

@@ -62,10 +62,10 @@ def make_curious() -> Server:
     [
         ("python server.py", {}, r"a command is a list: \['python', 'server.py'\]"),
         (Path("server.py"), {}, r"a command is a list: \['python', 'server.py'\]"),
-        (b"http://127.0.0.1/", {}, "and not a bytes"),
+        (b"http://127.0.0.1/", {}, "not a bytes"),
         (Server, {}, "Server is a class"),
-        (["python", 7], {}, "7 is neither"),
-        ([b"python"], {}, "neither"),
+        (["python", 7], {}, "must be text or paths, not 7"),
+        ([b"python"], {}, "must be text or paths"),
         (SHOP, {"log_level": "loud"}, "no log level 'loud'; they are debug, info"),
     ],
 )
@@ -279,7 +279,7 @@ async def test_a_handler_that_is_none_says_what_it_has_to_be(tool: str, option: 
     async def wrong(_: Any) -> Any:
         return 7
 
-    words = f"{option} has to be an async function" if answer else f"{option} returned int; it returns"
+    words = f"{option} must be an async function" if answer else f"{option} returned int; it returns"
     async with Client(make_curious(), revision=LATEST, handlers=Handlers(**{option: answer or wrong})) as client:  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match=words):
             await client.call_tool(tool)
@@ -294,7 +294,7 @@ async def test_in_a_session_the_log_says_what_was_wrong_with_a_handler_and_the_s
         result: Any = await client.call_tool(tool)
     assert result.is_error is True
     assert "async" not in result.content[0].text
-    assert f"{option} has to be an async function" in caplog.text
+    assert f"{option} must be an async function" in caplog.text
 
 
 async def test_a_page_is_agreed_to_by_nothing_but_true() -> None:

@@ -132,11 +132,11 @@ async def test_answers_that_do_not_match_the_form_are_not_sent(revision: str, ca
 
     async with Client(make_asker(), revision=revision, handlers=Handlers(elicit_form=fill_in)) as client:
         if client.session.stateless:
-            with pytest.raises(ConfigError, match="does not fit the form"):
+            with pytest.raises(ConfigError, match="does not match the form"):
                 await client.call_tool("visit")
         else:
             assert (await client.call_tool("visit")).is_error
-            assert "does not fit the form" in caplog.text
+            assert "does not match the form" in caplog.text
 
 
 @BOTH
@@ -264,7 +264,7 @@ def test_a_root_that_is_no_file_is_refused_at_once(root: str) -> None:
 
 
 def test_roots_are_several() -> None:
-    with pytest.raises(ConfigError, match="roots are a list"):
+    with pytest.raises(ConfigError, match="roots must be a list"):
         Client(make_asker(), handlers=Handlers(roots="file:///data"))
 
 

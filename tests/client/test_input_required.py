@@ -178,7 +178,7 @@ async def test_undeclared_or_invalid_input_requests_end_the_request(result: dict
 async def test_rounds_without_end_have_an_end() -> None:
     partner = Partner(answers={"tools/call": required({"r": ROOTS}, "again")})
     async with connected(partner, handlers=Handlers(roots=[])) as client:
-        with pytest.raises(ProtocolError, match="not done"):
+        with pytest.raises(ProtocolError, match="times, which is the limit"):
             await client.call_tool("t")
     assert len(partner.sent_of("tools/call")) < 50
 

@@ -423,7 +423,7 @@ GOOD = listed(URI, SKILL_FILE)
         ([GOOD, GOOD], "SKILL.md twice"),
         ([GOOD, listed("skill://pdf/x", ""), listed("skill://pdf/%78", "")], "x twice"),
         *(
-            ([GOOD, listed(uri, "")], "no file in its directory")
+            ([GOOD, listed(uri, "")], "not a file in its directory")
             for uri in (
                 *("skill://other/x", "file:///etc/passwd", "skill://pdf", "skill://pdf/", "skill://pdfs/x"),
                 *(
@@ -521,7 +521,7 @@ async def test_frontmatter_that_differs_from_what_was_listed_is_named(changed: A
     """The digest matches: it is the entry that tells the user another story than the file tells the model."""
     for resources in ([GOOD], "dynamic"):
         async with lied_to(resources, frontmatter=FRONTMATTER | changed) as (peer, skill):
-            with pytest.raises(ResourceMismatch, match=f"differs in {name}") as caught:
+            with pytest.raises(ResourceMismatch, match=f"differs from the list in {name}") as caught:
                 await skill.instructions()
             assert caught.value.difference == "frontmatter"
             with pytest.raises(ResourceMismatch):
@@ -627,7 +627,7 @@ async def test_directories_of_servers_that_do_not_say_so_are_not_asked_for():
             return {SKILLS.name: {}}
 
         peer.declared = declared  # type: ignore[method-assign]
-        with pytest.raises(MethodNotFound, match="does not say what is in directories"):
+        with pytest.raises(MethodNotFound, match="does not support reading directories"):
             await skill.directory()
         assert peer.asked == []
 

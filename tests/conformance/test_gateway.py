@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -95,8 +96,10 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         if isinstance(item, pytest.Function) and item.module is request.module and hasattr(item, "callspec")
     ]
 
+    parent = tmp_path_factory.mktemp("runs")  # not in the threads, which would race for the folder above it
+
     def through_a_gateway(case: Case) -> dict[str, Outcome]:
-        folder = tmp_path_factory.mktemp("run")
+        folder = Path(tempfile.mkdtemp(dir=parent))
         server: dict[str, Any] = {"url": url} if case.transport == "http" else {"command": program[0]}
         if case.transport == "stdio":
             server["args"] = [*program[1:], "--stdio"]

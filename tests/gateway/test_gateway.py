@@ -223,7 +223,7 @@ async def test_a_resource_of_several_servers_cannot_be_subscribed_to_without_say
                 ("note://same", "say which one"),
                 ("b+note://same", "b does not offer subscriptions"),
             ]:
-                with pytest.raises(PeerError, match="refuses every one"):
+                with pytest.raises(PeerError, match="rejected all subscriptions"):
                     async with client.watch(uri):
                         pass
                 del why

@@ -308,6 +308,24 @@ async def test_a_response_of_another_issuer_is_refused(auth, team, tmp_path):
         assert len(place.grants.pages) == 0
 
 
+async def test_a_response_at_the_redirect_uri_of_another_server_is_refused(auth, team, tmp_path):
+    origins = []
+
+    def own_redirect_uri(name):
+        return {"redirect_uri": f"{origins[0]}{CALLBACK}/{name}"}
+
+    async with gateway_to(team, tmp_path, oauth=own_redirect_uri) as place:
+        origins.append(place.origin)
+        page, calling = await pending(place)
+        ann = Browser(auth, "ann")
+        sent = await ann.start(page)
+        back = await asyncio.to_thread(auth.browse, sent.headers["location"], "ann")
+        shared = back.replace(f"{CALLBACK}/team?", f"{CALLBACK}?")
+        assert (await asyncio.to_thread(ann.http.get, shared)).status_code == 400
+        assert (await asyncio.to_thread(ann.http.get, back)).status_code == 200
+        assert not (await calling).is_error
+
+
 async def test_a_login_that_is_not_completed_expires(auth, team, tmp_path):
     async with gateway_to(team, tmp_path) as place:
         place.grants.pages._patience = 0.3

@@ -110,7 +110,7 @@ async def test_the_template_is_read_as_a_page_and_as_json(shared: Path, tmp_path
         for wrong in ("1000", "0", "0000000055", "00000000100000", "1" * 5000, "²"):
             refused = await error(peer, "resources/read", uri=f"search://tea?limit={wrong}")
             assert "limit must be a number from 1 to 100" in refused["message"]
-        assert "write what is looked for" in (await error(peer, "resources/read", uri="search://"))["message"]
+        assert "write the query" in (await error(peer, "resources/read", uri="search://"))["message"]
 
 
 @pytest.mark.parametrize(

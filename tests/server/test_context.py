@@ -648,7 +648,7 @@ async def test_a_session_keeps_json_up_to_its_limit_and_counts_it_for_its_client
     async with memory.connect(app, JUNE) as peer:
         await call(peer, "work")
     assert found[0] == {"é": [1, None, 2.5]}
-    assert found[1] == "'a' (100 bytes) does not fit into the session: all of its values may have 100 bytes " + (
+    assert found[1] == "'a' (100 bytes) exceeds the limit of the session: its values may have 100 bytes " + (
         "(max_session_state_bytes)"
     )
     assert found[3:] == [90, None]

@@ -357,12 +357,15 @@ def broken_values() -> list[tuple[Any, str]]:
     loop: list[Any] = []
     loop.append(loop)
     return [
-        (object(), "t: there is no JSON for a object at result"),
-        ({"items": [1, {"socket": socket.socket}]}, "t: there is no JSON for a type at result.items[1].socket"),
-        ([Holder("a", {1j})], "t: there is no JSON for a complex at result[0].held[0]"),
-        (Holder("a", Note(object())), "t: there is no JSON for a object at result.held.x"),  # type: ignore[arg-type]
+        (object(), "t: the type object cannot be encoded as JSON, at result"),
+        (
+            {"items": [1, {"socket": socket.socket}]},
+            "t: the type type cannot be encoded as JSON, at result.items[1].socket",
+        ),
+        ([Holder("a", {1j})], "t: the type complex cannot be encoded as JSON, at result[0].held[0]"),
+        (Holder("a", Note(object())), "t: the type object cannot be encoded as JSON, at result.held.x"),  # type: ignore[arg-type]
         (loop, "t: the result contains itself, or is nested too deeply for JSON"),
-        ({(1, 2): 3}, "t: there is no JSON for a dict at result"),
+        ({(1, 2): 3}, "t: the type dict cannot be encoded as JSON, at result"),
     ]
 
 

@@ -41,7 +41,7 @@ NO_BASES = [
 
 @pytest.mark.parametrize("alias", NO_BASES)
 def test_an_alias_that_is_no_base_is_refused(alias: str) -> None:
-    with pytest.raises(ConfigError, match=r"is no base of URIs.*; write NAME, HOST/NAME or SCHEME://HOST/NAME"):
+    with pytest.raises(ConfigError, match=r"is not a base of URIs.*; write NAME, HOST/NAME or SCHEME://HOST/NAME"):
         base_of("postgres", alias)
 
 
@@ -60,12 +60,12 @@ def test_a_database_inside_the_base_of_another_one_is_refused_at_the_start(tmp_p
 def test_the_alias_of_a_database_file_is_refused_in_other_forms() -> None:
     assert read_address("sqlite:////srv/shop.db", "sqlite:///shop").base == "sqlite:///shop"
     for alias in ("a b", "x/y/z", "/x", "https://x/y", "sqlite:////x"):
-        with pytest.raises(ConfigError, match="is no base of URIs"):
+        with pytest.raises(ConfigError, match="is not a base of URIs"):
             read_address("sqlite:////srv/shop.db", alias)
 
 
 def test_a_screen_may_not_have_the_uris_of_other_sources() -> None:
-    with pytest.raises(ConfigError, match="is no base of URIs"):
+    with pytest.raises(ConfigError, match="is not a base of URIs"):
         read_target("screen:", "postgres://localhost/display1")
 
 

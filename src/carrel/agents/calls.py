@@ -101,7 +101,7 @@ class Toolbox:
             return await work
         if not self.loop.is_running():
             work.close()
-            raise ConfigError("the event loop of the servers does not run any more")
+            raise ConfigError("the event loop of the servers has stopped")
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
     async def _refresh(self) -> bool:
@@ -123,7 +123,7 @@ class Toolbox:
             why = "is not available any more" if gone else f"does not exist{did_you_mean(name, self._own)}"
             return error_result(f"The tool {name} {why}")
         if not isinstance(arguments, Mapping):
-            return error_result(f"The arguments of {name} have to be a JSON object")
+            return error_result(f"The arguments of {name} must be a JSON object")
         server, tool = found
         rejection = await self._ask(ToolUse(server, tool, name, arguments, id))
         if rejection is not None:

@@ -31,7 +31,7 @@ def wait_in_thread(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop
         work.close()
         if here is loop:
             raise ConfigError(f"a synchronous call would block the event loop of the servers: {instead}")
-        raise ConfigError("the event loop of the servers does not run any more")
+        raise ConfigError("the event loop of the servers has stopped")
     future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         return future.result()

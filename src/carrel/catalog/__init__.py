@@ -1,1 +1,1 @@
-"""Catalog: what providers offer – resources, templates, tools, prompts, skills – as one, to be listed and looked up."""
+"""Catalog: lists and finds the resources, templates, tools, prompts and skills of all providers."""

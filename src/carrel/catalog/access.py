@@ -13,7 +13,7 @@
 
     app = Server("notes", gate=ByTeam())
 
-A target that is denied is answered for as one that does not exist, in every method and over every transport.
+For a denied target, every method returns the same error as for a target that does not exist, on every transport.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 #: Verbs whose target is the name of a tool or prompt; the target of other verbs is a URI.
 NAME_VERBS = frozenset({"call", "get"})
 
-#: Matches a URI with a segment ``.`` or ``..``, as handlers see it, who get slashes decoded.
+#: Matches a URI with a segment ``.`` or ``..``, as handlers see it, with decoded slashes.
 DOT_SEGMENT = re.compile(r"[^?#]*?(?:[:/]|%2F|%5C)\.\.?(?:[/?#]|%2F|%5C|\Z)", re.IGNORECASE)
 
 
@@ -189,7 +189,7 @@ class RenamedView(View):
 
 
 def find_view(gate: Gate | None, principal: Principal | None) -> View | None:
-    """Return the view of a caller: None if nothing is hidden from any.
+    """Return the view of a caller: None if nothing is hidden from any caller.
 
     Raises:
         TypeError: the gate has returned no view.
@@ -199,7 +199,7 @@ def find_view(gate: Gate | None, principal: Principal | None) -> View | None:
         return own
     given = gate.view(principal)
     if not isinstance(given, View):
-        raise TypeError(f"{type(gate).__name__}.view returned {given!r}: it has to be a View, or UNRESTRICTED")
+        raise TypeError(f"{type(gate).__name__}.view returned {given!r}: it must be a View, or UNRESTRICTED")
     return UNRESTRICTED if given is UNRESTRICTED and own is None else GateView(given, own)
 
 

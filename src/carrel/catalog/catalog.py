@@ -1,4 +1,4 @@
-"""Catalog of providers: lists all that they offer as one, and asks the provider of a URI, a tool or a prompt.
+"""Catalog of providers: merges their lists, and routes requests to the provider of a URI, a tool or a prompt.
 
 ``routes`` finds the provider of a URI. Names of tools and prompts belong to the first provider that has them.
 """
@@ -73,7 +73,7 @@ class Catalog(Registry):
             try:
                 normal = normalize(uri)
             except UriError:
-                normal = uri  # a template may take it all the same
+                normal = uri  # a template may match it anyway
             for provider in self.routes.exact:
                 if normal in provider.exact:  # the same URI in another spelling
                     return provider.read_resource(normal, request)
@@ -96,14 +96,14 @@ class Catalog(Registry):
         return await resolved(self._read_other(uri, request))
 
     async def _read_any(self, uri: str, request: Request) -> ReadResourceResult | bytes:
-        """Ask the providers that take any URI, one after the other."""
+        """Try the catch-all providers, one after the other."""
         return await self._ask_any(uri, lambda provider: provider.read_resource(uri, request))
 
     async def _ask_any(self, uri: str, ask: Callable[[Provider], MaybeAwaitable[T]]) -> T:
-        """Return the first answer of the providers that take any URI.
+        """Return the first response of the catch-all providers.
 
         Raises:
-            MCPError: all of them refuse: the first error that says more than that there is no such resource.
+            MCPError: all of them fail: the first error other than "not found".
         """
         refused: MCPError | None = None
         for provider in self.routes.catch_all:
@@ -117,7 +117,7 @@ class Catalog(Registry):
     async def list_resources(self, request: Request) -> Page[Resource]:
         """Return a page of all resources that are visible to the caller.
 
-        A page may hold fewer entries than others, or none, and yet not be the last.
+        A page before the last may have fewer entries than the limit, or none.
 
         Raises:
             InvalidCursor: the cursor did not come from this catalog.
@@ -143,7 +143,7 @@ class Catalog(Registry):
         Raises:
             ResourceNotFound: there is no such resource, or it has nothing inside, or it is hidden from the caller.
             InvalidParams: the text is not a URI.
-            InvalidCursor: the cursor was not given out for this directory.
+            InvalidCursor: the cursor was not issued for this directory.
         """
         normal = valid_uri(uri)
         page = await self._ask_of("list_directory", uri, request, lambda each: each.list_directory(normal, request))
@@ -339,7 +339,7 @@ class Catalog(Registry):
                 return Completion([])  # a URI without variables: nothing is left to complete
         return provider.complete(reference, argument, value, context, request)
 
-    # Requests without code of their own
+    # Requests that need no special handling
 
     async def forward(self, row: RequestType, request: Request, *arguments: Any) -> Any:
         """Pass a request on to the provider of the resource, tool or prompt that its row names as the target.
@@ -365,10 +365,10 @@ class Catalog(Registry):
     async def merge(self, listing: str, request: Request, method: Callable[[Provider], ListMethod[T]]) -> Page[T]:
         """Return a page of a list across providers, in the order of their names.
 
-        Providers that are not available are left out, and the page may then not be kept.
+        Unavailable providers are left out; the page is then not cacheable.
 
         Raises:
-            InvalidCursor: the cursor was not given out for this list.
+            InvalidCursor: the cursor was not issued for this list.
         """
         name, position = ("", None) if request.cursor is None else read_cursor(listing, request.cursor)
         found: list[T] = []

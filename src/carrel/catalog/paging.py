@@ -1,4 +1,4 @@
-"""Lists with many pages, and their cursors.
+"""Pagination across providers: reading of whole lists, and the cursors of a catalog.
 
 A cursor is text with a checksum, which is valid for one list. A cursor of a catalog has the name of a provider and the
 provider's own cursor. It holds no number that another replica, a restart or a change of the list could invalidate. If
@@ -49,7 +49,7 @@ async def all_of(
     """Yield all entries of a list of a provider, page by page. ``limit`` is how many entries and pages it may have.
 
     Raises:
-        InvalidCursor: a cursor leads back to where the list has been.
+        InvalidCursor: the list repeats a cursor.
         ResourceTooLarge: there are more than ``limit``.
     """
     count = 0
@@ -67,7 +67,7 @@ async def all_of(
         if cursor is None:
             return
         if cursor in seen:
-            raise InvalidCursor("The cursor of a list leads back to where it has been")
+            raise InvalidCursor("The list repeats a cursor")
         seen.add(cursor)
 
 

@@ -1,4 +1,4 @@
-"""Provider: the interface of everything that offers resources, tools or prompts.
+"""Provider: the interface for sources of resources, tools and prompts.
 
 A folder, a database, a remote server behind a client, another ``Server`` and the functions that an author decorates
 are providers. Implement the methods that apply; the defaults return nothing.
@@ -75,7 +75,7 @@ ListChanges: TypeAlias = Mapping[ListName, Collection[str] | None]
 class Page(msgspec.Struct, Generic[T], frozen=True):
     """Page of a list. ``next_cursor`` is the cursor of the next page; None at the end.
 
-    ``ttl`` (seconds) says for how long it may be kept, ``scope`` by which caches: "public" or "private". None leaves
+    ``ttl`` (seconds) and ``scope`` ("public" or "private") are its cache hints. None leaves
     them to the server's defaults.
     """
 
@@ -101,14 +101,14 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Recipients(Protocol):
-    """Clients that a change is for, where it is not for all. Hashable: equal ones are notified together."""
+    """Recipients of a change, if it is not for all clients. Hashable: equal ones are notified together."""
 
     def include(self, client: ConnectedClient) -> bool:
         """Return whether a client is one of them."""
 
 
 class Interest:
-    """URIs that subscribers want to hear of, kept up to date while a provider is watched."""
+    """URIs with subscribers, kept up to date while a provider is watched."""
 
     def __init__(self, uris: Collection[str] = ()) -> None:
         self.uris = uris
@@ -116,7 +116,7 @@ class Interest:
         self._changed = asyncio.Event()
 
     def of(self, recipients: Recipients) -> Collection[str]:
-        """Return the URIs to which some clients have subscribed; all, where it is not known who has."""
+        """Return the URIs to which some clients have subscribed; all URIs if the subscribers are unknown."""
         return self.uris
 
     def notify(self) -> None:
@@ -219,15 +219,15 @@ class Provider:
     catch_all: bool = False
     """Whether this provider is tried, last, for URIs that belong to no other provider."""
     tool_names: Container[str] | None = None
-    """Names of its tools, where the provider keeps them up to date; None: they are learned from ``list_tools``."""
+    """Names of its tools, if the provider keeps them up to date; None: the catalog reads ``list_tools``."""
     prompt_names: Container[str] | None = None
-    """Names of its prompts, where the provider keeps them up to date; None: they are learned from ``list_prompts``."""
+    """Names of its prompts, if the provider keeps them up to date; None: the catalog reads ``list_prompts``."""
     extensions: Collection[Extension] = ()
-    """Extensions of the protocol that it uses, and that a server which it is added to declares: tasks and apps."""
+    """Extensions of the protocol that it uses, which its server declares: tasks and apps."""
     changes: Literal["here", "everywhere"] = "everywhere"
     """Which replicas of a server see its changes: each of them, or the one where they are made."""
     naming: str = ""
-    """How another name is given to it, for the error that there is a provider of its name already."""
+    """How to rename it, for the error about a duplicate name."""
 
     def offers(self, method: str) -> bool:
         """Return whether a method of this interface is implemented, by its name."""
@@ -241,14 +241,14 @@ class Provider:
         return False
 
     async def start(self, events: Events) -> None:
-        """Start: open what is needed. Called once, before everything else; ``name`` and ``prefixes`` are final then.
+        """Start the provider. Called once, before all other methods; ``name`` and ``prefixes`` are final then.
 
         Raises:
             ConfigError: the provider cannot start; the message gives the reason.
         """
 
     async def stop(self) -> None:
-        """Stop: release everything that ``start`` and ``watch`` opened."""
+        """Stop the provider: release the resources of ``start`` and ``watch``."""
 
     # Resources
 
@@ -282,13 +282,13 @@ class Provider:
         return Page(())
 
     def read_resource(self, uri: str, request: Request) -> MaybeAwaitable[ReadResourceResult | bytes]:
-        """Return the contents of a resource, or of the window of it that ``uri`` asks for; or the encoded result.
+        """Return the contents of a resource, or of the window in ``uri``; or the encoded result.
 
         Raises:
             ResourceNotFound: there is no such resource.
             ResourceForbidden: it may not be read.
             ResourceTooLarge: it is over the limit; the message names the window to use.
-            InvalidParams: the URI or its window makes no sense.
+            InvalidParams: the URI or its window is not valid.
         """
         raise ResourceNotFound(uri)
 
@@ -297,7 +297,7 @@ class Provider:
     ) -> MaybeAwaitable[Sequence[ReadResourceResult | bytes | MCPError]]:
         """Return what ``read_resource`` returns for each of some URIs of ``list_searchable``, or the error it raises.
 
-        An index reads by it where it is implemented: where small resources take longer one by one than together.
+        Implement it if reading many small resources together is faster; an index then uses it.
         """
         raise NotImplementedError
 
@@ -305,13 +305,13 @@ class Provider:
         """Return a page of the resources directly inside a directory-like resource.
 
         Raises:
-            ResourceNotFound: there is no such resource, or it has nothing inside by its nature.
-            InvalidCursor: the cursor is not one that this provider gave out for this directory.
+            ResourceNotFound: there is no such resource, or it is not a directory.
+            InvalidCursor: this provider did not issue the cursor for this directory.
         """
         raise ResourceNotFound(uri)
 
     def shows(self, uri: str, request: Request) -> MaybeAwaitable[bool]:
-        """Return whether a URI leads to nothing hidden from the caller, as a link could; true where nothing is."""
+        """Return whether a URI leads to no resource that is hidden from the caller, for example by a link."""
         return True
 
     def accepts(self, uri: str, request: Request) -> MaybeAwaitable[bool]:
@@ -405,8 +405,8 @@ class Provider:
     async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         """Yield changes of resources, in batches, until the iterator is closed.
 
-        The first batch is empty, and comes as soon as no change is missed any more: subscriptions wait for it, for
-        some seconds. Listen rather than poll; where only polling is possible, poll the URIs of ``interest``.
+        The first batch is empty, and is sent once all later changes are reported: subscriptions wait for it, for some
+        seconds. Listen for changes if possible; otherwise, poll the URIs of ``interest``.
         """
         return
         yield ()

@@ -45,7 +45,7 @@ class _Known(Container[str]):
 
 
 class Registry(Provider):
-    """Providers by name, as a provider that offers what any of them does: base class of the catalog.
+    """Registry of providers by name: base class of the catalog.
 
     ``listener`` is called with every change that a provider reports, maybe from another thread.
     """
@@ -88,12 +88,12 @@ class Registry(Provider):
         self._check(provider)
         await provider.start(ReportedEvents(partial(self.publish, provider)))
         try:
-            self._check(provider)  # it may get its name when it starts
+            self._check(provider)  # its name may be set at start-up
             self.put(provider)
             try:
                 await self.learn(provider)
             except ProviderUnavailable as error:
-                self.leave_out(error)  # it reports its lists when it is there
+                self.leave_out(error)  # it reports its lists once it is available
             except BaseException:
                 self.take(provider.name)
                 raise
@@ -201,7 +201,7 @@ class Registry(Provider):
             del self._freshening[name]
 
     async def learn(self, provider: Provider) -> None:
-        """Learn by which templates URIs of a provider are found, and the names of its tools and prompts."""
+        """Read the templates of a provider, and the names of its tools and prompts."""
         if provider.offers("list_templates"):
             self.routes.route(provider, [found.uri_template async for found in all_of(provider.list_templates)])
         if provider.tool_names is None and provider.offers("list_tools"):

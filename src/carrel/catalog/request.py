@@ -1,4 +1,4 @@
-"""Request: what a provider gets with each request, and the context through which it reaches the client."""
+"""Request: the last argument of every method of a provider, and the context to reach the client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 
 
 class InputRequired(BaseException):
-    """Raised to end a handler whose requests a stateless client has yet to answer. Not an error: do not catch it."""
+    """Raised to end a handler until a stateless client has answered its requests. Not an error: do not catch it."""
 
     def __init__(self, context: Any) -> None:
         super().__init__("more input is required")
@@ -71,10 +71,10 @@ class RequestContext(Protocol):
         key: str | None = None,
         **details: Unpack[SamplingDetails],
     ) -> CreateMessageResult:
-        """Ask the client's model for a message."""
+        """Request a message from the client's model."""
 
     async def list_roots(self, *, key: str | None = None) -> list[Root]:
-        """Ask for the client's roots."""
+        """Request the client's roots."""
 
     async def pass_on(self, params: ServerRequestParams, *, key: str | None = None) -> Any:
         """Forward a request of another server to the client unchanged, and return its whole result.
@@ -90,7 +90,7 @@ class RequestContext(Protocol):
 
 
 class Contexts(Protocol):
-    """Server that a request has come to, as far as providers need it."""
+    """Interface of the server that received a request, for providers."""
 
     def open(self, request: Request, *, repeatable: bool) -> AbstractAsyncContextManager[RequestContext]:
         """Return the context of a request; ``repeatable`` says that handling it twice does no harm."""
@@ -148,7 +148,7 @@ class Request(msgspec.Struct):
 
     @property
     def client(self) -> str:
-        """Key of the client whose limits hold; empty where there is only one."""
+        """Key of the client whose limits apply; empty if there is only one client."""
         return "" if self.call is None else self.call.client.key
 
     def page(self, cursor: str | None, limit: int) -> Request:

@@ -105,7 +105,7 @@ TOOLS = [
 class ResourcesAsTools(Provider):
     """Provider of the tools list_resources, read_resource and search_resources over another provider's resources.
 
-    The tools show a caller the resources that it may list and read anyway. Lists have ``page_size`` entries. Without
+    The tools respect the rights of the caller. Lists have ``page_size`` entries. Without
     ``search``, search_resources is left out.
     """
 

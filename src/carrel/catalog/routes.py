@@ -38,7 +38,7 @@ class Routes(Container[str]):
         self.exact: tuple[Provider, ...] = ()
         """Providers with URIs outside their prefixes and templates."""
         self.catch_all: tuple[Provider, ...] = ()
-        """Providers that are tried for URIs of no other provider."""
+        """Catch-all providers, tried for URIs of no other provider."""
         self.prefixes: dict[str, Provider] = {}
         """Providers by the prefixes of their URIs."""
         self.schemes: frozenset[str] = frozenset()
@@ -105,7 +105,7 @@ class Routes(Container[str]):
         return None
 
     def __contains__(self, uri: object) -> bool:
-        """Return whether the resource of a client's URI exists or may come to exist."""
+        """Return whether a client's URI belongs to a provider."""
         if not isinstance(uri, str) or len(uri) > MAX_URI:
             return False
         try:
@@ -124,7 +124,7 @@ class Routes(Container[str]):
         )
 
     def owns(self, provider: Provider, uri: str) -> bool:
-        """Return whether a URI in normal form belongs to a provider, rather than to any that takes all URIs."""
+        """Return whether a URI in normal form belongs to a provider other than a catch-all provider."""
         for each in self.exact:
             if uri in each.exact:
                 return each is provider

@@ -96,7 +96,7 @@ class ApprovalStore:
             self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_file(self.file, msgspec.json.format(msgspec.json.encode(known, order="sorted")))
         except OSError as error:
-            raise ConfigError(f"approvals cannot be kept in {self.file}: {error.strerror}") from None
+            raise ConfigError(f"approvals cannot be saved in {self.file}: {error.strerror}") from None
 
 
 class Approvals:

@@ -1,4 +1,4 @@
-"""Arguments of tool uses: the JSON that a model wrote, and the tool error for JSON that cannot be read."""
+"""Arguments of tool uses: the JSON that a model wrote, and the tool error for malformed JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from carrel.wire.content import TextContent
 
 __all__ = ["argument_error", "tool_use"]
 
-#: Key of ``meta``: why the arguments of a tool use cannot be read.
+#: Key of ``meta``: why the arguments of a tool use are malformed.
 UNREADABLE = "carrel/unreadableArguments"
 #: Characters of the model's own text in the error.
 QUOTED = 300
@@ -30,8 +30,8 @@ def tool_use(
 ) -> ToolUseContent:
     """Return a tool use with the arguments that a model wrote, under the names that the server knows.
 
-    Arguments that are no JSON object are empty, and ``argument_error`` returns the tool error for them. ``truncated``:
-    the response ended at the token limit.
+    If the arguments are not a JSON object, they are empty, and ``argument_error`` returns the tool error.
+    ``truncated``: the response ended at the token limit.
     """
     noted = dict(meta or {})
     arguments: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Compaction of conversations that come near the context window of the model.
+"""Compaction of conversations that approach the context window of the model.
 
 Dropped first are the oldest tool results, then attached resources and media, and then the oldest exchanges as a whole.
 """
@@ -35,7 +35,7 @@ class Compacted(NamedTuple):
 
 
 def compact(messages: Sequence[SamplingMessage], budget: int) -> Compacted:
-    """Return messages of about at most ``budget`` tokens, if that can be: what follows the last question stays."""
+    """Return messages of about ``budget`` tokens at most, if possible. Messages after the last question are kept."""
     kept = list(messages)
     last = max((at for at, message in enumerate(kept) if is_user_message(message)), default=0)
     results = _replace(kept, last, budget, lambda block: isinstance(block, ToolResultContent))
@@ -53,7 +53,7 @@ def compact(messages: Sequence[SamplingMessage], budget: int) -> Compacted:
 
 
 def is_user_message(message: SamplingMessage) -> bool:
-    """Return whether a message is of the user, and no tool result: a conversation may begin with it."""
+    """Return whether a message is from the user, and not a tool result: a conversation may begin with it."""
     blocks = blocks_of(message)
     return message.role == "user" and not any(isinstance(block, ToolResultContent) for block in blocks)
 
@@ -79,7 +79,7 @@ def _replace(kept: list[SamplingMessage], end: int, budget: int, wanted: Callabl
 
 
 def shortened(block: SamplingContent) -> SamplingContent:
-    """Return what stands for a block that was dropped; the block itself if it is short."""
+    """Return the placeholder for a dropped block; the block itself if it is short."""
     if isinstance(block, ToolResultContent):
         size = sum(map(_size, block.content))
         if size <= SHORT:

@@ -10,14 +10,14 @@ from carrel.wire.content import TextContent
 
 __all__ = ["CANCELLED", "Conversation", "add_usage", "balanced"]
 
-#: Result of a tool call that did not come to its end.
+#: Result of a tool call that did not finish.
 CANCELLED = "cancelled"
 
 
 class Conversation:
     """Messages of a chat. ``on_message`` is called with each message that is added, ``on_replace`` with all of them.
 
-    Every tool use has a result in the message after it, so that no vendor refuses the conversation; see ``balanced``.
+    Every tool use has a result in the message after it, so that no vendor rejects the conversation; see ``balanced``.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Conversation:
             self._on_replace(self.messages)
 
     def close(self) -> None:
-        """Give tool uses at the end of the conversation that have no result the result "cancelled"."""
+        """Add the result "cancelled" to tool uses without a result at the end of the conversation."""
         self.add(*balanced(self.messages)[len(self.messages) :])
 
     def count(self, usage: Usage, cost: float | None) -> None:
@@ -67,7 +67,7 @@ def add_usage(one: Usage, other: Usage) -> Usage:
 def balanced(messages: Iterable[SamplingMessage]) -> list[SamplingMessage]:
     """Return messages in which each tool use has a result in the next message, and no result is without its use.
 
-    Missing results are "cancelled", and errors. A file that a crash has cut off is mended so too.
+    Missing results are "cancelled", and errors. This also repairs a file that was truncated by a crash.
 
     https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-use-and-result-balance
     """
@@ -96,5 +96,5 @@ def balanced(messages: Iterable[SamplingMessage]) -> list[SamplingMessage]:
 
 
 def cancelled(id: str) -> ToolResultContent:
-    """Return the result of a tool use that did not come to its end."""
+    """Return the result of a tool use that did not finish."""
     return ToolResultContent(tool_use_id=id, content=[TextContent(CANCELLED)], is_error=True)

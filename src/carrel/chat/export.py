@@ -1,4 +1,4 @@
-"""Conversations as Markdown, for people to read and pass on."""
+"""Export of conversations as Markdown."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ __all__ = ["Chat"]
 MAX_ROUNDS = 50
 #: Context window of a model that is not known, in tokens.
 WINDOW = 128_000
-#: Share of the window that the conversation may take; the rest is for the answer and for what estimates miss.
+#: Share of the window for the conversation; the rest is for the answer and for estimation errors.
 FULL = 0.8
-#: Share that it takes after it was compacted.
+#: Share of the window after compaction.
 COMPACTED = 0.5
 MAX_TOKENS = 8192
 #: Maximum number of characters of the instructions of one server.
@@ -128,7 +128,7 @@ class Chat:
         return answer
 
     async def _ask(self) -> Completion:
-        """Ask the model for one message; without media that its vendor refuses, if there are any."""
+        """Request one message from the model, without media that its vendor rejects."""
         tools = await self.toolbox.tools()
         system = system_prompt(self.toolbox.host) if self._system is None else self._system
         self._make_room(tools, system)
@@ -146,7 +146,7 @@ class Chat:
             return completion
 
     async def _without_media(self, request: ModelRequest, rejected: HTTPStatusError) -> Completion | None:
-        """Ask again without the media that the vendor may have refused; None if that was not the reason."""
+        """Retry without the media that the vendor may have rejected; None if that was not the reason."""
         for instead in without_media(request.messages, str(rejected)):
             left_out = "; ".join(instead.left_out)
             self._show(Notice(text=f"{rejected}. Asked again without what it may refuse: {left_out}.", level="warning"))
@@ -161,7 +161,7 @@ class Chat:
         return None
 
     def _rejected_media(self, error: HTTPStatusError) -> bool:
-        """Return whether the vendor may have refused media: not if it has begun to answer, as all would show twice."""
+        """Return whether the vendor may have rejected media: not if it has begun to answer, as all would show twice."""
         return not self._said and may_be_media(error)
 
     async def _completion(self, request: ModelRequest) -> Completion:
@@ -191,7 +191,7 @@ class Chat:
         return tokens_of(self.conversation.messages) + tokens_of_tools(tools) + len(system) // 4 + 1
 
     def _make_room(self, tools: Sequence[Tool], system: str) -> None:
-        """Compact the conversation if it comes near the window, and say so."""
+        """Compact the conversation if it approaches the window, and show a notice."""
         room = self.window - self._max_tokens
         if self._estimate(tools, system) * self._factor <= room * FULL:
             return

@@ -1,7 +1,7 @@
 """Interface to a language model: a conversation goes in, text and tool uses come out as a stream.
 
-A conversation is what sampling defines: messages of text, images, audio, tool uses and tool results. So one adapter per
-vendor serves the chat and the sampling requests of servers.
+Conversations have the format of sampling: messages of text, images, audio, tool uses and tool results. So one adapter
+per vendor serves the chat and the sampling requests of servers.
 https://modelcontextprotocol.io/specification/2026-07-28/client/sampling
 """
 
@@ -19,7 +19,7 @@ __all__ = ["Completion", "Model", "ModelEvent", "ModelRequest", "TextDelta", "Th
 
 
 class ModelRequest(msgspec.Struct, kw_only=True, frozen=True):
-    """Request for the next message of the model. Tool names are as the model shall see them."""
+    """Request for the next message of the model. Tool names are as the model sees them."""
 
     messages: Sequence[SamplingMessage]
     system_prompt: str | None = None
@@ -83,12 +83,12 @@ class Model(Protocol):
         """The model's name as ``--model`` takes it: ``VENDOR:MODEL``."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Ask for the next message; events as they arrive, a ``Completion`` last.
+        """Stream the next message: events as they arrive, a ``Completion`` last.
 
         Cancelling the task, or closing the iterator (``contextlib.aclosing``), closes the connection at once.
 
         Raises:
-            ConfigError: the key is missing or refused, or there is no such model.
+            ConfigError: the key is missing or rejected, or there is no such model.
             TransportError: the vendor cannot be reached, is overloaded, or answers with an error.
         """
 

@@ -53,7 +53,7 @@ async def call_own_tool(host: Host, name: str, arguments: dict[str, Any], budget
     """Call a tool of the chat, and return its content.
 
     Raises:
-        MCPError: an argument is wrong, or the server refuses.
+        MCPError: an argument is wrong, or the server returns an error.
     """
     server = arguments.get("server")
     if server is not None and server not in host.servers:

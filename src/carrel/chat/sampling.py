@@ -100,7 +100,7 @@ async def answer(model: Model, sampling: Sampling, most_tokens: int, reasoning: 
             break
         messages += corrections(completion, uses)
     else:
-        raise TransportError(f"{model.name} wrote arguments of a tool that cannot be read, {MOST_TRIES} times")
+        raise TransportError(f"{model.name} returned malformed tool arguments, {MOST_TRIES} times")
     content = reasoning.take([original(block, names) for block in completion.content])
     return CreateMessageResult(
         role="assistant",

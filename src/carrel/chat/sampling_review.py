@@ -74,7 +74,7 @@ class CountedModel:
         return self._model.name
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Ask for the next message; see ``Model``."""
+        """Stream the next message; see ``Model``."""
         async with aclosing(self._model.stream(request)) as events:  # type: ignore[type-var]
             async for event in events:
                 if isinstance(event, Completion):

@@ -124,7 +124,7 @@ class ChatSession:
         """
         messages = self.chat.conversation.messages
         if not messages or messages[-1].role != "user":
-            raise ConfigError("there is nothing to repeat: the model has answered")
+            raise ConfigError("nothing to retry: the model has answered")
         return self._noted(await self.chat.continue_turn())
 
     def undo(self) -> None:
@@ -136,7 +136,7 @@ class ChatSession:
         messages = self.chat.conversation.messages
         at = next((at for at in reversed(range(len(messages))) if is_user_message(messages[at])), None)
         if at is None:
-            raise ConfigError("there is no question to take back")
+            raise ConfigError("there is no message to undo")
         self.chat.conversation.replace(messages[:at])
 
     def _noted(self, answer: TurnEnd) -> TurnEnd:

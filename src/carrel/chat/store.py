@@ -30,7 +30,7 @@ SUFFIX = ".jsonl"
 TITLE = 60
 
 
-class Line(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
+class ChatLine(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     """Line of a file. Each line has one of ``message``, ``messages``, ``usage``, or is the first one (``chat``)."""
 
     at: str = ""
@@ -84,29 +84,29 @@ class ChatFile:
     def __init__(self, directory: Path | None, id: str, model: str, targets: Sequence[str]) -> None:
         self.id = id
         self.path = None if directory is None else directory / f"{id}{SUFFIX}"
-        self._first: Line | None = Line(chat=id, model=model, targets=list(targets))
+        self._first: ChatLine | None = ChatLine(chat=id, model=model, targets=list(targets))
         if self.path is not None and self.path.exists():
             self._first = None
 
     def add(self, message: SamplingMessage) -> None:
         """Add a message."""
-        self._write(Line(message=message))
+        self._write(ChatLine(message=message))
 
     def replace(self, messages: Iterable[SamplingMessage]) -> None:
         """Replace all messages of the conversation."""
-        self._write(Line(messages=list(messages)))
+        self._write(ChatLine(messages=list(messages)))
 
     def change_model(self, model: str) -> None:
         """Note another model."""
         if self._first is not None:
             self._first.model = model
         else:
-            self._write(Line(model=model))
+            self._write(ChatLine(model=model))
 
     def count(self, usage: Usage, cost: float | None) -> None:
         """Record the total usage of the conversation."""
         if self._first is None:
-            self._write(Line(usage=usage, cost=cost))
+            self._write(ChatLine(usage=usage, cost=cost))
 
     def save_media(self, data: bytes, kind: str) -> str | None:
         """Write an image or audio beside the conversation, and return the name of its file; None if it cannot be."""
@@ -123,7 +123,7 @@ class ChatFile:
             return None
         return str(file)
 
-    def _write(self, line: Line) -> None:
+    def _write(self, line: ChatLine) -> None:
         if self.path is None:
             return
         lines = [line] if self._first is None else [self._first, line]
@@ -195,7 +195,7 @@ class ChatStore:
 
     @staticmethod
     def _read(path: Path) -> Saved:
-        decoder = msgspec.json.Decoder(Line, dec_hook=read_contents)
+        decoder = msgspec.json.Decoder(ChatLine, dec_hook=read_contents)
         saved = Saved(id=path.stem, began="", changed="", model="", targets=[], messages=[], usage=Usage(), cost=None)
         try:
             raw = path.read_bytes()
@@ -212,7 +212,7 @@ class ChatStore:
         return saved
 
 
-def _apply(saved: Saved, line: Line) -> None:
+def _apply(saved: Saved, line: ChatLine) -> None:
     saved.began = saved.began or line.at
     saved.changed = line.at or saved.changed
     saved.model = line.model or saved.model

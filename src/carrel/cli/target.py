@@ -155,7 +155,7 @@ def of_command(target: str) -> ServerTarget | None:
 def of_file(target: str) -> ServerTarget:
     location = read_location(target)
     if location.file is not None and Path(location.file).suffix != ".py":
-        raise ConfigError(f"{target} is not a Python file; to ask a program, write its command after --")
+        raise ConfigError(f"{target} is not a Python file; to connect to a program, write its command after --")
     return ServerTarget(target, [*CARREL, "run", location.absolute])
 
 

@@ -225,7 +225,7 @@ class ClientHandlers:
             ConfigError: the client was created without roots, or a root is invalid.
         """
         if self._handlers.roots is None:
-            raise ConfigError("This client was made without roots, so that servers do not ask for them")
+            raise ConfigError("This client was created without roots, so it did not declare the capability")
         self._handlers = msgspec.structs.replace(self._handlers, roots=fixed(roots))
 
     def change_log(self, handler: LogHandler) -> None:
@@ -241,9 +241,7 @@ async def ask(name: str, handler: Callable[[Q], Awaitable[T]], request: Q) -> T:
     """
     answer = handler(request)
     if not is_awaitable(answer):
-        raise ConfigError(
-            f"{name} has to be an async function (async def): nothing else can go on while a plain one runs"
-        )
+        raise ConfigError(f"{name} must be an async function (async def): a plain function would block the event loop")
     return await answer
 
 
@@ -272,7 +270,7 @@ def fixed(roots: RootsSource | None) -> RootsSource | None:
         ConfigError: ``roots`` is a single path, or a root is invalid.
     """
     if isinstance(roots, str | os.PathLike):
-        raise ConfigError(f"roots are a list of paths and file: URIs, and not only {os.fspath(roots)[:200]!r}")
+        raise ConfigError(f"roots must be a list of paths and file: URIs, not only {os.fspath(roots)[:200]!r}")
     return roots if roots is None or callable(roots) else [to_root(root) for root in roots]
 
 
@@ -304,9 +302,9 @@ def check_root(uri: str) -> None:
     try:
         file_path(uri if uri == "file:///" else uri.rstrip("/"))
     except UriError as error:
-        raise ConfigError(f"A root is a path or a plain file: URI, and not {uri[:200]!r}: {error}") from None
+        raise ConfigError(f"A root is a path or a plain file: URI, not {uri[:200]!r}: {error}") from None
     if not uri.startswith("file://"):
-        raise ConfigError(f"A root is a path or a URI that begins with file://, and not {uri[:200]!r}")
+        raise ConfigError(f"A root is a path or a URI that begins with file://, not {uri[:200]!r}")
 
 
 def may_be_shown(url: str) -> bool:
@@ -339,4 +337,4 @@ def check(content: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     try:
         Validator(schema, "answer", foreign=True).validate(content)
     except ValueError as error:
-        raise ConfigError(f"What was filled in does not fit the form: {error}") from None
+        raise ConfigError(f"The content does not match the form: {error}") from None

@@ -104,7 +104,7 @@ class Cache:
         clock: Callable[[], float] = boot_clock,
     ) -> None:
         if min(max_bytes, max_entries, default_ttl_ms, max_ttl_ms) < 0:
-            raise ConfigError("The limits of a cache are numbers from 0")
+            raise ConfigError("The limits of a cache must be 0 or more")
         self._max_bytes = max_bytes
         self._max_entries = max_entries
         self._default_ttl_ms = default_ttl_ms

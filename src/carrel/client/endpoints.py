@@ -68,7 +68,7 @@ def find_endpoint(target: Target, *, http: HTTPOptions | None, process: ProcessO
         return _as_process(read_command(target), process)
     refuse(process=process)
     if isinstance(target, type):
-        raise ConfigError(f"{target.__name__} is a class: a client asks an object of it, such as {target.__name__}(…)")
+        raise ConfigError(f"{target.__name__} is a class: pass an object, such as {target.__name__}(…)")
     if callable(getattr(getattr(target, "endpoint", None), "answer", None)):
         app: Any = target
 
@@ -81,7 +81,7 @@ def find_endpoint(target: Target, *, http: HTTPOptions | None, process: ProcessO
     if callable(target):
         return ClientEndpoint(getattr(target, "__name__", type(target).__name__), target)
     hint = f"; a command is a list: ['python', {os.fspath(target)!r}]" if isinstance(target, os.PathLike) else ""
-    raise ConfigError(f"A client asks a URL, a command or a server, and not a {type(target).__name__}{hint}")
+    raise ConfigError(f"A client connects to a URL, a command or a server, not a {type(target).__name__}{hint}")
 
 
 def read_command(parts: Sequence[Any]) -> list[str]:
@@ -91,17 +91,17 @@ def read_command(parts: Sequence[Any]) -> list[str]:
         ConfigError: the command is empty, or an argument is neither a string nor a path.
     """
     if not parts:
-        raise ConfigError("a command has at least the name of a program")
+        raise ConfigError("a command needs at least a program")
     for part in parts:
         if not isinstance(part, str | os.PathLike):
-            raise ConfigError(f"The parts of a command are text and paths, and {part!r} is neither")
+            raise ConfigError(f"The parts of a command must be text or paths, not {part!r}")
     return [os.fsdecode(part) for part in parts]
 
 
 def refuse(**options: object) -> None:
     given = [name for name, value in options.items() if value is not None]
     if given:
-        raise ConfigError(f"{' and '.join(given)}: not an option for such a server")
+        raise ConfigError(f"{' and '.join(given)}: not an option for this kind of server")
 
 
 def digest(values: Mapping[str, str]) -> str:

@@ -99,7 +99,7 @@ class ClientExtension:
             ConfigError: another client has this extension already.
         """
         if self._session is not None:
-            raise ConfigError(f"The extension {self.name} belongs to another client: each needs an object of its own")
+            raise ConfigError(f"The extension {self.name} belongs to another client: create one object per client")
         self._session = session
 
     def connected(self) -> None:

@@ -43,7 +43,7 @@ async def next_round(params: P, result: InputRequiredResult, handlers: ClientHan
         ProtocolError: an input request cannot be answered, or there is neither an input request nor a state.
     """
     if result.input_requests is None and result.request_state is None:
-        raise InvalidMessage("The server wants input, and says neither which nor what to come back with")
+        raise InvalidMessage("The server returned input_required without input requests and without a request state")
     responses: Any = UNSET
     if result.input_requests is not None:
         responses = Raw(encode(await answer_all(result.input_requests, handlers, origin)))
@@ -88,7 +88,7 @@ async def answer_one(key: str, request: InputRequest, handlers: ClientHandlers, 
     """
     row = SERVER_REQUESTS.get(request.method)
     if row is None:
-        raise ProtocolError(f"The server asks {printable(request.method, 100)}, which is not known here")
+        raise ProtocolError(f"The server sent an unknown input request: {printable(request.method, 100)}")
     try:
         given = {} if request.params is None else request.params
         params = msgspec.convert(given, prepared(row.params))
@@ -96,9 +96,11 @@ async def answer_one(key: str, request: InputRequest, handlers: ClientHandlers, 
             params = unknown.kept(params, given)
         return await handlers.answer(row.operation, params, msgspec.structs.replace(origin, key=key))
     except msgspec.ValidationError as error:
-        raise InvalidMessage(f"The server's input request {printable(request.method)} is wrong: {error}") from None
+        raise InvalidMessage(f"The server's input request {printable(request.method)} is invalid: {error}") from None
     except (MethodNotFound, InvalidParams) as error:
-        raise ProtocolError(f"The server asks {request.method}, which this client did not offer: {error}") from None
+        raise ProtocolError(
+            f"The server requested {request.method}, which this client did not declare: {error}"
+        ) from None
 
 
 async def visit_pages(error: PeerError, handlers: ClientHandlers, origin: Origin) -> bool:

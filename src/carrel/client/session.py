@@ -339,7 +339,7 @@ class ClientSession:
 
             call.rounds += 1
             if call.rounds > MAX_ROUNDS:
-                raise ProtocolError(f"The server has asked for input {MAX_ROUNDS} times, and is not done")
+                raise ProtocolError(f"The server has requested input {MAX_ROUNDS} times, which is the limit")
             params = await next_round(params, answer, self.handlers, self._origin(call))
 
     async def _recover(

@@ -126,7 +126,7 @@ def list_directory(server: SkillServer, uri: str) -> PagedList[Resource]:
 
     async def pages() -> AsyncIterator[list[Resource]]:
         if not (await _require(server)).get("directoryRead"):
-            raise MethodNotFound(f"{server.name} does not say what is in directories")
+            raise MethodNotFound(f"{server.name} does not support reading directories")
         async for page in server.pages(READ_DIRECTORY, ReadDirectoryParams(uri=uri)):
             yield page.resources
 
@@ -223,13 +223,13 @@ class SkillSnapshot:
         for file in self.files:
             segments = path_of(file.uri, self._root)
             if not segments:
-                raise FrontmatterError(f"it lists {file.uri[:200]}, which is no file in its directory")
+                raise FrontmatterError(f"it lists {file.uri[:200]}, which is not a file in its directory")
             path = "/".join(segments)
             if path in self._paths:
                 raise FrontmatterError(f"it lists {path[:200]} twice")
             digits = file.digest.removeprefix(DIGEST)
             if file.size < 0 or len(digits) != 64 or file.digest == digits or not set(digits) <= set(HEXADECIMAL):
-                raise FrontmatterError(f"the size or the digest that it lists for {path[:200]} is none")
+                raise FrontmatterError(f"the size or the digest that it lists for {path[:200]} is not valid")
             self._paths[path] = file
         if SKILL_FILE not in self._paths or self._paths[SKILL_FILE].uri != self.uri:
             raise FrontmatterError(f"it does not list its {SKILL_FILE}")
@@ -292,7 +292,7 @@ class SkillSnapshot:
         if names:
             shown = ", ".join(names)[:200]
             raise ResourceMismatch(
-                self.uri, f"The frontmatter of SKILL.md is not what was listed; it differs in {shown}", "frontmatter"
+                self.uri, f"The frontmatter of SKILL.md differs from the list in {shown}", "frontmatter"
             )
         # As text, even if the server sent a blob.
         held = TextResourceContents(self.uri, text, mime_type=contents.mime_type, meta=contents.meta)
@@ -307,7 +307,7 @@ class SkillSnapshot:
             result = await self._server.request(call)
         except PeerError as error:
             if is_not_found(error, uri):
-                raise ResourceNotFound(uri, "The server does not have this file of the skill any more") from error
+                raise ResourceNotFound(uri, "The server no longer has this file of the skill") from error
             raise
         if len(result.contents) != 1:
             raise ResourceMismatch(
@@ -320,9 +320,9 @@ class SkillSnapshot:
             if sum(self._sizes.values()) > MAX_BYTES:
                 raise ResourceTooLarge(uri, f"The skill has more than {MAX_BYTES:,} bytes, which is the limit")
         elif len(data) != listed.size:
-            raise ResourceMismatch(uri, f"The file has {len(data):,} bytes, and {listed.size:,} were listed", "size")
+            raise ResourceMismatch(uri, f"The file has {len(data):,} bytes, but the list says {listed.size:,}", "size")
         elif DIGEST + sha256(data).hexdigest() != listed.digest:
-            raise ResourceMismatch(uri, "The file is not the one that was listed: its digest differs", "digest")
+            raise ResourceMismatch(uri, "The digest of the file differs from the listed digest", "digest")
         return contents
 
     def _find(self, path: str) -> tuple[str, SkillResource | None]:
@@ -353,7 +353,7 @@ class SkillSnapshot:
         """
         segments = resolve(path.removesuffix("/")) if path not in ("", ".", "./") else ()
         if path not in ("", ".", "./") and not segments:
-            raise ResourceForbidden(path[:1000], f"Not a directory in that of {self.uri}")
+            raise ResourceForbidden(path[:1000], f"Not a directory of the skill {self.uri}")
         uri = "/".join([self._root, *map(encode_name, segments)])
         if self.files is None:
             return await self._ask_for_directory(uri)

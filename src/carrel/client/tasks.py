@@ -81,7 +81,9 @@ class TaskAnswers:
             if known is None:
                 found[key] = request
             elif known != digest_of(request):
-                raise InvalidMessage(f"The server uses the key {printable(key, 100)} of a task for another request")
+                raise InvalidMessage(
+                    f"The server uses the key {printable(key, 100)} of a task again, for another request"
+                )
         if len(self._requests) + len(found) > MAX_INPUT_REQUESTS:
             raise InvalidMessage(f"The server asks more than {MAX_INPUT_REQUESTS} requests for one task")
         return found
@@ -362,7 +364,7 @@ class ToolTask:
                 raise PeerError(error.code, error.message, None if error.data is UNSET else error.data)
             return msgspec.convert(state.result, prepared(CallToolResult))
         except msgspec.ValidationError as error:
-            raise InvalidMessage(f"The end of the task cannot be read: {error}") from None
+            raise InvalidMessage(f"The result of the task is not valid: {error}") from None
 
     async def cancel(self) -> None:
         """Request cancellation of the task (``tasks/cancel``). It may still complete or fail."""

@@ -101,7 +101,7 @@ class KnownTools:
             for step in path:
                 value = value.get(step) if isinstance(value, Mapping) else None
             if isinstance(value, int) and abs(value) > SAFE_INTEGER:
-                raise ConfigError(f"{'.'.join(path)} is repeated in a header, and goes to {SAFE_INTEGER} at most")
+                raise ConfigError(f"{'.'.join(path)} is repeated in a header, so it can be {SAFE_INTEGER} at most")
             if value is not None:
                 found[header] = encode_value(value)
         return found
@@ -116,7 +116,7 @@ class KnownTools:
         if tool is None or tool.output_schema is None or result.is_error is True:
             return
         if result.structured_content is UNSET:
-            raise InvalidMessage(f"The tool {name} has an output schema, and gave back no structured content")
+            raise InvalidMessage(f"The tool {name} has an output schema, but returned no structured content")
         if tool.validator is None:
             from carrel.protocol.json_schema import Validator
 
@@ -130,7 +130,7 @@ class KnownTools:
         try:
             tool.validator.validate(result.structured_content)
         except ValueError as error:
-            raise InvalidMessage(f"The result of the tool {name} is not what its output schema says: {error}") from None
+            raise InvalidMessage(f"The result of the tool {name} does not match its output schema: {error}") from None
 
 
 class ToolCalls:

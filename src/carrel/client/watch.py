@@ -119,7 +119,9 @@ class Watch:
                 await asyncio.shield(self._ready)
         except TimeoutError:
             await self.close()
-            raise RequestTimeout(f"the server did not agree to tell within {self.session.timeout:g} seconds") from None
+            raise RequestTimeout(
+                f"the server did not acknowledge the subscription within {self.session.timeout:g} seconds"
+            ) from None
         except BaseException:
             await self.close()
             raise
@@ -223,7 +225,9 @@ class Watch:
         for event, kind in LIST_CAPABILITIES.items():
             if kind in self.lists:
                 setattr(wanted, event, True)
-        await connection.call(LISTEN, ListenParams(notifications=wanted), timeout=None, subscriber=_Ear(self))
+        await connection.call(
+            LISTEN, ListenParams(notifications=wanted), timeout=None, subscriber=_WatchSubscriber(self)
+        )
         if self._ready is not None and not self._ready.done():
             raise ProtocolError("the server ended the subscription without acknowledging it")
 
@@ -253,7 +257,7 @@ class Watch:
             raise errors.exceptions[0] from None
         try:
             if held and len([uri for uri in refused if uri in self._known]) == len(held) and not self.lists:
-                raise PeerError(-32602, "The server refuses every one of the subscriptions")
+                raise PeerError(-32602, "The server rejected all subscriptions")
             self._agree(refused)
             await self.session.gone(connection)
         finally:
@@ -293,7 +297,7 @@ def check(uris: Sequence[str], lists: Sequence[str]) -> None:
     for uri in uris:
         if not isinstance(uri, str):
             raise ConfigError(
-                f"Each URI is an argument of its own, as in client.watch(*uris), and not a {type(uri).__name__}"
+                f"Pass each URI as a separate argument, as in client.watch(*uris), not a {type(uri).__name__}"
             )
     unknown = sorted(set(lists).difference(LIST_CAPABILITIES.values()))
     if unknown:
@@ -302,7 +306,7 @@ def check(uris: Sequence[str], lists: Sequence[str]) -> None:
         )
 
 
-class _Ear:
+class _WatchSubscriber:
     """Subscriber of one listen request that forwards notifications to its watch and to the client's cache."""
 
     def __init__(self, watch: Watch) -> None:

@@ -68,9 +68,9 @@ async def fetch(
         if status in (404, 410):
             raise ResourceNotFound(url, "There is no such page")
         if status in (401, 403, 407):
-            raise ResourceForbidden(url, f"The web server refuses with {status}")
+            raise ResourceForbidden(url, f"The web server denies access with status {status}")
         if not 200 <= status < 300 or status == 206:
-            raise ResourceError(url, f"The web server answers {status}")
+            raise ResourceError(url, f"The web server responds with status {status}")
         data = await response.read()
         return [contents_of(url, data, *read_type(response.headers.get("Content-Type", "")))]
 

@@ -47,7 +47,10 @@ class Grants:
         keys: keys of 32 bytes; the first key encrypts, every key decrypts. By default the keys in the environment
             variable ``CARREL_GATEWAY_KEYS``, or a key that is generated once and kept in ``store``.
         patience: seconds that a user has to log in.
-        oauth: returns additional options of ``OAuth`` by upstream name, such as a registered client.
+        oauth: returns additional options of ``OAuth`` by upstream name, such as a registered client. Registered clients
+            and clients with a metadata document share ``BrowserPages.redirect_uri``, unless the options have a
+            ``redirect_uri`` below it. Give each of them one if its authorization server does not name itself in its
+            responses (``iss``): another server could pass a response off as its own (RFC 9700, section 4.4.2).
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from carrel.sources.content.words import is_cjk, terms_of
 from carrel.wire.tools import Tool
 
-__all__ = ["Found", "ToolIndex"]
+__all__ = ["ToolIndex", "ToolMatch"]
 
 #: Weight of each field, and its length normalization (b in BM25).
 FIELDS: Mapping[str, tuple[float, float]] = {
@@ -66,7 +66,7 @@ computer machine host
 """
 
 
-class Document(NamedTuple):
+class IndexedTool(NamedTuple):
     """Tool with the terms of its fields."""
 
     tool: Tool
@@ -75,7 +75,7 @@ class Document(NamedTuple):
     """Name of the tool in lower case, with letters and digits only."""
 
 
-class Found(NamedTuple):
+class ToolMatch(NamedTuple):
     """Search result. ``named``: the tool's name equals the query, or begins with it."""
 
     tool: Tool
@@ -87,8 +87,8 @@ class ToolIndex:
     """Full-text index of tools. Unchanged tools are reused from the index ``before``."""
 
     def __init__(self, tools: Iterable[Tool], before: ToolIndex | None = None) -> None:
-        known: Mapping[str, Document] = {} if before is None else before._documents
-        self._documents: Mapping[str, Document] = {tool.name: _known(known.get(tool.name), tool) for tool in tools}
+        known: Mapping[str, IndexedTool] = {} if before is None else before._documents
+        self._documents: Mapping[str, IndexedTool] = {tool.name: _known(known.get(tool.name), tool) for tool in tools}
         self.tools: Sequence[Tool] = [document.tool for document in self._documents.values()]
         """The tools in their order, without duplicate names."""
         self._postings = _postings(list(self._documents.values()))
@@ -104,7 +104,7 @@ class ToolIndex:
         document = self._documents.get(name)
         return None if document is None else document.tool
 
-    def search(self, query: str) -> list[Found]:
+    def search(self, query: str) -> list[ToolMatch]:
         """Return the tools that match a query, best first. Tools whose name begins with the query come first."""
         scores: dict[int, float] = {}
         for term, weight in self._expanded(query):
@@ -114,7 +114,7 @@ class ToolIndex:
                 scores[at] = scores.get(at, 0.0) + gain * weight
         named = self._named(query.strip())
         ranked = sorted({*scores, *named}, key=lambda at: (named.get(at, 2), -scores.get(at, 0.0), at))
-        return [Found(self.tools[at], scores.get(at, 0.0), at in named) for at in ranked]
+        return [ToolMatch(self.tools[at], scores.get(at, 0.0), at in named) for at in ranked]
 
     def _named(self, query: str) -> dict[int, int]:
         """Return the indexes of tools whose name equals the query (0) or begins with it (1)."""
@@ -155,11 +155,11 @@ class ToolIndex:
                 yield other
 
 
-def _known(document: Document | None, tool: Tool) -> Document:
+def _known(document: IndexedTool | None, tool: Tool) -> IndexedTool:
     return document if document is not None and document.tool == tool else _document(tool)
 
 
-def _document(tool: Tool) -> Document:
+def _document(tool: Tool) -> IndexedTool:
     title = tool.title or (tool.annotations.title if tool.annotations is not None else None) or ""
     names, about = _arguments(tool.input_schema)
     texts = {
@@ -169,7 +169,7 @@ def _document(tool: Tool) -> Document:
         "arguments": " ".join(names),
         "about": " ".join(about)[:INDEXED],
     }
-    return Document(
+    return IndexedTool(
         tool, {field: Counter(map(_stem, terms_of(text))) for field, text in texts.items()}, _key_of(tool.name)
     )
 
@@ -191,7 +191,7 @@ def _key_of(name: str) -> str:
     return "".join(character for character in name.casefold() if character.isalnum())
 
 
-def _postings(documents: list[Document]) -> dict[str, list[tuple[int, float]]]:
+def _postings(documents: list[IndexedTool]) -> dict[str, list[tuple[int, float]]]:
     """Return the postings of each term: the index of each document with it, and its contribution to the score."""
     total = len(documents)
     lengths = {

@@ -117,7 +117,7 @@ class ToolLists:
             if cursor is None:
                 break
             if cursor in seen:
-                raise InvalidCursor("The cursor of a list leads back to where it has been")
+                raise InvalidCursor("The list repeats a cursor")
             seen.add(cursor)
         scope: Literal["public", "private"] | None = "public" if scopes == {"public"} else None
         if "private" in scopes:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import to_builtins
 
-from carrel.gateway.tool_index import Found
+from carrel.gateway.tool_index import ToolMatch
 from carrel.wire.content import TextContent
 from carrel.wire.tools import CallToolResult, Tool
 
@@ -22,7 +22,7 @@ KEPT = ("type", "enum", "const", "format", "default")
 MAX_KEPT, MAX_ABOUT = 200, 100
 
 
-def found_tools(found: Sequence[Found], total: int, limit: int, characters: int) -> CallToolResult:
+def found_tools(found: Sequence[ToolMatch], total: int, limit: int, characters: int) -> CallToolResult:
     """Return the best search results, with their input schemas; ``total`` is the number of indexed tools."""
     tools: list[dict[str, Any]] = []
     room = characters

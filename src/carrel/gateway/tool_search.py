@@ -99,7 +99,7 @@ class ToolSearch(Transform):
     def tool_names(self) -> Container[str] | None:  # type: ignore[override]
         """Names of the two tools and of all indexed tools, or None if the provider does not track its names."""
         names = self.provider.tool_names
-        return None if names is None else _Names(names)
+        return None if names is None else _ToolNames(names)
 
     def offers(self, method: str) -> bool:
         """Return whether the provider implements a method."""
@@ -224,7 +224,7 @@ class ToolSearch(Transform):
         return _failed(f"There is no tool {name[:200]!r}{hint}. {SEARCH} finds tools and describes their arguments.")
 
 
-class _Names(Container[str]):
+class _ToolNames(Container[str]):
     """Names of a provider's tools, plus the search tools."""
 
     def __init__(self, inner: Container[str]) -> None:

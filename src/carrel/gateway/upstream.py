@@ -35,7 +35,7 @@ MAX_URIS = 100_000
 WEB = ("http://", "https://")
 
 
-class Matching(Protocol):
+class TemplateMatcher(Protocol):
     """Function that returns servers with a template that matches a URI; ``plain``: only templates without a prefix."""
 
     def __call__(self, uri: str, *, plain: bool = False) -> set[str]: ...
@@ -62,7 +62,7 @@ class Upstream(Transform):
     and prompts: ``GatewayCatalog`` looks the names up.
     """
 
-    def __init__(self, server: HostedServer, provider: Provider, names: Names, matching: Matching) -> None:
+    def __init__(self, server: HostedServer, provider: Provider, names: Names, matching: TemplateMatcher) -> None:
         super().__init__(provider)
         self.name = server.name
         self.server = server

@@ -27,7 +27,7 @@ __all__ = ["LONG", "MAX_LISTED", "RemotePages"]
 MAX_KEY = 300
 
 
-class Position(msgspec.Struct, frozen=True, array_like=True):
+class ListPosition(msgspec.Struct, frozen=True, array_like=True):
     """Position in a list: after entry ``after`` on the page at ``cursor``, or at index ``number`` if it was removed."""
 
     cursor: str | None
@@ -35,7 +35,7 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
     number: int = 0
 
 
-_read = msgspec.json.Decoder(Position).decode
+_read = msgspec.json.Decoder(ListPosition).decode
 
 #: Maximum number of listed URIs to remember, and maximum number of tools or prompts of a server.
 MAX_LISTED = 100_000
@@ -79,7 +79,7 @@ class RemotePages:
             InvalidCursor: the cursor is not from this list.
             ResourceTooLarge: the page of the remote server has too many entries.
         """
-        position = Position(None) if request.cursor is None else read(name, request.cursor)
+        position = ListPosition(None) if request.cursor is None else read(name, request.cursor)
         kept = self._kept.get(name)
         begins = position.after is None and not (notified and kept is not None and is_long(list_format, kept[1]))
         if kept is None or begins or kept[0] != position.cursor:
@@ -95,11 +95,11 @@ class RemotePages:
         end = start + len(part)
         following = None
         if end < len(entries):
-            following = write(name, Position(position.cursor, key_of(list_format, entries[end - 1]), end))
+            following = write(name, ListPosition(position.cursor, key_of(list_format, entries[end - 1]), end))
             if len(self._kept) < 8:  # limit the cache: further lists are fetched again for each page
                 self._kept[name] = position.cursor, result
         elif result.next_cursor is not None:
-            following = write(name, Position(result.next_cursor))
+            following = write(name, ListPosition(result.next_cursor))
         ttl = None if result.ttl_ms is None else result.ttl_ms / 1000
         scope = result.cache_scope
         if scope == "public" and request.caller is not None:
@@ -120,7 +120,7 @@ def key_of(list_format: ListFormat, entry: Raw) -> str:
         return ""
 
 
-def start_index(position: Position, list_format: ListFormat, entries: Sequence[Raw]) -> int:
+def start_index(position: ListPosition, list_format: ListFormat, entries: Sequence[Raw]) -> int:
     """Return the index at which a page starts: after the entry in ``position``, if it is still near its old index."""
     last = min(position.number, len(entries)) - 1
     near = range(max(0, last - NEAR), min(len(entries), last + NEAR))
@@ -130,11 +130,11 @@ def start_index(position: Position, list_format: ListFormat, entries: Sequence[R
     return last + 1
 
 
-def write(listing: str, position: Position) -> str:
+def write(listing: str, position: ListPosition) -> str:
     return encode_cursor(msgspec.json.encode(position).decode(), listing)
 
 
-def read(listing: str, cursor: str) -> Position:
+def read(listing: str, cursor: str) -> ListPosition:
     """Decode the position in a cursor.
 
     Raises:

@@ -37,11 +37,11 @@ class Channel(Protocol):
         """Wait until the queue is sent, or nearly: backpressure from a slow reader."""
 
     def pause(self, retry: int | None = None) -> None:
-        """Have the client reconnect for the rest after ``retry`` milliseconds; does nothing where it cannot."""
+        """Close the stream, so that the client reconnects after ``retry`` milliseconds; a no-op if it cannot resume."""
 
 
 class ConnectedClient(msgspec.Struct, eq=False, weakref=True):
-    """What transports and the server keep for the client of a connection, beside the state of the protocol.
+    """Client of a connection: its identity, limits and channel, which transports and the server share.
 
     ``key`` is the client for limits and the budget: a principal, an address, or empty for the only client of a process.
     ``budget`` limits the bytes that are kept for clients, None without a limit.
@@ -60,7 +60,7 @@ class ConnectedClient(msgspec.Struct, eq=False, weakref=True):
     closed: bool = False
     """Whether the client has disconnected."""
     closing: list[Callable[[], object]] | None = None
-    """Called once when the client has disconnected; None if nothing waits for that."""
+    """Callbacks for when the client disconnects, each called once; or None."""
 
     def take(self, size: int) -> bool:
         """Take bytes from the budget of the client; return False if they exceed it."""
@@ -76,7 +76,7 @@ class ConnectedClient(msgspec.Struct, eq=False, weakref=True):
         return self.budget is None or self.budget.make_room(self.key, size)
 
     def close(self) -> None:
-        """Call everything that waits for the client to disconnect."""
+        """Mark the client as disconnected, and run the callbacks."""
         self.closed = True
         closing, self.closing = self.closing, None
         for call in closing or ():

@@ -285,7 +285,7 @@ class Connection(connection.Connection[W]):
         method = notification.method
         if revision is None or method not in revision.client_notifications:
             name = notification.operation.replace("_", " ")
-            raise MethodNotFound(f"There is no notification {name} in what the server speaks")
+            raise MethodNotFound(f"There is no notification {name} in the server's revision")
         return OutgoingMessage(encode(NotificationMessage("2.0", method, params)), method, revision=revision)
 
     def give_up(self, id: Id, reason: str) -> OutgoingMessage | None:

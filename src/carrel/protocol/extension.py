@@ -33,7 +33,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     events: Mapping[str, NotificationType] = {}
     """Notifications that a server may send, by operation name."""
     mutual: bool = False
-    """Only clients that declare the extension too may call its methods; others are refused (-32021)."""
+    """Only clients that declare the extension too may call its methods; other calls are rejected (-32021)."""
     handshake: bool = False
     """The methods are also available in revisions with a handshake."""
 

@@ -41,17 +41,17 @@ class Validator:
     """Validator of values against a JSON Schema: 2020-12, or the dialect that ``$schema`` names.
 
     References are never fetched, neither from the network nor from files. Schemas with external references, an unknown
-    dialect or a size beyond the limits are refused at once. Validity in the dialect is checked by ``check``, or else at
-    the first use, because loading the validator takes several milliseconds.
+    dialect or a size beyond the limits are rejected at once. Validity in the dialect is checked by ``check``, or else
+    at the first use, because loading the validator takes several milliseconds.
 
-    Patterns are matched in linear time; patterns with look-around or back-references are refused. A schema with
+    Patterns are matched in linear time; patterns with look-around or back-references are rejected. A schema with
     patterns is checked at once.
 
     ``subject`` is the name of a value in messages: argument or result. ``foreign`` is for schemas of a peer: their
     patterns may use look-around and back-references, with bounded backtracking and a bounded length of text.
 
     Raises:
-        ConfigError: the schema is refused; the message says why.
+        ConfigError: the schema is rejected; the message gives the reason.
     """
 
     __slots__ = (
@@ -222,7 +222,7 @@ def states(pattern: str) -> int:
     return len(pattern) * (prod(counts) if "){" in pattern else 1) + sum(counts)
 
 
-class Found:
+class SchemaFindings:
     """Findings of a schema inspection: index of references, patterns, and whether there are alternatives."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
@@ -240,14 +240,14 @@ class Found:
             self.patterns += node["patternProperties"]
 
 
-def inspect_schema(schema: dict[str, Any]) -> Found:
+def inspect_schema(schema: dict[str, Any]) -> SchemaFindings:
     """Inspect a schema; raise ConfigError if it is too large, of an unknown dialect, or has external references."""
     from urllib.parse import urljoin  # not needed at startup otherwise
 
     size = 0
     anchors = {""}
     references: list[str] = []
-    found = Found(schema)
+    found = SchemaFindings(schema)
     nodes: list[tuple[Any, int, str, str]] = [(schema, 1, "", "schema")]
     while nodes:
         node, depth, uri, kind = nodes.pop()
@@ -275,5 +275,5 @@ def inspect_schema(schema: dict[str, Any]) -> Found:
     for reference in references:
         document = reference.partition("#")[0]
         if document not in anchors and document not in DIALECTS:
-            raise ConfigError(f"The JSON Schema refers to {reference[:200]}, and nothing outside of it is ever fetched")
+            raise ConfigError(f"The JSON Schema refers to {reference[:200]}, and external references are never fetched")
     return found

@@ -45,7 +45,7 @@ def to_jsonable(value: Any) -> Any:
     Supports dataclasses, Structs, pydantic models (by alias), enums, dates, sets, bytes (base64), paths and more.
 
     Raises:
-        TypeError: there is no JSON for the value.
+        TypeError: the value cannot be encoded as JSON.
     """
     if hasattr(type(value), "__pydantic_serializer__"):
         return write_foreign(value)
@@ -63,7 +63,7 @@ def to_json(value: Any) -> bytes:
     """Encode a value as JSON, converting it as ``to_jsonable`` does.
 
     Raises:
-        TypeError: there is no JSON for the value.
+        TypeError: the value cannot be encoded as JSON.
     """
     if hasattr(type(value), "__pydantic_serializer__"):
         value = write_foreign(value)

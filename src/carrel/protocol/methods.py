@@ -1,4 +1,4 @@
-"""Table of all methods of the five revisions: one row per method, with everything that depends on it.
+"""Table of all methods of the five revisions: one row per method, with every property that depends on it.
 
 A revision (``carrel.protocol.revisions``) lists the rows that it has. The methods of extensions have rows of the same
 type, in ``carrel.protocol.extensions``.

@@ -34,7 +34,7 @@ def array_values(value: Any) -> Any:
     """
     kind = type(value)
     if kind.__module__.partition(".")[0] != "numpy" or not hasattr(value, "tolist"):
-        raise TypeError(f"There is no JSON for a {kind.__qualname__}")
+        raise TypeError(f"The type {kind.__qualname__} cannot be encoded as JSON")
     return value.tolist()
 
 

@@ -1,4 +1,4 @@
-"""Full-text search over all resources of a server: an index on the disk; a template, a tool and functions to ask it.
+"""Full-text search over all resources of a server: an index on disk, with a template, a tool and functions to query it.
 
     app = Server("library")
     app.add_provider("./notes")
@@ -6,5 +6,5 @@
     ...
     results = await index.search("red wine", limit=5)
 
-``index`` has the API; ``provider`` offers it to clients. The engine is tantivy, which ``engine`` hides from the rest.
+``index`` has the API; ``provider`` offers it to clients, ``engine`` wraps the engine, tantivy.
 """

@@ -28,7 +28,7 @@ REJECTED = (400, 413, 422)
 
 
 class Unavailable(Exception):
-    """There are no embeddings now. ``retry_after`` is in how many seconds there may be, if that is known."""
+    """Embeddings are not available now. ``retry_after`` is the delay in seconds before a retry, if known."""
 
     def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)
@@ -36,7 +36,7 @@ class Unavailable(Exception):
 
 
 class Rejected(Exception):
-    """The endpoint does not take these texts."""
+    """The endpoint rejects these texts."""
 
 
 class Embedder(Protocol):
@@ -79,7 +79,7 @@ class EmbeddingsEndpoint:
     def __init__(self, url: str, model: str, key: str | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-            raise ConfigError("The URL for embeddings has to be like http://localhost:11434/v1, without a password")
+            raise ConfigError("The URL for embeddings must look like http://localhost:11434/v1, without a password")
         path = parts.path.rstrip("/")
         path = path if path.endswith("/embeddings") else f"{path}/embeddings"
         self._url = parts._replace(path=path, fragment="").geturl()
@@ -119,7 +119,7 @@ class EmbeddingsEndpoint:
                 raise Unavailable(f"{endpoint} answered with a vector of more than {MAX_VECTOR:,} bytes")
             return [_numbers.decode(each.embedding) for each in found]
         except (msgspec.MsgspecError, RecursionError) as error:
-            raise Unavailable(f"{endpoint} answered with something else than embeddings: {error}") from None
+            raise Unavailable(f"{endpoint} did not return embeddings: {error}") from None
 
     async def close(self) -> None:
         """Close the connections."""

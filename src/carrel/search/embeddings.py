@@ -23,7 +23,7 @@ log = Log("carrel.search")
 
 #: Texts in a request, and requests at a time.
 BATCH, REQUESTS = 32, 4
-#: Seconds that a query waits for its vector, and for which queries do without one after that has failed.
+#: Seconds to wait for the vector of a query, and seconds without attempts after a failure.
 PATIENCE, PAUSE = 3.0, 30.0
 #: Queries whose vectors are kept, and characters of one that are embedded.
 KEPT, MAX_QUERY = 256, 1000
@@ -32,7 +32,7 @@ COMMIT = 5.0
 
 
 class Embeddings:
-    """Vectors of passages and queries by an embedder. ``report`` is told how many passages wait for theirs."""
+    """Vectors of passages and queries by an embedder. ``report`` is called with the number of waiting passages."""
 
     def __init__(self, embedder: Embedder, report: Callable[[int], object]) -> None:
         self._embedder = embedder
@@ -49,7 +49,7 @@ class Embeddings:
         await self._embedder.close()
 
     def wake(self) -> None:
-        """Look for passages without vectors."""
+        """Check for passages without vectors."""
         self._settled.clear()
         self._wake.set()
 
@@ -60,9 +60,9 @@ class Embeddings:
     # Passages
 
     async def follow(self, current: Callable[[], Vectors | None], run: Callable[..., Awaitable[Any]]) -> None:
-        """Have passages embedded, until cancelled.
+        """Embed new passages until cancelled.
 
-        ``current`` returns where their vectors are, and ``run`` calls a function in the thread that changes the index.
+        ``current`` returns the store of vectors, and ``run`` calls a function in the thread that writes the index.
         """
         backoff = Backoff()
         committed = monotonic()
@@ -107,10 +107,10 @@ class Embeddings:
             raise failed
 
     async def _embed(self, texts: list[str]) -> Sequence[Any]:
-        """Return the vectors of texts, with None for texts that the endpoint refuses.
+        """Return the vectors of texts, with None for texts that the endpoint rejects.
 
         Raises:
-            Unavailable: the endpoint cannot be used now, or has refused all texts so far.
+            Unavailable: the endpoint cannot be used now, or has rejected all texts so far.
         """
         try:
             found = await self._embedder.embed(texts)
@@ -153,9 +153,9 @@ class Embeddings:
         return vector
 
     def _log_status(self, failure: str | None) -> None:
-        """Say once that there are no embeddings, and once that there are again."""
+        """Log once that embeddings are unavailable, and once that they are available again."""
         if failure is not None and not self._warned:
-            log.warning("there are no embeddings now, and so the search goes by words alone: %s", failure)
+            log.warning("embeddings are unavailable, so searches use words only: %s", failure)
         elif failure is None and self._warned:
-            log.info("there are embeddings again")
+            log.info("embeddings are available again")
         self._warned = failure is not None

@@ -11,7 +11,7 @@ from carrel.catalog.provider import Request
 from carrel.search.engine import Match
 from carrel.search.manifest import IndexedResource
 from carrel.search.ranking import Ranked, fuse
-from carrel.search.store import Store
+from carrel.search.store import IndexStore
 from carrel.search.terms import Word
 from carrel.uri.parse import percent_encode
 
@@ -27,7 +27,7 @@ MAX_LOOKED_AT = 500_000
 
 
 class Offered(Protocol):
-    """Index, as far as filters need it."""
+    """Interface of the index for filters."""
 
     catalog: Catalog
     label: str
@@ -91,7 +91,7 @@ _IN_PATH = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/"
 class Accepted:
     """Resources that filters accept, each looked up once for a query."""
 
-    def __init__(self, store: Store, filters: Filters) -> None:
+    def __init__(self, store: IndexStore, filters: Filters) -> None:
         self._store = store
         self._filters = filters
         self._looked_at: set[int] = set()
@@ -122,7 +122,7 @@ class Accepted:
                 self.entries[number] = entry
 
 
-def find(store: Store, words: list[Word], filters: Filters, limit: int, vector: Any = None) -> list[Ranked]:
+def find(store: IndexStore, words: list[Word], filters: Filters, limit: int, vector: Any = None) -> list[Ranked]:
     """Return the resources that match some words, or a vector, best first, more than ``limit`` if there are.
 
     Raises:
@@ -142,7 +142,7 @@ def find(store: Store, words: list[Word], filters: Filters, limit: int, vector: 
     return fuse(accepted.entries, passages, names, misspelled, words, meant=meant)
 
 
-def named(store: Store, words: list[Word], filters: Filters, limit: int) -> list[str]:
+def named(store: IndexStore, words: list[Word], filters: Filters, limit: int) -> list[str]:
     """Return the names of the resources whose names have some words, or beginnings or misspellings of them.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Folder of an index on the disk, for this user alone, and the lock that lets one process at a time change it.
+"""Folder of an index on disk, private to the user, with a lock for the one process that writes it.
 
-By its name no source of folders shares it, so it may be in a folder that is shared.
+Sources of folders exclude it by its name, so it may be inside a shared folder.
 """
 
 # Importing pathlib takes a few milliseconds.
@@ -101,7 +101,7 @@ class IndexFolder:
             os.close(file)
 
     def clear(self) -> None:
-        """Remove the index. Only who has the lock may."""
+        """Delete the index. The caller must hold the lock."""
         shutil.rmtree(os.path.join(self.path, "terms"), ignore_errors=True)
         for name in ("manifest.sqlite", "manifest.sqlite-wal", "manifest.sqlite-shm"):
             try:

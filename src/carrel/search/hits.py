@@ -1,4 +1,4 @@
-"""Hits with their snippets, which are read with the rights of the caller: what cannot be read is not found."""
+"""Hits with their snippets, read with the rights of the caller: a resource that cannot be read is not a hit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from carrel.catalog.provider import Provider, Request
     from carrel.search.manifest import IndexedResource
     from carrel.search.ranking import Ranked
-    from carrel.search.store import Store
+    from carrel.search.store import IndexStore
     from carrel.search.terms import Word
 
 __all__ = ["Hits"]
@@ -32,7 +32,7 @@ PATIENCE = 2.0
 
 
 class Reading(Protocol):
-    """Index, as far as reading hits needs it."""
+    """Interface of the index for reading hits."""
 
     catalog: Catalog
     label: str
@@ -52,7 +52,7 @@ class Hits:
         self._index = index
 
     async def read(
-        self, store: Store, ranked: Sequence[Ranked], words: Sequence[Word], limit: int, request: Request
+        self, store: IndexStore, ranked: Sequence[Ranked], words: Sequence[Word], limit: int, request: Request
     ) -> list[SearchHit]:
         """Return the first ``limit`` hits that the caller can read."""
         hits: list[SearchHit] = []
@@ -65,7 +65,7 @@ class Hits:
             hits += await self._index.in_thread(request, self._made, store, found, words)
         return hits
 
-    def _made(self, store: Store, found: Sequence[tuple[Ranked, str]], words: Sequence[Word]) -> list[SearchHit]:
+    def _made(self, store: IndexStore, found: Sequence[tuple[Ranked, str]], words: Sequence[Word]) -> list[SearchHit]:
         hits = []
         terms = cache(store.engine.terms)  # of the words, which are the same for each
         for each, text in found:
@@ -84,7 +84,7 @@ class Hits:
             hits.append(hit)
         return hits
 
-    async def _text(self, store: Store, each: Ranked, request: Request) -> str | None:
+    async def _text(self, store: IndexStore, each: Ranked, request: Request) -> str | None:
         """Return the text of a resource's passage ("" without a passage), or None if the caller cannot read the
         resource.
         """
@@ -105,7 +105,7 @@ class Hits:
             log.debug("%s has no snippet: %s", entry.uri, error)
             return None if isinstance(error, ResourceError) or request.view is not None else ""
 
-    async def _read(self, store: Store, each: Ranked, provider: Provider, request: Request) -> str:
+    async def _read(self, store: IndexStore, each: Ranked, provider: Provider, request: Request) -> str:
         entry, passage = each.entry, each.passage
         first, last = (1, 1) if passage is None else (passage.first, passage.last)
         if store.writes and (passage is None or not entry.windows):
@@ -134,7 +134,7 @@ class Hits:
 
 
 def _link(entry: IndexedResource, first: int, last: int) -> str:
-    """Return the URI of some lines of a resource, or of all where its source gives no windows."""
+    """Return the URI of some lines of a resource, or of the whole resource if its source has no windows."""
     text = text_uri(entry.resource)
     if text != entry.uri:  # a document, whose text has lines
         return f"{text}&lines={first}-{last}"

@@ -31,7 +31,7 @@ from carrel.search.hits import Hits
 from carrel.search.indexer import Indexer, Progress
 from carrel.search.options import SearchOptions
 from carrel.search.results import SearchHit, SearchResults
-from carrel.search.store import Store
+from carrel.search.store import IndexStore
 from carrel.search.terms import words_of
 from carrel.search.vectors import numbers
 from carrel.sources.workers import Workers
@@ -47,11 +47,11 @@ T = TypeVar("T")
 
 #: Most hits of a search.
 MAX_LIMIT = 100
-#: Seconds after a change until it is indexed, so that many are taken together.
+#: Debounce interval in seconds: changes within it are indexed together.
 SETTLE, SETTLE_LISTS = 0.05, 0.3
 #: Seconds between checks of an index that another process is building.
 RETRY = 1.0
-#: Seconds until it is tried again to take over from another process.
+#: Seconds between attempts to take over from another process.
 TAKE_OVER = 30.0
 
 
@@ -80,12 +80,12 @@ class SearchIndex:
         self.options = options
         self.label = label
         self.skip: set[Provider] = set()
-        """Providers that are not looked into."""
+        """Providers that are not indexed."""
         self._key = key
         self._progress = progress
         self._pool = Workers(self, "carrel-search", threads=4, per_client=2)
         self._writer: ThreadPoolExecutor | None = None
-        self._store: Store | None = None
+        self._store: IndexStore | None = None
         self._task: asyncio.Task[None] | None = None
         self._folder: IndexFolder | None = None
         self._ready = asyncio.Event()
@@ -157,27 +157,27 @@ class SearchIndex:
             self._wake.set()
 
     async def ready(self) -> None:
-        """Wait until everything that was shared at the start is in the index."""
+        """Wait until all resources that were shared at the start are indexed."""
         await self._ready.wait()
 
     async def settled(self) -> None:
-        """Wait until all changes that are known of are in the index."""
+        """Wait until all known changes are indexed."""
         await self._settled.wait()
 
     async def embedded(self) -> None:
-        """Wait until all passages that this process has indexed have been embedded, if they are to be."""
+        """Wait until all passages that this process has indexed have been embedded; a no-op without embeddings."""
         await self.ready()
         if self._embeddings is not None and self.writes:
             await self._embeddings.settled()
 
     @property
     def complete(self) -> bool:
-        """Whether everything that was shared at the start is in the index."""
+        """Whether all resources that were shared at the start are indexed."""
         return self._ready.is_set()
 
     @property
     def writes(self) -> bool:
-        """Whether this process changes the index, and not another one that shares the same."""
+        """Whether this process writes the index, rather than another process that shares it."""
         return self._store is not None and self._store.writes
 
     async def size(self) -> int:
@@ -198,7 +198,7 @@ class SearchIndex:
         try:
             while True:
                 try:
-                    before, store = self._store, await self._run(Store, self._folder, self._model)
+                    before, store = self._store, await self._run(IndexStore, self._folder, self._model)
                 except Damaged as error:
                     log.debug("another process makes the index: %s", error)
                     await self._pause(RETRY)
@@ -216,7 +216,7 @@ class SearchIndex:
             log.exception("the search index is not kept up to date any more")
 
     @asynccontextmanager
-    async def _embedding(self, store: Store) -> AsyncIterator[None]:
+    async def _embedding(self, store: IndexStore) -> AsyncIterator[None]:
         """Have the passages of an index embedded meanwhile."""
         if self._embeddings is None:
             yield
@@ -228,8 +228,8 @@ class SearchIndex:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _keep(self, store: Store) -> NoReturn:
-        """Keep an index up to date that this process may change."""
+    async def _keep(self, store: IndexStore) -> NoReturn:
+        """Keep an index up to date that this process writes."""
         indexer = Indexer(self.catalog, self.options, self._run, self._report, self.skip)
         next_look = next_list = 0.0
         while True:
@@ -267,8 +267,8 @@ class SearchIndex:
                 await self._pause(max(0.0, next_look - monotonic()))
                 await asyncio.sleep(SETTLE)
 
-    async def _share(self, store: Store, folder: IndexFolder) -> None:
-        """Search in the index of another process, until that ends or makes its index anew."""
+    async def _share(self, store: IndexStore, folder: IndexFolder) -> None:
+        """Search in the index of another process, until that process ends or rebuilds the index."""
         while not self._stale and not await self._run(folder.lock):
             if not self._ready.is_set() and await self._run(lambda: store.manifest.complete):
                 self._ready.set()
@@ -371,7 +371,7 @@ class SearchIndex:
         return await self.in_thread(request, collect)
 
     async def _after_damage(self, query: str, error: Damaged) -> SearchResults:
-        """Have a damaged index made anew."""
+        """Rebuild a damaged index."""
         log.warning("the search index is damaged: %s", error)
         store = self._store
         self._ready.clear()
@@ -392,7 +392,7 @@ def _embedder(options: SearchOptions, embed: Embed | None) -> Embedder | None:
     return EmbeddingsEndpoint(options.embeddings, options.embeddings_model or "", options.embeddings_key)
 
 
-def _close(store: Store) -> None:
+def _close(store: IndexStore) -> None:
     try:
         store.close()
     except Damaged as error:

@@ -27,7 +27,7 @@ from carrel.log import Log
 from carrel.media_types import DIRECTORY
 from carrel.search.manifest import IndexedResource, number_of
 from carrel.search.options import SearchOptions
-from carrel.search.store import Store
+from carrel.search.store import IndexStore
 from carrel.search.versions import is_racy, version_of
 from carrel.sources.documents.query import TEXT, text_uri
 from carrel.wire.resources import ReadResourceResult, Resource, TextResourceContents, decoded
@@ -44,7 +44,7 @@ Result: TypeAlias = tuple[float, ReadResourceResult | bytes | MCPError]
 
 #: Resources, and bytes of them, that are read and then written together; and reads at a time, of one or of several.
 BATCH, BATCH_BYTES, READS, TOGETHER = 64, 2 * 1024 * 1024, 8, 4
-#: Bytes that a resource counts for that does not tell its size, so that few of them are in memory at a time.
+#: Assumed size in bytes of a resource without a size, so that few of them are in memory at a time.
 UNKNOWN_SIZE = BATCH_BYTES // READS
 #: Number of resources compared with the index before yielding to the event loop.
 LISTED_AT_ONCE = 250
@@ -61,9 +61,9 @@ BINARY = ("image/", "audio/", "video/", "font/", "application/octet-stream", "ap
 
 
 class Progress(NamedTuple):
-    """How far the index is: resources and bytes of text that were looked at, seconds, and whether that was all.
+    """Progress of indexing: processed resources and bytes of text, seconds, and whether it is complete.
 
-    Or, where ``waiting`` is a number: so many passages have not been embedded yet.
+    If ``waiting`` is a number, so many passages have not been embedded yet.
     """
 
     resources: int
@@ -84,7 +84,7 @@ class Read(NamedTuple):
 
 
 class Indexer:
-    """Keeps a store as the resources of a catalog are. ``skip`` are providers that are not looked into."""
+    """Keeps a store in sync with the resources of a catalog. ``skip`` are providers that are not indexed."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Indexer:
 
     # All resources
 
-    async def look(self, store: Store, changed: Collection[str] = ()) -> None:
+    async def look(self, store: IndexStore, changed: Collection[str] = ()) -> None:
         """Bring the index up to date. The URIs in ``changed`` are read again even if their versions are unchanged.
 
         Raises:
@@ -133,7 +133,7 @@ class Indexer:
     def _providers(self) -> list[Provider]:
         return [one for one in self._catalog.providers if one not in self._skip and one.offers("list_resources")]
 
-    async def _look(self, store: Store, provider: Provider, changed: Collection[str]) -> None:
+    async def _look(self, store: IndexStore, provider: Provider, changed: Collection[str]) -> None:
         """Bring the resources of one provider up to date."""
         known = await self._run(store.manifest.known, provider.name)
         seen: set[int] = set()
@@ -177,7 +177,7 @@ class Indexer:
 
     async def _index(
         self,
-        store: Store,
+        store: IndexStore,
         provider: Provider,
         batch: Sequence[tuple[Resource, bool]],
         windows: bool,
@@ -227,13 +227,13 @@ class Indexer:
         await asyncio.gather(*(read(uris[at : at + size]) for at in range(0, len(uris), size)))
         return found
 
-    async def _commit(self, store: Store) -> None:
+    async def _commit(self, store: IndexStore) -> None:
         await self._run(store.commit)
         self._committed = monotonic()
 
     # Changes
 
-    async def update(self, store: Store, changed: Collection[str]) -> None:
+    async def update(self, store: IndexStore, changed: Collection[str]) -> None:
         """Bring resources up to date that have changed, were created, or are gone.
 
         Raises:
@@ -257,7 +257,7 @@ class Indexer:
                 await self._update(store, provider, uris)
         await self._commit(store)
 
-    async def _update(self, store: Store, provider: Provider, uris: Iterable[str]) -> None:
+    async def _update(self, store: IndexStore, provider: Provider, uris: Iterable[str]) -> None:
         """Read single resources of a provider that has many."""
         windows = await _gives_windows(provider)
         numbers = {uri: number_of(provider.name, uri) for uri in uris}
@@ -314,7 +314,7 @@ class Indexer:
     # In the thread that changes the index
 
     def _write(
-        self, store: Store, provider: Provider, windows: bool, read: Iterable[Read], gone: Iterable[int] = ()
+        self, store: IndexStore, provider: Provider, windows: bool, read: Iterable[Read], gone: Iterable[int] = ()
     ) -> None:
         """Write new and changed resources to the index, and remove deleted ones."""
         put = []
@@ -408,7 +408,7 @@ def _path_of(uri: str, provider: Provider) -> str:
     return unquote(rest, errors="replace")
 
 
-def _remove_others(store: Store, known: Collection[int], here: Collection[int]) -> None:
+def _remove_others(store: IndexStore, known: Collection[int], here: Collection[int]) -> None:
     """Remove resources that are not here any more."""
     gone = [number for number in known if number not in here]
     if gone:
@@ -416,7 +416,7 @@ def _remove_others(store: Store, known: Collection[int], here: Collection[int]) 
 
 
 def _about(entry: IndexedResource) -> tuple[str, str | None, str | None, str | None]:
-    """Return what of the description of a resource is in the index."""
+    """Return the part of a resource's description that is indexed."""
     resource = entry.resource
     return resource.name, resource.title, resource.description, resource.mime_type
 

@@ -146,7 +146,7 @@ class Manifest:
         self._database.execute("INSERT OR REPLACE INTO about VALUES ('complete', ?)", (complete,))
 
     def mark_complete(self) -> None:
-        """Say that everything that is shared is in the index, from the next commit on."""
+        """Record that the index is complete, from the next commit on."""
         self._safely(lambda: self._mark("yes"))
 
     def set_version(self, number: int, resource: Resource, version: str) -> None:
@@ -225,7 +225,7 @@ class Manifest:
 
     @property
     def complete(self) -> bool:
-        """Whether the process that changes the index has had everything that it shares in it, since it has begun."""
+        """Whether the process that writes the index has completed it."""
         return self._rows("SELECT value FROM about WHERE key = 'complete'", ()) == [("yes",)]
 
     def totals(self) -> tuple[int, int]:

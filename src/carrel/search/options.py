@@ -1,4 +1,4 @@
-"""Options of the search: where the index is, and what of the resources is in it."""
+"""Options of the search: the location and the contents of the index."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SearchOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def __post_init__(self) -> None:
         if not self.refresh > 0:
-            raise ConfigError(f"The search has to look again after more than 0 seconds, not {self.refresh}")
+            raise ConfigError(f"refresh must be more than 0 seconds, not {self.refresh}")
         if self.embeddings is not None and not self.embeddings_model:
             raise ConfigError("Embeddings need a model (embeddings_model)")
 

@@ -26,7 +26,7 @@ log = Log("carrel.search")
 
 TEMPLATE = "search://{+query}{?limit,source,mime_type}"
 TOOL = "search"
-#: Hits where the caller does not say how many.
+#: Default number of hits.
 USUAL = 10
 
 Listener: TypeAlias = Callable[[list[Change], ListChanges, Recipients | None], object]
@@ -84,7 +84,7 @@ SEARCH = Tool(
 
 
 class SearchProvider(Provider):
-    """Provider of a template and a tool that ask an index. ``listeners`` are told of changes of all resources."""
+    """Provider of a template and a tool that ask an index. ``listeners`` are called with changes of all resources."""
 
     name = "search"
     tool_names = frozenset({TOOL})
@@ -137,7 +137,7 @@ class SearchProvider(Provider):
         given = {name: value for name, value in values.items() if isinstance(value, str) and value}
         query = given.get("query", "").strip()
         if not query:
-            raise _invalid("write what is looked for after search://, percent-encoded", uri)
+            raise _invalid("write the query after search://, percent-encoded", uri)
         limit = given.get("limit", str(USUAL))
         if not (limit.isascii() and limit.isdigit() and len(limit) < 10 and 1 <= int(limit) <= MAX_LIMIT):
             raise _invalid(f"limit must be a number from 1 to {MAX_LIMIT}, not {limit[:100]!r}", uri)

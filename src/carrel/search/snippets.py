@@ -1,4 +1,4 @@
-"""Snippets: the lines of a passage that say most about a query."""
+"""Snippets: the lines of a passage that match a query best."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_LINE, MAX_LINES, MAX_LOOKED_AT = 240, 400, 10_000
 
 
 class Snippet(NamedTuple):
-    """Lines of a passage, and the number of the one that says most."""
+    """Lines of a passage, and the number of the best line."""
 
     text: str
     line: int

@@ -19,7 +19,7 @@ from carrel.sources.documents.query import text_uri
 if TYPE_CHECKING:
     from carrel.wire.resources import Resource
 
-__all__ = ["Store"]
+__all__ = ["IndexStore"]
 
 log = Log("carrel.search")
 
@@ -31,10 +31,10 @@ MAX_HEADINGS = 20_000
 MAX_FOLDERS, MAX_DESCRIPTION = 8, 1000
 
 
-class Store:
+class IndexStore:
     """Index of the resources of a server. ``writes``: this process changes it, as it has the lock.
 
-    ``model`` is what makes the vectors of passages, if they are to have any.
+    ``model`` is the model for the vectors of passages, if any.
 
     Raises:
         ConfigError: tantivy is not installed, or the folder cannot be used.
@@ -48,7 +48,7 @@ class Store:
         self._version = f"{FORMAT} tantivy {engine_version()}"
         self.writes = folder.lock()
         self.rebuilt: str | None = None
-        """Why the index was begun anew; None if it was taken over."""
+        """Why the index was rebuilt; None if the existing index is used."""
         try:
             try:
                 self._open()
@@ -88,7 +88,7 @@ class Store:
         self.rebuilt = reason
 
     def rebuild(self, reason: str) -> None:
-        """Begin anew with an empty index."""
+        """Replace the index with an empty index."""
         try:
             self.close_files()
         except Damaged as error:
@@ -139,7 +139,7 @@ class Store:
         self.manifest.put(entries)
 
     def commit(self) -> None:
-        """Write everything to the disk, and search in it from now on."""
+        """Write all changes to disk, and make them searchable."""
         if self.vectors is not None:
             self.vectors.commit()  # first, because resources in the manifest are not read again
         self.engine.commit()
@@ -147,13 +147,13 @@ class Store:
         self._folder.restrict()
 
     def refresh(self) -> None:
-        """Search in what another process has written.
+        """Reload the index that another process has written.
 
         Raises:
-            Damaged: it cannot be read, or another process has made the index anew.
+            Damaged: it cannot be read, or another process has rebuilt the index.
         """
         if self._folder.identity() != self._identity:
-            raise Damaged("another process has made the index anew")
+            raise Damaged("another process has rebuilt the index")
         self.engine.reload()
 
     def size(self) -> int:

@@ -54,7 +54,7 @@ class Word(NamedTuple):
 
 
 def prepared(text: str) -> str:
-    """Return a text as the index takes it."""
+    """Return a text in the form for the index."""
     return " ".join(filter(None, parted(text)))
 
 
@@ -67,7 +67,7 @@ def all_parted(texts: Sequence[str]) -> Iterable[tuple[str, str]]:
 
 
 def parted(text: str) -> tuple[str, str]:
-    """Return a text as the index takes it, and apart from it what of it is Chinese, Japanese or Korean."""
+    """Return a text in the form for the index, and separately its Chinese, Japanese and Korean parts."""
     if not text.isascii():
         for mark in _MARKS:
             text = text.replace(mark, " ")

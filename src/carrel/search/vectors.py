@@ -1,7 +1,7 @@
 """Vectors of passages, beside the index: a file of numbers that is mapped into memory, and SQLite to find them by.
 
 A vector belongs to the text of a passage, by its hash: the same text is not embedded twice, also after it has moved to
-another resource, or the index was made anew. Rows of the file whose text is gone are used again.
+another resource, or after a rebuild of the index. Rows of deleted texts are reused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_TEXT = 8000
 
 T = TypeVar("T")
 Nearest = Callable[[int, int], list[Match]]
-"""Function that returns so many passages after so many, the most alike first."""
+"""Function that returns ``size`` passages from ``offset``, the most similar first."""
 
 
 def numbers() -> Any:
@@ -53,9 +53,9 @@ def numbers() -> Any:
 
 
 class Vectors:
-    """Vectors in a folder, made by ``model``. ``fresh``: the index is begun anew, and has no passages yet.
+    """Vectors in a folder, computed by ``model``. ``fresh``: the index is new, and has no passages yet.
 
-    Its methods block, and may be called from any thread; one at a time uses the database.
+    Its methods block. Thread-safe: every method takes the lock.
 
     Raises:
         ConfigError: numpy is not installed.
@@ -104,7 +104,7 @@ class Vectors:
                 raise Damaged("the list of vectors is damaged")
         about = dict(database.execute("SELECT key, value FROM about").fetchall())
         if about.get("model") != model:
-            raise Damaged("the vectors are of another model")
+            raise Damaged("the vectors are from another model")
         self.dimensions = int(about.get("dimensions", 0))
         (self._rows,) = database.execute(ROWS).fetchone()
         if self._rows and os.path.getsize(self._path) < self._rows * self.dimensions * 4:  # noqa: PTH202
@@ -164,7 +164,7 @@ class Vectors:
         self._safely(commit)
 
     def tidy(self) -> None:
-        """Forget texts and vectors that belong to no passage any more."""
+        """Delete texts and vectors of deleted passages."""
 
         def tidy() -> None:
             for table in ("vectors", "waiting"):
@@ -196,7 +196,7 @@ class Vectors:
         try:
             units = [(key, None if vector is None else self.unit(vector)) for key, vector in vectors]
         except TypeError as error:
-            raise ValueError(f"these are no vectors: {error}") from None
+            raise ValueError(f"these are not vectors: {error}") from None
         for _, unit in units:
             if unit is not None and unit.size != (self.dimensions or unit.size):
                 raise ValueError(f"vectors have {unit.size} numbers now, and had {self.dimensions}")
@@ -227,7 +227,7 @@ class Vectors:
         return array / self._numpy.float32(length) if 0 < length < float("inf") else None
 
     def nearest(self, vector: Any) -> Nearest:
-        """Return the passages that are most alike to a vector, as a function for parts of the list.
+        """Return a function that returns parts of the list of passages most similar to a vector.
 
         A row without a passage becomes a match of resource -1.
         """

@@ -56,7 +56,7 @@ async def discover(issuer: str, fetcher: Fetcher, headers: Mapping[str, str] | N
         if document.get("issuer") == issuer:
             return document
         problems.append(f"{url} is about the issuer {str(document.get('issuer'))[:200]!r}")
-    raise Unverifiable(f"nothing is known of the issuer {issuer}: {'; '.join(problems)}")
+    raise Unverifiable(f"no metadata found for the issuer {issuer}: {'; '.join(problems)}")
 
 
 async def find_endpoint(issuer: str, name: str, fetcher: Fetcher) -> str:

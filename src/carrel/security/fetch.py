@@ -74,7 +74,7 @@ def check_url(url: str, what: str, *, found_at: str | None = None) -> str:
     if "@" in parts.netloc or "#" in url:
         raise ConfigError(f"{what}: {url[:200]!r} must have neither a user nor a fragment")
     if found_at is not None and _is_inside(host) and not _are_neighbours(host, urlsplit(found_at).hostname or ""):
-        raise ConfigError(f"{what}: {url[:200]!r} is an address in here, which a document from elsewhere must not name")
+        raise ConfigError(f"{what}: {url[:200]!r} is a local address, which an external document must not name")
     return url
 
 

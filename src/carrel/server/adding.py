@@ -1,4 +1,4 @@
-"""Adding providers to a server: by a path, a URL, or themselves."""
+"""Adding of providers to a server, as objects, paths or URLs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def open_provider(given: Provider | str | os.PathLike[str], options: Mapping[str
     """
     if isinstance(given, Provider):
         if options:
-            raise ConfigError(f"{given.name}: a provider has no options here: {', '.join(options)}")
+            raise ConfigError(f"{given.name}: a Provider object takes no options: {', '.join(options)}")
         return given
     if not isinstance(given, str) and not hasattr(given, "__fspath__"):
         remote = "; a client is added as carrel.host.RemoteProvider(client)"

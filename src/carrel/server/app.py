@@ -81,22 +81,22 @@ class Server(Registration, Generic[State]):
     ``lifespan`` is called with the server and returns an asynchronous context manager that is entered at start-up and
     exited at shutdown; the yielded value is ``app.state`` and ``context.state``. ``state_ttl`` is how long clients may
     take to answer an elicitation, sampling or roots request, in seconds. ``state_keys`` (32 bytes each; the first one
-    encrypts, all of them decrypt) protect the ``requestState`` of stateless clients; replicas have to share them, one
-    process makes its own. ``limits`` hold for every transport (docs/limits.md). With ``mask_errors``, models get the
-    message of an exception of a tool only if it is a ToolError; otherwise they get a reference to the log. ``strict``
-    and ``unknown_arguments`` ("reject", "ignore") are the defaults for all tools and prompts; see ``tools.add``.
-    ``state`` is the store of sessions, streams and tasks that replicas share; without it, they are in the memory of
-    this process (docs/scale.md). ``gate`` decides which resources, tools and prompts each caller may use
+    encrypts, all of them decrypt) protect the ``requestState`` of stateless clients; replicas must share them; a single
+    process generates its own. ``limits`` apply to every transport (docs/limits.md). With ``mask_errors``, models get
+    the message of an exception of a tool only if it is a ToolError; otherwise they get a reference to the log.
+    ``strict`` and ``unknown_arguments`` ("reject", "ignore") are the defaults for all tools and prompts; see
+    ``tools.add``. ``state`` is the store of sessions, streams and tasks that replicas share; without it, they are in
+    the memory of this process (docs/scale.md). ``gate`` decides which resources, tools and prompts each caller may use
     (docs/access.md). ``log_level`` is the default of the option of ``run``.
 
     Raises:
-        ConfigError: an argument makes no sense.
+        ConfigError: an argument is not valid.
     """
 
     if not TYPE_CHECKING:
 
         def __new__(cls, *arguments: object, **options: object) -> Server:
-            """Check the names of the options, which ``__init__`` refuses in fewer words."""
+            """Check the names of the options, with a better error message than ``__init__``."""
             if options and cls.__init__ is Server.__init__:
                 check_options("Server()", options, {"name", "version", *cls.__init__.__kwdefaults__})
             return super().__new__(cls)
@@ -184,7 +184,7 @@ class Server(Registration, Generic[State]):
         """The limits of this server. Setting them changes them at once, also while it runs (docs/limits.md).
 
         Raises:
-            ConfigError: some cannot change while the server runs.
+            ConfigError: a changed limit is fixed while the server runs.
         """
         return structs.replace(self._runtime.limits)
 
@@ -194,7 +194,7 @@ class Server(Registration, Generic[State]):
 
     @property
     def dependency_overrides(self) -> dict[Callable[..., Any], Callable[..., Any]]:
-        """Factories of dependencies that stand in for others: ``app.dependency_overrides[open_db] = fake_db``."""
+        """Factories of dependencies that replace others: ``app.dependency_overrides[open_db] = fake_db``."""
         return self._runtime.dependency_overrides
 
     @property
@@ -231,7 +231,7 @@ class Server(Registration, Generic[State]):
             from carrel.server.mount import Mounted
 
             if options:
-                raise ConfigError(f"{provider.name}: a server has no options here: {', '.join(options)}")
+                raise ConfigError(f"{provider.name}: a Server object takes no options: {', '.join(options)}")
             given: Provider = Mounted(provider, self)
         else:
             given = open_provider(provider, options)
@@ -247,10 +247,10 @@ class Server(Registration, Generic[State]):
         return Adding(given, lambda: self._lifecycle.start_provider(given, optional=optional))
 
     async def remove_provider(self, provider: Provider | str) -> None:
-        """Remove a provider, by its name or itself, and stop it.
+        """Remove and stop a provider, given by its name or as an object.
 
         Raises:
-            KeyError: it is not here.
+            KeyError: there is no such provider.
         """
         name = provider if isinstance(provider, str) else provider.name
         if await self._lifecycle.leave_out(name):
@@ -270,7 +270,7 @@ class Server(Registration, Generic[State]):
             registry.disable(tags=labels)
 
     def enable(self, *, tags: Iterable[str]) -> None:
-        """Enable what ``disable`` has disabled by the same tags."""
+        """Enable the items that ``disable`` has disabled by the same tags."""
         labels = frozenset(tags) if not isinstance(tags, str) else tags
         for registry in (self.tools, self.prompts, self.resources):
             registry.enable(tags=labels)
@@ -310,8 +310,8 @@ class Server(Registration, Generic[State]):
     def add_resource_tools(self, *, search: bool = True) -> None:
         """Offer read-only tools over the resources, for hosts whose model cannot see resources.
 
-        ``search`` is whether search_resources, which looks into names, is among them: with ``add_search`` there is a
-        better one.
+        ``search`` is whether to include search_resources, which searches names only; ``add_search`` adds full-text
+        search.
 
         Raises:
             ConfigError: a tool of one of their names is registered already.
@@ -441,7 +441,7 @@ class Server(Registration, Generic[State]):
         return StreamableHTTP(self, path=path, **options)
 
     def capabilities(self) -> ServerCapabilities:
-        """Return the capabilities of the server, in its present state."""
+        """Return the current capabilities of the server."""
         return self._capabilities.declared()
 
 

@@ -42,7 +42,7 @@ def add_page(
     """Register a page as a resource with ``add``, which is ``Resources.add``.
 
     Raises:
-        ConfigError: the URI is not one of a page, or is taken.
+        ConfigError: the URI is not a ``ui:`` URI, or is taken.
     """
     uri = page_uri(uri)
     if not isinstance(html, str | Path):
@@ -64,7 +64,7 @@ def page_meta(
     """Return the ``_meta.ui`` of a page: Content Security Policy, permissions, domain and border.
 
     Raises:
-        ConfigError: a field or a permission is not known, or an origin is not one.
+        ConfigError: a field or a permission is unknown, or an origin is not valid.
     """
     security = None if csp is None else read_struct(csp, PageSecurity, "csp")
     if security is not None:
@@ -89,7 +89,7 @@ def tool_meta(page: str | None, visibility: Iterable[str] | None) -> dict[str, A
     """Return the ``_meta.ui`` of a tool: the URI of its page, and its visibility.
 
     Raises:
-        ConfigError: the URI is not one of a page, or the visibility is neither "model" nor "app".
+        ConfigError: the URI is not a ``ui:`` URI, or the visibility is neither "model" nor "app".
     """
     if page is not None:
         page = page_uri(page)

@@ -24,7 +24,7 @@ TASKS_CAPABILITY: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tool
 
 
 class Capabilities:
-    """Capabilities of a server in its present state.
+    """Current capabilities of a server.
 
     ``added`` are the providers that start with the server; ``completes`` returns whether anything can be completed.
     """
@@ -40,9 +40,9 @@ class Capabilities:
         """Whether resources are declared even if none exist."""
 
     def requirements(self) -> dict[str, Requirement]:
-        """Return the conditions of operations by name: they are refused where nothing of their kind is there.
+        """Return the conditions of operations by name: without an item of its kind, an operation is rejected.
 
-        Lists are answered all the same, empty.
+        Lists are answered anyway, empty.
         """
         kinds: dict[str | None, Requirement] = {kind: Requirement(kind, partial(self.has, kind)) for kind in LIST_KINDS}
         needing = (row for row in REQUESTS.values() if row.capability in kinds and row.verb != "list")
@@ -59,7 +59,7 @@ class Capabilities:
         )
 
     def declared(self) -> ServerCapabilities:
-        """Return the capabilities of the server, in its present state."""
+        """Return the current capabilities of the server."""
         runtime = self._runtime
         changes = ListChanged(list_changed=True) if runtime.settings.list_changed else ListChanged()
         resources = ResourcesCapability(

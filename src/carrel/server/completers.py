@@ -78,7 +78,7 @@ def injected(function: Callable[..., Any]) -> InjectedCompleter | None:
     if context is None and not dependencies:
         return None
     if not 1 <= len(own) <= 2:
-        raise ConfigError(f"{name}: it takes what was typed and, if it likes, the earlier values, not {own}")
+        raise ConfigError(f"{name}: a completer takes the typed text and, optionally, the earlier values, not {own}")
     return InjectedCompleter(function, name, own, dependencies, context)
 
 

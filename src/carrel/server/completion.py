@@ -31,7 +31,7 @@ __all__ = [
     "suggested",
 ]
 
-#: The most values that one answer may hold.
+#: Maximum number of values in a response.
 MAX_VALUES = 100
 
 P = ParamSpec("P")
@@ -77,7 +77,7 @@ class Completers:
         self.choices = {name: values for name, values in choices.items() if values}
         self.functions: dict[str, Completer] = {}
         self.injected: dict[str, Injected] = {}
-        """Those of the functions that have a ``Context`` or dependencies."""
+        """The functions that take a ``Context`` or dependencies."""
 
     def __bool__(self) -> bool:
         return bool(self.functions or self.choices)
@@ -129,7 +129,7 @@ class CompletableFunction(Generic[P, R]):
             ConfigError: no variable or argument has this name.
         """
         if callable(variable):
-            raise ConfigError(f'{self.__name__}: say what is completed: write @{self.__name__}.complete("name")')
+            raise ConfigError(f'{self.__name__}: name what is completed: write @{self.__name__}.complete("name")')
         names = list(self._completers.names)
         if variable not in names:
             raise ConfigError(f"{self.__name__}: there is no {variable!r} to complete; there are {names}")

@@ -41,7 +41,7 @@ def contents_of(value: Any, uri: str, mime_type: str | None) -> list[TextResourc
     Text becomes text, bytes and images a blob, several contents stay several, and everything else becomes JSON.
 
     Raises:
-        TypeError: the value cannot be turned into JSON.
+        TypeError: the value cannot be encoded as JSON.
         OSError: a ``Path`` cannot be read.
     """
     if type(value) is str:

@@ -110,7 +110,7 @@ class Context(ClientMessages, Generic[State]):
 
     @property
     def session(self) -> SessionState | None:
-        """The session of the client, with a small store of the handlers' own; None for a stateless request."""
+        """The session of the client, with a small store for handlers; None for a stateless request."""
         if self._call.peer.revision.stateless:
             return None
         return self._runtime.session_of(self._call)
@@ -163,8 +163,8 @@ class Context(ClientMessages, Generic[State]):
         """Read a resource of this server, on behalf of the caller.
 
         Raises:
-            ResourceError: it cannot be had, or the caller may not read it.
-            InvalidParams: the URI is not one.
+            ResourceError: it is not available, or the caller may not read it.
+            InvalidParams: the URI is not valid.
         """
         view = self._runtime.view_of(self._call)
         if view is not None and not view.permits(READ_RESOURCE.method):
@@ -190,7 +190,7 @@ class Context(ClientMessages, Generic[State]):
         Raises:
             MissingCapability: the client cannot show such a form.
             PeerError: the client answered with an error.
-            TransportError: it did not answer in time, or went away.
+            TransportError: it did not answer in time, or disconnected.
             ConfigError: the form has fields that a form cannot have.
         """
         from carrel.server.elicitation.client_requests import form_elicitation  # here and below: loaded on first use
@@ -211,7 +211,7 @@ class Context(ClientMessages, Generic[State]):
                 ``elicitation_completed``.
             MissingCapability: the client cannot open pages.
             PeerError: the client answered with an error.
-            TransportError: it did not answer in time, or went away.
+            TransportError: it did not answer in time, or disconnected.
             ValueError: the URL is neither https: nor, on this machine, http:; or it hides its real host.
         """
         from carrel.server.elicitation.client_requests import check, url_elicitation
@@ -231,15 +231,15 @@ class Context(ClientMessages, Generic[State]):
         key: str | None = None,
         **details: Unpack[SamplingDetails],
     ) -> CreateMessageResult:
-        """Ask the client's model for a message (sampling).
+        """Request a message from the client's model (sampling).
 
         Text becomes a user message; ``details`` are the other fields of ``CreateMessageParams``: system_prompt,
         temperature, model_preferences, stop_sequences, metadata, tools, tool_choice, include_context.
 
         Raises:
-            MissingCapability: the client has no model for us, or not with tools.
+            MissingCapability: the client does not support sampling, or not with tools.
             PeerError: the client answered with an error.
-            TransportError: it did not answer in time, or went away.
+            TransportError: it did not answer in time, or disconnected.
         """
         from carrel.server.elicitation.client_requests import sampling_request
 
@@ -247,12 +247,12 @@ class Context(ClientMessages, Generic[State]):
         return await self._ask(request, key)  # type: ignore[no-any-return]
 
     async def list_roots(self, *, key: str | None = None) -> list[Root]:
-        """Ask for the client's roots: the directories and files that servers may work on.
+        """Request the client's roots: the directories and files that servers may work on.
 
         Raises:
-            MissingCapability: the client has none.
+            MissingCapability: the client does not support roots.
             PeerError: the client answered with an error.
-            TransportError: it did not answer in time, or went away.
+            TransportError: it did not answer in time, or disconnected.
         """
         from carrel.server.elicitation.client_requests import roots_request
 
@@ -263,7 +263,7 @@ class Context(ClientMessages, Generic[State]):
         if threading.get_ident() != self._thread:
             raise RuntimeError("Only functions with async def can send requests to the client, on the event loop")
         if self._over:
-            raise TransportError("the client cannot be asked: the call has ended")
+            raise TransportError("nothing can be requested from the client: the call has ended")
         return (await ask(self, {key: request}))[0]
 
     async def once(self, name: str, make: Callable[[], Any]) -> Any:
@@ -274,7 +274,7 @@ class Context(ClientMessages, Generic[State]):
         from JSON, in the first run already.
 
         Raises:
-            TypeError: JSON cannot hold the value.
+            TypeError: the value cannot be encoded as JSON.
         """
         kept = self._this_round.kept
         if name not in kept:
@@ -330,10 +330,10 @@ class ProviderContext(Context):
         Members that are not known here are passed on both ways, see ``carrel.protocol.unknown``.
 
         Raises:
-            InvalidParams: the request makes no sense.
+            InvalidParams: the request is not valid.
             MissingCapability: the client did not declare that it can answer it.
             PeerError: the client answered with an error.
-            TransportError: it did not answer in time, or went away.
+            TransportError: it did not answer in time, or disconnected.
         """
         from carrel.server.elicitation.forwarded_requests import forwarded_request  # loaded on first use
 
@@ -352,7 +352,7 @@ class ServerContexts:
 
     @asynccontextmanager
     async def open(self, request: Request, *, repeatable: bool) -> AsyncIterator[RequestContext]:
-        """Give the context of a request that comes from a client, and end it.
+        """Yield the context of a request that comes from a client, and end it.
 
         Raises:
             InvalidParams: the ``requestState`` of the request was used before, or is not valid.

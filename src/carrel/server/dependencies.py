@@ -37,14 +37,14 @@ def Depends(make: Callable[..., Any], *, use_cache: bool = True) -> Any:  # noqa
     call, all parameters share one value, unless ``use_cache`` is False.
 
     Raises:
-        ConfigError: it cannot be called.
+        ConfigError: ``make`` cannot be called.
     """
     if not callable(make):
         raise ConfigError(f"Depends takes a function or class, without calling it, not {make!r}")
     return Dependency(make, use_cache)
 
 
-class Node:
+class DependencyNode:
     """Factory of a dependency, with its own dependencies by parameter."""
 
     __slots__ = ("call", "children", "context", "in_loop", "is_class", "make", "name", "use_cache")
@@ -69,11 +69,11 @@ class Node:
             or inspect.isasyncgenfunction(origin)
         )
         self.context: str | None = None
-        self.children: dict[str, Node] = {}
+        self.children: dict[str, DependencyNode] = {}
         for name, parameter in parameters_of(make, called, owner).items():
             inner = dependency_of(parameter.annotation, parameter.default)
             if inner is not None:
-                self.children[name] = Node(inner, (*path, make), owner)
+                self.children[name] = DependencyNode(inner, (*path, make), owner)
             elif is_context(parameter.annotation, Context):
                 self.context = name
             elif parameter.default is parameter.empty and parameter.kind not in (
@@ -126,11 +126,11 @@ class Plan:
         self._runtime = runtime
         self._owner = owner
         self._context = context
-        self._children = {name: Node(dependency, (), owner) for name, dependency in dependencies.items()}
-        self._overriding: dict[Callable[..., Any], Node] = {}
+        self._children = {name: DependencyNode(dependency, (), owner) for name, dependency in dependencies.items()}
+        self._overriding: dict[Callable[..., Any], DependencyNode] = {}
 
     async def make(self, context: Context, stack: AsyncExitStack) -> dict[str, Any]:
-        """Return the values of the parameters of the handler that are no arguments; ``stack`` closes them.
+        """Return the values of the handler's injected parameters; ``stack`` closes them.
 
         An exception of a dependency is raised with a note that names it.
         """
@@ -141,7 +141,7 @@ class Plan:
         return values
 
     async def _value(
-        self, given: Node, context: Context, stack: AsyncExitStack, made: dict[Callable[..., Any], Any]
+        self, given: DependencyNode, context: Context, stack: AsyncExitStack, made: dict[Callable[..., Any], Any]
     ) -> Any:
         if given.use_cache and given.make in made:
             return made[given.make]
@@ -158,17 +158,21 @@ class Plan:
             made[given.make] = value
         return value
 
-    def _overridden(self, node: Node) -> Node:
+    def _overridden(self, node: DependencyNode) -> DependencyNode:
         """Return the node of a factory, or of its replacement in ``app.dependency_overrides``."""
         other = self._runtime.dependency_overrides.get(node.make)
         if other is None:
             return node
         found = self._overriding.get(other)
         if found is None:
-            found = self._overriding[other] = Node(Dependency(other, node.use_cache), (node.make,), self._owner)
+            found = self._overriding[other] = DependencyNode(
+                Dependency(other, node.use_cache), (node.make,), self._owner
+            )
         return found
 
-    async def _run(self, node: Node, context: Context, stack: AsyncExitStack, arguments: dict[str, Any]) -> Any:
+    async def _run(
+        self, node: DependencyNode, context: Context, stack: AsyncExitStack, arguments: dict[str, Any]
+    ) -> Any:
         if node.in_loop:
             value = node.call(**arguments)
         else:
@@ -201,5 +205,5 @@ class Plan:
             return await self._runtime.run_in_thread(context._call, function)
         except ServerUnavailable:
             if getattr(getattr(function, "func", None), "__name__", "") == "__exit__":
-                return function()  # it has to be closed all the same
+                return function()  # it must be closed anyway
             raise

@@ -31,7 +31,7 @@ __all__ = ["Dispatch", "Requirement"]
 
 
 class Requirement:
-    """Condition of an operation: that there is anything of a kind, such as tools. Once it is met, it stays met."""
+    """Condition of an operation: the server has an item of a kind, such as a tool. Once met, it stays met."""
 
     __slots__ = ("_check", "kind", "met")
 
@@ -190,7 +190,7 @@ class Dispatch:
             raise error
         try:
             return call.connection.reject(call, public_error(call.request.method, error))
-        except Exception as worse:  # the data of the error cannot be turned into JSON
+        except Exception as worse:  # the data of the error cannot be encoded as JSON
             return call.connection.reject(call, public_error(call.request.method, worse))
 
 

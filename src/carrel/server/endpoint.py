@@ -88,7 +88,7 @@ class ServerEndpoint:
         """Enter the lifespan, start the providers and begin to watch them, for the first transport that calls it.
 
         Raises:
-            ConfigError: it runs in another event loop, something of it cannot be started, or middleware is for a method
+            ConfigError: it runs in another event loop, a part of it cannot be started, or middleware is for a method
                 that does not exist.
         """
         self._dispatch.check_methods()
@@ -129,7 +129,7 @@ class ServerEndpoint:
         """Open the subscription of a session that another replica has begun, with its URIs as the client spells them.
 
         Raises:
-            ServerUnavailable: there is no room for it in the budget of its client.
+            ServerUnavailable: the memory budget of its client is used up.
         """
         assert connection.peer is not None
         lists, revision = set_of(tuple(self._notified_lists())), connection.peer.revision
@@ -154,7 +154,7 @@ class ServerEndpoint:
                 hub.catch_up(entry, changed.uris, changed.lists)
 
     def take_subscription(self, connection: Connection, uri: str, spelled: str | None) -> None:
-        """Subscribe a session to a resource, or (None) unsubscribe it, as it has asked another replica to do."""
+        """Subscribe a session to a resource, or (None) unsubscribe it, as requested on another replica."""
         entry = self.runtime.hub.sessions.get(connection)
         if entry is not None:
             save, entry.save = entry.save, None  # it is stored already

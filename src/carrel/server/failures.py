@@ -35,7 +35,7 @@ def is_interrupt(error: BaseException) -> bool:
 def log_failure(name: str, error: BaseException) -> str:
     """Log an error, with its traceback unless Carrel raised it on purpose, and return its reference in the log."""
     reference = os.urandom(4).hex()
-    if isinstance(error, MCPError) and not isinstance(error, ConfigError):  # raised on purpose: the words are enough
+    if isinstance(error, MCPError) and not isinstance(error, ConfigError):  # raised on purpose: no traceback is needed
         log.warning("%s failed, reference %s: %s", name, reference, message_of(error))
     else:
         log.error("%s failed, reference %s", name, reference, exc_info=error)

@@ -21,7 +21,7 @@ __all__ = ["guard", "guard_session"]
 
 
 def guard(catalog: Catalog, entry: Subscription, uris: Iterable[str], call: Call) -> None:
-    """Have it asked at each change of a resource with ``when`` whether it still exists for the caller of a request."""
+    """Check at each change of a resource with ``when`` whether it still exists for the caller of a request."""
     _guard(catalog, entry, uris, lambda uri: catalog.shows(uri, request_of(call)))
 
 

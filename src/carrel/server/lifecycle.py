@@ -60,7 +60,7 @@ class Lifecycle:
         """Enter the lifespan, start the providers and begin to watch them, for the first transport that calls it.
 
         Raises:
-            ConfigError: it runs in another event loop, or something of it cannot be started.
+            ConfigError: it runs in another event loop, or a part of it cannot be started.
         """
         if self._users == 0 and not self._changing.locked():
             self._changing = asyncio.Lock()  # one lock is for one event loop
@@ -91,7 +91,7 @@ class Lifecycle:
                 await self.start_provider(provider, optional=provider in self._optional)
             for tool, page in self._local.tools.pages:
                 if page not in self._runtime.catalog.routes:
-                    raise ConfigError(f"The tool {tool} points at {page}, which is not there; add it with app.ui")
+                    raise ConfigError(f"The tool {tool} points at {page}, which is not registered; add it with app.ui")
         except BaseException:
             await self._stop()
             raise
@@ -112,9 +112,9 @@ class Lifecycle:
         return provider
 
     async def start_provider(self, provider: Provider, *, optional: bool = False) -> None:
-        """Start a provider, and watch it; one that is ``optional`` is left out, with a warning, if that fails.
+        """Start a provider, and watch it; an ``optional`` provider that fails to start is left out, with a warning.
 
-        What cannot be reached (``SourceUnavailable``, ``OSError``) is tried again in the background until it can.
+        A provider that cannot be reached (``SourceUnavailable``, ``OSError``) is retried in the background.
 
         Raises:
             ConfigError, OSError: it cannot be started, and is not optional.

@@ -62,7 +62,7 @@ class LocalProvider(Provider):
         self._runtime.catalog.routes.route(self, sorted(self.resources.templates.entries.entries))
 
     def _call(self, request: Request, row: Row, params: Params) -> tuple[Call, Channel]:
-        """Return the call and channel of a request, made up where it does not come from a client."""
+        """Return the call and channel of a request, created if it does not come from a client."""
         if request.call is not None and request.channel is not None:
             return request.call, request.channel
         connection, client = Connection(self._runtime.description), ConnectedClient(self._runtime.budget)

@@ -37,7 +37,7 @@ class Media:
     The MIME type is ``mime_type``, or follows from ``format`` ("png", "mp3"), the name of the file, or the data.
 
     Raises:
-        ConfigError: there is neither data nor a path, or both.
+        ConfigError: neither data nor a path is given, or both are.
         OSError: the file cannot be read.
     """
 

@@ -86,7 +86,8 @@ class ClientMessages:
         """Close the SSE stream of this call without ending the call: the client reconnects for its response.
 
         For long calls over HTTP from clients of 2025-11-25 with a session; otherwise nothing happens. ``retry`` is in
-        seconds. https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
+        seconds.
+        https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
         """
         milliseconds = None if retry is None else round(retry * 1000)
         if threading.get_ident() == self._thread:
@@ -130,7 +131,7 @@ class ClientMessages:
         return self._send(encode_event(self._call.peer.revision, "progress", params))
 
     def log(self, level: LoggingLevel, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message, if the client wants that level. ``data`` is any value that JSON can hold.
+        """Send a log message, if the client wants that level. ``data`` is any value that can be encoded as JSON.
 
         Messages after the end of the call are dropped.
         https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging

@@ -1,4 +1,4 @@
-"""Server as a provider: what another ``Server`` offers, in the catalog of this one."""
+"""Mounting: provider for another ``Server`` in the catalog of this server."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Mounted(Transform):
 
     def __init__(self, server: Mountable, outer: Mountable, *, middleware: bool = True) -> None:
         if server.gate is not None:
-            raise ConfigError(f"{server.name} has a gate, which would not be asked: give it to {outer.name}")
+            raise ConfigError(f"{server.name} has a gate, which would be ignored: give it to {outer.name}")
         endpoint = self._server = server.endpoint
         super().__init__(endpoint.catalog)
         self.name = server.name

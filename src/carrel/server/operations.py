@@ -35,7 +35,7 @@ PEER_FACTOR = 4
 Named: TypeAlias = tuple[str, str]
 """The normal form of a URI, and the URI as the client wrote it."""
 
-#: How many URIs are resolved before other requests have their turn.
+#: Number of URIs to resolve before yielding to the event loop.
 AT_ONCE = 100
 
 
@@ -109,8 +109,8 @@ class Operations:
         """Answer resources/subscribe, at once or as soon as the source of the resource listens for changes.
 
         Raises:
-            InvalidParams: it has subscribed to too many already.
-            ServerUnavailable: too much is kept for its client.
+            InvalidParams: the session has too many subscriptions.
+            ServerUnavailable: the memory budget of its client is used up.
         """
         return self._subscription(call, self._subscribe)
 

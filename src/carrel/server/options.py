@@ -33,7 +33,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a server, with the meaning that the options of ``Server`` have.
 
     Raises:
-        ConfigError: a setting makes no sense.
+        ConfigError: a setting is not valid.
     """
 
     page_size: int
@@ -107,7 +107,7 @@ class ToolOptions(ItemOptions, total=False):
 
 
 class SkillsFolderOptions(TypedDict, total=False):
-    """Options of ``Server.skills``: what of the folders is shared."""
+    """Options of ``Server.skills``: which files of the folders are shared."""
 
     exclude: Sequence[str]
     hidden: bool

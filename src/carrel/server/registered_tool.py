@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RegisteredTool"]
 
-#: Types whose values always fit the schema of the type, but for numbers that JSON has no word for.
+#: Types whose values always match the schema of the type, except NaN and infinity.
 EXACT = (str, int, bool, float)
 #: Keywords of an object schema that do not constrain its members.
 ANY_OBJECT = {"type", "title", "description", "additionalProperties"}
@@ -43,7 +43,7 @@ class RegisteredTool(RegisteredItem):
     exact: type | None = None
     """A type whose values always fit their schema, and are not checked; NaN and infinity do not."""
     by_hand: bool = False
-    """Whether the output schema was given by hand, and describes results as they are."""
+    """Whether the output schema was set explicitly, and describes unchanged results."""
     headers: Mapping[bytes, tuple[str, ...]] | None = None
     ui: dict[str, Any] | None = None
     """``_meta.ui``: the page that shows its results, and its visibility."""
@@ -64,16 +64,16 @@ class RegisteredTool(RegisteredItem):
         tool: Tool = self.item
         return tool
 
-    def promise(self, input_schema: dict[str, Any] | None, output_schema: dict[str, Any] | None) -> None:
+    def set_schemas(self, input_schema: dict[str, Any] | None, output_schema: dict[str, Any] | None) -> None:
         """Set explicit schemas, and run the checks that are possible at registration.
 
         Raises:
-            ConfigError: a schema is refused, contradicts something else, or is missing.
+            ConfigError: a schema is not valid, contradicts another option, or is missing.
         """
         if input_schema is not None and input_schema.get("type") != "object":
             raise ConfigError(f'{self.name}: input_schema must have "type": "object"')
         if self.structured is False and output_schema is not None:
-            raise ConfigError(f"{self.name}: structured=False leaves out what output_schema describes")
+            raise ConfigError(f"{self.name}: structured=False and output_schema exclude each other")
         try:
             if input_schema is not None or output_schema is not None:
                 from carrel.protocol.http import header_parameters
@@ -94,8 +94,7 @@ class RegisteredTool(RegisteredItem):
         """Return the validator of results for the listed schema, or None without a schema.
 
         Raises:
-            ConfigError: structured results were requested, and their type is unknown, or has no schema or a refused
-                one.
+            ConfigError: structured results were requested, and their type is unknown, or has no valid schema.
         """
         if self.output is UNSET:
             from carrel.protocol.json_schema import Validator

@@ -44,7 +44,7 @@ class SilentChannel:
         """Drop a message."""
 
     async def drain(self) -> None:
-        """Return at once."""
+        """No-op: nothing is queued."""
 
     def pause(self, retry: int | None = None) -> None:
         """Do nothing."""
@@ -240,7 +240,7 @@ class ItemRegistry(Generic[E]):
         A page is encoded once for each view and variant, an item once for all views.
 
         Raises:
-            InvalidCursor: the cursor was not given out by this list.
+            InvalidCursor: this list did not issue the cursor.
         """
         entries, row, revision, view = self.entries, self._row, call.peer.revision, call.view
         cursor = call.params.cursor

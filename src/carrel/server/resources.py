@@ -82,7 +82,7 @@ class Resources:
     def __init__(self, runtime: Runtime, on_templates: Callable[[], None]) -> None:
         self._runtime = runtime
         self.static: ItemRegistry[StaticResource] = ItemRegistry(runtime, LIST_RESOURCES)
-        """Resources of one URI, by it."""
+        """Resources by URI."""
         self.templates: ItemRegistry[Template] = ItemRegistry(runtime, LIST_RESOURCE_TEMPLATES, on_templates)
         """Resource templates, by their URI templates."""
 
@@ -192,7 +192,7 @@ class Resources:
             function = Function(self._runtime, value, f"resource {uri}")
             if function.signature.parameters:
                 names = ", ".join(parameter.name for parameter in function.signature.parameters)
-                raise ConfigError(f"{uri} has no variables, but its function wants {names}")
+                raise ConfigError(f"{uri} has no variables, but its function takes {names}")
             name = name or getattr(value, "__name__", None)
         resource = Resource(
             uri,

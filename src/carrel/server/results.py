@@ -42,7 +42,7 @@ def result_of(value: Any, entry: RegisteredTool) -> CallToolResult:
     becomes an error that names the violation.
 
     Raises:
-        TypeError: the value cannot be turned into JSON; the message names the tool and the path in the value.
+        TypeError: the value cannot be encoded as JSON; the message names the tool and the path in the value.
     """
     output = entry.output
     if output is UNSET:
@@ -100,7 +100,7 @@ def _encode(value: Any, entry: RegisteredTool) -> tuple[Any, bytes]:
     """Return a value as JSON-able and as JSON.
 
     Raises:
-        TypeError: there is no JSON for a part of it.
+        TypeError: a part of it cannot be encoded as JSON.
     """
     try:
         plain = to_jsonable(value) if entry.by_hand else entry.function.signature.to_plain(value)
@@ -144,7 +144,7 @@ def is_content(value: Any) -> bool:
 
 
 def _content_of(value: Any) -> list[ContentBlock] | None:
-    """Return the content blocks that a value is; None if it is data."""
+    """Return a value as content blocks, or None if it is data."""
     if is_content(value):
         return [block_of(value)]
     if isinstance(value, (list, tuple)) and any(map(is_content, value)):
@@ -156,7 +156,7 @@ def block_of(value: Any) -> ContentBlock:
     """Convert one value to a content block: text, a block as it is, contents embedded, a resource linked, else JSON.
 
     Raises:
-        TypeError: the value cannot be turned into JSON.
+        TypeError: the value cannot be encoded as JSON.
     """
     if isinstance(value, str):
         return TextContent(value)
@@ -177,7 +177,7 @@ def _block_of_media(value: Any) -> ContentBlock:
     Contents become an image or audio by their MIME type, unless they have a URI, and else an embedded resource.
 
     Raises:
-        TypeError: the value cannot be turned into JSON.
+        TypeError: the value cannot be encoded as JSON.
         OSError: the file of contents cannot be read.
     """
     from carrel.server.media import media_of, type_of_data  # few tools return them

@@ -86,7 +86,7 @@ class Runtime:
         self.routes: list[Route] = []
         """HTTP routes that are served beside the MCP endpoint."""
         self.dependency_overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
-        """Factories of dependencies that stand in for others, such as in tests."""
+        """Factories of dependencies that replace others, for example in tests."""
         self._outer: Runtime | None = None
         self._on_extend: Callable[[Extension], None] | None = None
         self.names: NameMapping | None = None
@@ -112,7 +112,7 @@ class Runtime:
         if self.is_running:
             fixed = [name for name in FIXED if getattr(limits, name) != getattr(self.limits, name)]
             if fixed:
-                raise ConfigError(f"the server is running, and these limits cannot change then: {', '.join(fixed)}")
+                raise ConfigError(f"these limits cannot change while the server is running: {', '.join(fixed)}")
         for name in limits.__struct_fields__:
             msgspec.structs.force_setattr(self.limits, name, getattr(limits, name))
         self.budget.limit(limits.max_kept_bytes, limits.max_kept_bytes_per_client)
@@ -153,7 +153,7 @@ class Runtime:
         self._thread = threading.get_ident()
 
     async def stop(self) -> None:
-        """Stop the tasks and threads; nothing is announced any more."""
+        """Stop the tasks and threads, and stop publishing changes."""
         if self._tasks is not None:
             await self._tasks.stop()
         threads, self._threads = self._threads, None
@@ -221,7 +221,7 @@ class Runtime:
         return found
 
     def view_of(self, call: Call) -> View | None:
-        """Return the rights of a call's caller, which take the URIs and names of this server."""
+        """Return the rights of a call's caller, for the URIs and names of this server."""
         view = call.view if self._outer is None else self._outer.view_of(call)
         return view if view is None or self.names is None else RenamedView(view, self.names)
 
@@ -261,8 +261,8 @@ class Runtime:
     ) -> None:
         """Notify subscribers that resources or lists changed. May be called from any thread, and at any time.
 
-        ``seen`` is "everywhere" for changes that each replica sees itself; those seen "here" it publishes to others.
-        ``recipients`` are the only clients to notify, if it is not all; they are known to this process alone.
+        ``seen`` is "everywhere" for changes that each replica sees itself; changes seen "here" are published to the
+        others. ``recipients`` are the only clients to notify, if it is not all; they are known to this process alone.
         """
         loop = self._loop
         if loop is None:

@@ -53,7 +53,7 @@ class SessionState:
         """Store a value in place of an earlier one. Does nothing if the session has ended.
 
         Raises:
-            TypeError: JSON cannot hold the value.
+            TypeError: the value cannot be encoded as JSON.
             ValueError: the values of the session would be larger than ``max_session_state_bytes``.
             ServerUnavailable: too much is kept for the client, or the shared store has failed.
         """
@@ -64,7 +64,7 @@ class SessionState:
             stored = await self._replica.ask(self._replica.state.sessions.put_value(self.id, key, encoded, most))
         if not stored:
             raise ValueError(
-                f"{key!r} ({len(encoded)} bytes) does not fit into the session: all of its values may have "
+                f"{key!r} ({len(encoded)} bytes) exceeds the limit of the session: its values may have "
                 f"{most} bytes (max_session_state_bytes)"
             )
 
@@ -89,7 +89,7 @@ class SessionState:
         """Store a value in memory; return False if the session would have more than ``most`` bytes.
 
         Raises:
-            ServerUnavailable: there is no room for it in the budget of the client.
+            ServerUnavailable: the memory budget of the client is used up.
         """
         if not self._is_open:
             return True

@@ -48,14 +48,15 @@ NO_LISTS: ListChanges = {}
 What: TypeAlias = "tuple[Event, str, Recipients | None]"
 """Change: the event, the URI of a resource, and the recipients (None: all clients)."""
 
-#: How many entries of a list are looked up for a notification. If more have changed, all subscribers are notified.
+#: Maximum number of changed list entries to look up for a notification. If more have changed, all subscribers are
+#: notified.
 MAX_KEYS = 10_000
 
 #: Bytes of memory that a subscriber, and each resource or task it subscribes to, take besides their texts.
 ENTRY_BYTES = 2048
 SUBSCRIPTION_BYTES = 512
 
-#: Seconds in which repeated changes of the same thing become one notification. The first one leaves at once.
+#: Debounce interval in seconds for repeated changes of a resource or list. The first change is sent at once.
 QUIET = 0.05
 
 
@@ -86,8 +87,7 @@ class Subscription(msgspec.Struct, eq=False, weakref=True, gc=True):
     size: int = 0
     save: Callable[[str, str | None], None] | None = None
     shows: dict[str, Callable[[], Awaitable[bool]]] | None = None
-    """Functions that return whether a resource still exists for the client, by URI, for resources that only some
-    callers have.
+    """Functions that check whether a resource still exists for the client, by URI, for resources with ``when``.
     """
 
     def weigh(self, uri: str, spelled: str) -> int:
@@ -99,7 +99,7 @@ class Subscription(msgspec.Struct, eq=False, weakref=True, gc=True):
         """Count bytes as kept for the client.
 
         Raises:
-            ServerUnavailable: there is no room for them.
+            ServerUnavailable: the memory budget is used up.
         """
         if self.client is not None and not self.client.take(size):
             raise ServerUnavailable(NO_ROOM)
@@ -155,7 +155,7 @@ class Hub:
         """Add a subscription, which gets notifications from now on.
 
         Raises:
-            ServerUnavailable: there is no room for it in the budget of its client.
+            ServerUnavailable: the memory budget of its client is used up.
         """
         uris = sum(entry.weigh(uri, spelled) for uri, spelled in entry.uris.items()) if entry.uris else 0
         entry.take(ENTRY_BYTES + uris + SUBSCRIPTION_BYTES * len(entry.tasks) + 4 * len(entry.farewell))
@@ -206,7 +206,7 @@ class Hub:
         """Add a resource to the subscription of a session. Notifications name it as it is ``spelled``.
 
         Raises:
-            ServerUnavailable: there is no room for it in the budget of its client.
+            ServerUnavailable: the memory budget of its client is used up.
         """
         if entry.uris is None:
             entry.uris = {}
@@ -262,9 +262,9 @@ class Hub:
     ) -> None:
         """Schedule notifications of changed resources or lists. Must run on the event loop of the server.
 
-        They are sent in the next turn of the loop, or, if the last ones were sent less than ``QUIET`` seconds ago, when
-        that time is over: a storm of changes of one resource or list is one notification per ``QUIET``. ``since`` is a
-        position of the bus before the changes. ``recipients`` are the only clients to notify, if it is not all.
+        They are debounced: sent in the next iteration of the loop, but at most once in ``QUIET`` seconds for each
+        resource or list. ``since`` is a position of the bus before the changes. ``recipients`` are the only clients to
+        notify, if it is not all.
         """
         for uri in self.touched(uris):
             self._pending.setdefault(("resource_updated", uri, recipients), since)

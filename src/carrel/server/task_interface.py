@@ -46,7 +46,7 @@ class RunningTask(ChannelTask, Protocol):
         """Change the status of the task and notify its client."""
 
     async def ask(self, requests: Iterable[tuple[str, ClientRequest]]) -> list[Any]:
-        """Put requests, each with its preferred key, to the client of the task, and wait for the answers."""
+        """Send requests, each with its preferred key, to the client of the task, and wait for the answers."""
 
     def deliver(self, request: TaskRequest) -> None:
         """Send a request, or keep it until the client fetches the result (2025-11-25)."""

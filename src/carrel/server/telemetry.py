@@ -1,6 +1,6 @@
 """OpenTelemetry spans and metrics, by the semantic conventions for MCP.
 
-Loaded only when the process has set up the OpenTelemetry SDK before the server starts; otherwise not one call is made.
+Loaded only when the process has set up the OpenTelemetry SDK before the server starts; otherwise it costs nothing.
 
 https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/
 https://modelcontextprotocol.io/specification/2026-07-28/basic#_meta (trace context)

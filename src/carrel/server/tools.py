@@ -63,10 +63,10 @@ class Tools(ItemRegistry[RegisteredTool]):
         """Register a function as a tool, and notify clients that the list changed.
 
         The schema of the arguments comes from the signature, unless ``input_schema`` gives one (JSON Schema 2020-12, or
-        the dialect of its ``$schema``); then the function gets them as they are. ``structured=False`` keeps the result
+        the dialect of its ``$schema``); then the function gets them unchanged. ``structured=False`` keeps the result
         out of ``structuredContent``, ``True`` always puts it there.
 
-        With ``strict``, arguments are held to the schema; otherwise the text "5" is read as an integer, and so on.
+        With ``strict``, arguments must match the schema; otherwise the text "5" is read as an integer, and so on.
         ``unknown_arguments`` says whether to "reject" or "ignore" arguments that the function does not have. These two
         and ``mask_errors`` default to the server's options.
 
@@ -107,7 +107,7 @@ class Tools(ItemRegistry[RegisteredTool]):
         self._show_page(entry, options.get("ui"), options.get("visibility"))
         if entry.task != "forbidden":
             _ = self._runtime.tasks  # the server has tasks from now on
-        entry.promise(options.get("input_schema"), options.get("output_schema"))
+        entry.set_schemas(options.get("input_schema"), options.get("output_schema"))
         self.put(name, entry)
         return function
 

@@ -1,8 +1,8 @@
 """Watches on the providers of a server: notifications of changes, and waiting until a provider listens for them.
 
 A provider begins to listen in the background when it is added. Until it listens, responses that promise a client
-notifications wait for it: those to a subscription, and the first list of a session. A provider that takes too long is
-not waited for; once it listens, clients are notified that its resources may have changed.
+notifications wait for it: those to a subscription, and the first list of a session. The wait has a time limit; if the
+provider listens later, clients are notified that its resources may have changed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Watches:
         """Watches on providers that do not listen for changes yet."""
 
     def begin(self, provider: Provider) -> None:
-        """Begin to watch a provider, if it can be watched and clients are notified of anything."""
+        """Begin to watch a provider, if it supports watches and clients can be notified."""
         runtime = self.runtime
         if not provider.offers("watch") or not (runtime.settings.subscribe or runtime.settings.list_changed):
             return
@@ -117,7 +117,7 @@ class Watches:
         return uris if self.outer is None else {*uris, *self.outer.of(recipients)}
 
     def notify(self) -> None:
-        """Tell the providers that are watched that there are other subscriptions than before."""
+        """Notify the watched providers that the subscriptions have changed."""
         for interest in self._interests.values():
             interest.notify()
 

@@ -1,4 +1,4 @@
-"""Ready-made providers for what lies outside: folders, skills, and the sources of other packages, by URL.
+"""Ready-made providers, opened by path or URL: folders, skills, and the sources of other packages.
 
     app.add_provider(sources.open("./docs", include=["*.md"]))
 

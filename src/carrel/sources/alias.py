@@ -1,4 +1,4 @@
-"""Aliases: other bases of the URIs of a source, given by the option ``alias``."""
+"""Aliases: the option ``alias`` replaces the base of a source's URIs."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ def _may_have(scheme: str, other: str) -> bool:
 
 def _wrong(alias: str, reason: str = "") -> ConfigError:
     return ConfigError(
-        f"alias: {without_secrets(alias)[:100]!r} is no base of URIs{reason}; write NAME, HOST/NAME or "
+        f"alias: {without_secrets(alias)[:100]!r} is not a base of URIs{reason}; write NAME, HOST/NAME or "
         "SCHEME://HOST/NAME, without spaces and without a slash at the end"
     )

@@ -27,7 +27,7 @@ def skip(provider: Provider, what: str, hook: str | None = None) -> NoReturn:
 
 
 class Hooks:
-    """Hooks to override. Those that return None say that the provider does not offer it: the tests are skipped."""
+    """Hooks to override. If a hook returns None, the feature is not supported, and its tests are skipped."""
 
     foreign = "carrel-nobody://has/this"
     """A URI that does not belong to the provider."""
@@ -75,7 +75,7 @@ class Hooks:
         return None
 
     async def unreadable(self, provider: Provider) -> Collection[str]:
-        """Return URIs that the provider refuses, one for each reason it has: not shared, not permitted, ….
+        """Return URIs that the provider rejects, one for each reason: not shared, not permitted, ….
 
         Reading them raises ``ResourceNotFound``, ``ResourceForbidden`` or ``InvalidParams``.
         """

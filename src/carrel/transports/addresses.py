@@ -1,4 +1,4 @@
-"""SSRF protection: public IP addresses, and a DNS resolver and connector that allow no others.
+"""SSRF protection: a DNS resolver and a connector that allow only public IP addresses.
 
 A URL from an untrusted source must not lead to machines of the internal network, for any host name and
 any address that it currently resolves to (DNS rebinding). So a name is resolved once, its addresses are checked, and

@@ -95,7 +95,7 @@ class Lines:
         return self._note(head, tail)
 
     def _note(self, head: bytes, tail: bytes) -> bytes | None:
-        """Keep the ends of a line that was too long, if somebody reads them, and return what stands for the line."""
+        """Store the ends of a line that was too long if ``keep_ends``, and return the placeholder for the line."""
         if self._keep_ends:
             self.ends.append((head[:ENDS], tail[-ENDS:]))
         return None

@@ -30,7 +30,7 @@ from carrel.uri.expression import MAX_ITEMS, MAX_PAIRS, OPERATORS, Atom, Express
 from carrel.uri.parse import RESERVED, SUB_DELIMITERS, TOLERATED, UNRESERVED
 from carrel.uri.tokens import tokenize
 
-__all__ = ["PATH_CHARACTERS", "READABLE", "STAND_INS", "Graph", "Text", "slots"]
+__all__ = ["PATH_CHARACTERS", "READABLE", "STAND_INS", "Graph", "LiteralText", "slots"]
 
 # Characters accepted in a value, by operator; all other operators accept the characters of a path.
 PATH_CHARACTERS = UNRESERVED + SUB_DELIMITERS + ":@" + TOLERATED + "%"
@@ -79,7 +79,7 @@ def _reduce(tokens: str) -> bytes:
     return tokens.replace("?", "%").encode("ascii", "replace")
 
 
-class Text:
+class LiteralText:
     """A tokenized URI, and operations on sets of positions in it.
 
     A set is an integer: bit 0 is the end of the text, bit n is n characters before the end. The step from the end of a
@@ -316,7 +316,7 @@ class Graph:
         plain = self._reading == "text" or variable.explode or variable.prefix is not None
         return UNRESERVED + _ESCAPED + _ESCAPED_RESERVED + ("" if plain else ",")
 
-    def divide(self, text: Text) -> dict[int, str] | None:
+    def divide(self, text: LiteralText) -> dict[int, str] | None:
         """Match a text; return the texts by slot in the preferred reading, without absent ones. `None`: no match."""
         sets = [1]
         reached: list[list[int]] = [[]]
@@ -343,7 +343,7 @@ class Graph:
             return None
         return self._walk(text, sets, reached)
 
-    def _before(self, edge: _Edge, sets: Sequence[int], text: Text) -> int:
+    def _before(self, edge: _Edge, sets: Sequence[int], text: LiteralText) -> int:
         kind, characters, limit, slot, target = edge
         goal = sets[target] if target < len(sets) else 0
         if kind == _RUN:
@@ -353,7 +353,7 @@ class Graph:
             return text.before_query(self._queries[slot], goal) & (run & text.ends_of(characters)) << 1
         return text.before_text(characters, goal) if kind == _TEXT else (goal & text.ends_of(characters)) << 1
 
-    def _walk(self, text: Text, sets: Sequence[int], reached: Sequence[Sequence[int]]) -> dict[int, str]:
+    def _walk(self, text: LiteralText, sets: Sequence[int], reached: Sequence[Sequence[int]]) -> dict[int, str]:
         spans: dict[int, tuple[int, int]] = {}
         state, position = len(sets) - 1, 0
         while state:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from carrel.uri.expression import MAX_URI, OPERATORS, Atom, Expression, Found, Part, Query, Variable
-from carrel.uri.graph import PATH_CHARACTERS, READABLE, STAND_INS, Graph, Text, slots
+from carrel.uri.graph import PATH_CHARACTERS, READABLE, STAND_INS, Graph, LiteralText, slots
 from carrel.uri.tokens import is_encodable, tokenize, untokenize
 from carrel.uri.values import agree, read, read_query
 
@@ -60,7 +60,7 @@ class Matching:
             return None
         if not tokens.startswith(head) or not tokens.endswith(tail) or len(tokens) < len(head) + len(tail):
             return None
-        text = Text(tokens[len(head) : len(tokens) - len(tail)])
+        text = LiteralText(tokens[len(head) : len(tokens) - len(tail)])
         for graph in self._graphs:
             spans = graph.divide(text)
             if spans is not None:

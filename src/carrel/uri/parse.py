@@ -173,7 +173,7 @@ def split_port(text: str) -> tuple[str, int | None]:
     if not colon or port.endswith("]"):
         return text, None
     if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
-        raise UriError(f"{port[:20]!r} is no port")
+        raise UriError(f"{port[:20]!r} is not a port")
     return host, int(port)
 
 

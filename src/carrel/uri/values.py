@@ -65,7 +65,7 @@ def _read_pairs(variable: Variable, pieces: Iterable[str], decode: Callable[[str
         return [decode(value) for _, _, value in pairs]
     mapping = {decode(key): decode(value) for key, _, value in pairs}
     if len(mapping) < len(pairs):
-        raise ValueError("a parameter that is there twice")
+        raise ValueError("a parameter that is repeated")
     return mapping
 
 
@@ -85,7 +85,7 @@ def read_query(query: Query, text: str, decode: Callable[[str], str]) -> dict[st
         else:
             free = [index for index in mappings if key not in shares.get(index, ())]
             if not free:
-                raise ValueError("a parameter that is unknown, or there twice")
+                raise ValueError("a parameter that is unknown or repeated")
             index = next((index for index in free if index >= latest), free[0])
         shares.setdefault(index, {}).setdefault(key, []).append(piece)
     if len(pieces) > MAX_ITEMS or (text[0] == "&" and any(query.variables[index].operator == "?" for index in named)):

@@ -117,7 +117,7 @@ def _piece(block: ContentBlock | ResourceContents) -> Piece:
             return Document(block.uri, block.text)
         case BlobResourceContents():
             return _blob(block)
-    raise TypeError(f"{type(block).__qualname__} is no content block")
+    raise TypeError(f"{type(block).__qualname__} is not a content block")
 
 
 def _blob(contents: BlobResourceContents) -> Piece:

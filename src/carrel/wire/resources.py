@@ -73,7 +73,7 @@ else:
 def read_contents(kind: Any, value: Any) -> ResourceContents:
     """Decode text or binary contents: the ``dec_hook`` for all types that hold contents."""
     if kind is not ResourceContents:
-        raise NotImplementedError(f"{kind} is not a type of the wire")
+        raise NotImplementedError(f"{kind} is not a wire type")
     if isinstance(value, dict) and value.get("blob") is not None:
         return msgspec.convert(value, BlobResourceContents)
     return msgspec.convert(value, TextResourceContents)

@@ -14,6 +14,7 @@ import pytest
 
 from carrel.cli import main
 from support.carrel_process import carrel as run
+from support.carrel_process import command
 from support.sdk_session import sdk_session
 
 PLACES = {
@@ -295,16 +296,15 @@ def test_a_file_that_is_no_longer_valid_when_it_is_written_is_left_alone(home):
 
 def test_several_at_once_all_leave_their_entries(home):
     names = [f"server-{number}" for number in range(12)]
-    commands = [["install", "cursor", "notes", "--name", name, "--yes"] for name in names]
     running = [
         subprocess.Popen(
-            [sys.executable, "-m", "carrel", *command],
+            command(*arguments),
             cwd=home,
             env={**os.environ, "HOME": str(home)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )
-        for command in commands
+        for arguments in [["install", "cursor", "notes", "--name", name, "--yes"] for name in names]
     ]
     for process in running:
         _, errors = process.communicate(timeout=120)
@@ -389,7 +389,7 @@ def test_a_name_made_from_a_folder_has_only_letters_that_every_client_takes(home
         ([], "the following arguments are required: CLIENT"),
         (["emacs", "notes"], "there is no application 'emacs'; there is claude-desktop, claude-code"),
         (["claude", "notes"], "there is no application 'claude'; did you mean 'claude-code'?"),
-        (["cursor"], "say what to install"),
+        (["cursor"], "nothing to install"),
         (["cursor", "nots"], "did you mean"),
         (["cursor", "http://x/mcp", "notes"], "a URL is installed alone"),
         (["cursor", "http://x/mcp", "--env", "A=b"], "a URL is installed alone"),

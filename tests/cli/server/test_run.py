@@ -87,7 +87,7 @@ def test_limits_of_the_command_line_hold(file):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "say which server: a file, a module, or a carrel.toml with [app]"),
+        ([], "no server given: name a file, a module, or a carrel.toml with [app]"),
         (["nowhere.py"], "no such file: nowhere.py"),
         (["http://127.0.0.1:8000/mcp"], "is the URL of a server that runs already: name a Python file or a module"),
         (["sqlite:///shop.db"], "is a source: share it with carrel serve, or name a Python file or a module"),

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from carrel.cli.terminal.progress import PlainDrawer, State, is_wanted
+from carrel.cli.terminal.progress import PlainDrawer, ProgressState, is_wanted
 from chat.pty_program import in_terminal
-from support.carrel_process import COMMAND
+from support.carrel_process import command
 
 SLOW = str(Path(__file__).parents[2] / "support/servers/slow.py")
 
@@ -26,7 +26,7 @@ def test_a_call_shows_its_progress_and_leaves_the_terminal_to_questions(tmp_path
     if not rich:
         (tmp_path / "rich.py").write_text("raise ImportError")
         environment["PYTHONPATH"] = str(tmp_path)
-    with in_terminal([*COMMAND, "call", SLOW, "work"], **environment) as terminal:
+    with in_terminal(command("call", SLOW, "work", env={**os.environ, **environment}), **environment) as terminal:
         terminal.wait_for("25%" if rich else "[#####---------------] 25% cutting \\x1b[31mwood")
         done.write_text("done")
         terminal.wait_for("sawdust")
@@ -48,12 +48,12 @@ def test_a_call_shows_its_progress_and_leaves_the_terminal_to_questions(tmp_path
 def test_pipes_and_dumb_terminals_get_lines_and_quiet_gets_none(tmp_path: Path) -> None:
     (tmp_path / "done").touch()
     environment = {**os.environ, "DONE": str(tmp_path / "done")}
-    command = [*COMMAND, "call", SLOW, "work"]
-    piped = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=120, input=b"")
+    call = command("call", SLOW, "work")
+    piped = subprocess.run(call, env=environment, capture_output=True, check=False, timeout=120, input=b"")
     assert b"1 of 4 cutting \\x1b[31mwood\n" in piped.stderr
     assert b"\x1b[" not in piped.stderr
     assert b"connecting" not in piped.stderr
-    with in_terminal([*command, "--quiet"], TERM="dumb", DONE=environment["DONE"]) as terminal:
+    with in_terminal([*call, "--quiet"], TERM="dumb", DONE=environment["DONE"]) as terminal:
         terminal.wait_for("wood (optional): ")
         terminal.type("\n")
         terminal.wait_for("Send this? [Y/n] ")
@@ -89,9 +89,9 @@ def test_lines_on_standard_error_come_above_a_plain_bar(monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "stderr", out)
     monkeypatch.setenv("COLUMNS", "30")
     bar = PlainDrawer()
-    bar.draw(State("reading a very long name of a file"))
+    bar.draw(ProgressState("reading a very long name of a file"))
     sys.stderr.write("a warning\n")
-    bar.draw(State("entries", 1234))
+    bar.draw(ProgressState("entries", 1234))
     bar.end()
     assert sys.stderr is out
     assert out.buffer.getvalue().decode().split("\r\x1b[K") == [  # type: ignore[attr-defined]
@@ -106,13 +106,13 @@ def test_lines_on_standard_error_come_above_a_plain_bar(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("state", "share", "text"),
     [
-        (State("a", 1, 4), 0.25, "a"),
-        (State("a", 9, 4), 1.0, "a"),
-        (State("a", -1, 4), 0.0, "a"),
-        (State("a", 1, 0), None, "a 1"),
-        (State("a", 12345.5), None, "a 12,345.5"),
-        (State("a\n\x1b[31mb"), None, "a \\x1b[31mb"),
+        (ProgressState("a", 1, 4), 0.25, "a"),
+        (ProgressState("a", 9, 4), 1.0, "a"),
+        (ProgressState("a", -1, 4), 0.0, "a"),
+        (ProgressState("a", 1, 0), None, "a 1"),
+        (ProgressState("a", 12345.5), None, "a 12,345.5"),
+        (ProgressState("a\n\x1b[31mb"), None, "a \\x1b[31mb"),
     ],
 )
-def test_states_have_a_share_or_a_count(state: State, share: float | None, text: str) -> None:
+def test_states_have_a_share_or_a_count(state: ProgressState, share: float | None, text: str) -> None:
     assert (state.share, state.text()) == (share, text)

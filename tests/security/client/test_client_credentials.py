@@ -143,7 +143,7 @@ async def test_a_secret_is_not_sent_to_an_issuer_that_the_server_has_made_up(
 ):
     who = closing(ClientCredentials("app", "secret", issuer=authority.url))
     authority.protected["authorization_servers"] = [provider.url]
-    with pytest.raises(AuthorizationError, match="is sent to no other server"):
+    with pytest.raises(AuthorizationError, match="are sent to no other authorization server"):
         await visit(who, authority.resource)
     assert provider.asked == []
 
@@ -261,7 +261,7 @@ async def test_a_token_that_does_not_do_is_told_in_words(authority: Authority):
     with pytest.raises(AuthorizationError, match="does not accept the token"):
         await visit(Bearer("stale"), authority.resource)
     authority.granted["mine"], authority.scope = set(), "admin"
-    with pytest.raises(AuthorizationError, match="wants a token that may do more: admin"):
+    with pytest.raises(AuthorizationError, match="requires a token with more scopes: admin"):
         await visit(Bearer("mine"), authority.resource)
     assert not await Bearer("mine").rejected(Rejection(authority.resource, 403))
 

@@ -13,7 +13,7 @@ from joserfc.jwk import ECKey
 
 import carrel.security.client
 from carrel.security.client import ClientCredentials, EnterpriseAuthorization, OAuth, WorkloadIdentity
-from carrel.security.client.credentials import Options
+from carrel.security.client.credentials import OAuthOptions
 
 PAGE = (Path(__file__).parents[3] / "docs" / "client-authorization.md").read_text(encoding="utf-8")
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -22,7 +22,7 @@ CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 @pytest.mark.parametrize("kind", [OAuth, ClientCredentials, WorkloadIdentity, EnterpriseAuthorization])
 def test_every_option_is_documented(kind: type):
     parameters = inspect.signature(kind).parameters.values()
-    names = {one.name for one in parameters if one.kind is one.KEYWORD_ONLY} | set(typing.get_type_hints(Options))
+    names = {one.name for one in parameters if one.kind is one.KEYWORD_ONLY} | set(typing.get_type_hints(OAuthOptions))
     for name in names:
         assert f"`{name}`" in PAGE, name
 

@@ -183,14 +183,14 @@ async def test_a_client_that_is_known_everywhere_has_tokens_of_one_server(
 async def test_a_preregistered_client_is_used_with_no_other_server(authority: Authority, other: Authority, user: Make):
     who = user(client_id="by-hand", client_secret="my-secret", issuer=authority.url)
     authority.protected["authorization_servers"] = [other.url]
-    with pytest.raises(AuthorizationError, match="is sent to no other server"):
+    with pytest.raises(AuthorizationError, match="are sent to no other authorization server"):
         await visit(who, authority.resource)
     assert other.asked == []
 
 
 async def test_a_server_of_old_is_one_that_it_may_be_registered_with_too(authority: Authority, user: Make):
     authority.documents.clear()
-    with pytest.raises(AuthorizationError, match="is sent to no other server"):
+    with pytest.raises(AuthorizationError, match="are sent to no other authorization server"):
         await visit(user(client_id="by-hand", issuer="https://auth.example"), authority.resource)
     assert authority.at("/token") == authority.requests() == []
     assert await visit(user(client_id="by-hand", issuer=authority.url), authority.resource) == 200
@@ -206,7 +206,7 @@ async def test_without_a_name_the_first_server_is_the_one_that_it_was_registered
     authority.protected["authorization_servers"] = [other.url]
     authority.granted.clear()
     for one in (who, user(client_id="by-hand", client_secret="my-secret", store=store)):
-        with pytest.raises(AuthorizationError, match="is sent to no other server"):
+        with pytest.raises(AuthorizationError, match="are sent to no other authorization server"):
             await visit(one, authority.resource)
     assert other.asked == []
 

@@ -63,7 +63,7 @@ async def test_a_task_that_is_given_up_is_an_error_of_its_callers() -> None:
     caller = asyncio.ensure_future(shared.run(work))
     await asyncio.sleep(0)
     await shared.cancel()
-    with pytest.raises(AuthorizationError, match="given up"):
+    with pytest.raises(AuthorizationError, match="was cancelled"):
         await caller
     assert shared.running is None
     await shared.cancel()

@@ -106,7 +106,7 @@ async def test_a_file_that_was_tampered_with_is_not_used(tmp_path: Path):
 
 async def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(AuthorizationError, match="Tokens cannot be kept in"):
+    with pytest.raises(AuthorizationError, match="Tokens cannot be stored in"):
         await FileStore(tmp_path / "file" / "x").put("a", "text")
     assert await FileStore(tmp_path / "file" / "x").get("a") is None
 

@@ -741,7 +741,7 @@ async def test_malformed_roots_are_an_error_and_not_asked_for_again(revision: st
 async def test_a_client_whose_answers_never_fit_is_asked_three_times(revision: str) -> None:
     async with answering(asking_app(), revision, {ELICIT: accepted(value=5)}) as client:
         reply = await client.request("tools/call", name="greet")
-    assert ("inputResponses.elicit-1" if revision == LATEST else "do not fit") in reply["error"]["message"]
+    assert ("inputResponses.elicit-1" if revision == LATEST else "are not valid") in reply["error"]["message"]
     assert len(client.asked) == 3
 
 

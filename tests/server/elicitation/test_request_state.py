@@ -628,7 +628,7 @@ async def test_values_without_json_cannot_be_in_a_request_state(revision: str) -
     async with answering(app, revision, {ELICIT: ADA}) as client:
         failed = await client.call("work")
     assert failed["isError"]
-    assert "There is no JSON for a object" in failed["content"][0]["text"]
+    assert "The type object cannot be encoded as JSON" in failed["content"][0]["text"]
 
 
 # What it costs

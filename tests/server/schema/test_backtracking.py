@@ -66,7 +66,7 @@ def test_quadratic_time_is_for_short_text(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["^(?=a)b", r"(a)\1", "(?<!a)b", "(?P<q>a)(?P=q)", "(a)?(?(1)b|c)"])
 def test_patterns_that_look_around_or_back_are_refused(pattern: str) -> None:
-    assert "look" in str(hazard(pattern))
+    assert str(hazard(pattern)).startswith("it has a ")
 
 
 def test_harmless_patterns_are_fast_in_deed() -> None:

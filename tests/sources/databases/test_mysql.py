@@ -241,7 +241,7 @@ async def test_an_account_that_may_only_read_is_accepted_and_its_password_stays_
 @pytest.mark.parametrize(
     ("user", "database", "options", "words"),
     [
-        ("nobody:wr0ng", "shop", {}, "the server refuses the login"),
+        ("nobody:wr0ng", "shop", {}, "the server rejected the login"),
         ("root", "nothing", {}, "the server has no database of that name"),
         ("root", "shop", {"role": "nobody_knows"}, "the server has no such role"),
     ],

@@ -356,7 +356,7 @@ async def test_passwords_are_in_nothing_that_is_answered_or_logged(
 @pytest.mark.parametrize(
     ("user", "options", "words"),
     [
-        ("locked:wr0ng@/shop", {}, "the server refuses the login"),
+        ("locked:wr0ng@/shop", {}, "the server rejected the login"),
         ("nobody-knows@/shop", {}, "the server has no such role"),
         ("postgres@/shop", {"role": "nobody_knows"}, "the server has no such role"),
         ("postgres@/nothing", {}, "the server has no database of that name"),

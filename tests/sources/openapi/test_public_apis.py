@@ -207,7 +207,7 @@ async def test_files_are_parts_of_a_multipart_body():
     ("file", "reason"),
     [
         ({"base64": "not base64"}, "not base64"),
-        ({"text": "a", "type": "text/plain\r\nX: 1"}, "no media type"),
+        ({"text": "a", "type": "text/plain\r\nX: 1"}, "not a media type"),
         ({"text": "a", "base64": "YQ=="}, "body"),
         ({"filename": "a"}, "body"),
         (5, "body"),

@@ -201,7 +201,7 @@ async def test_a_path_parameter_stays_one_segment_whatever_is_in_it(path: str):
 )
 async def test_redirects_out_of_the_base_are_refused(to: str):
     async with pets() as (source, app):
-        with pytest.raises(ResourceForbidden, match="another place"):
+        with pytest.raises(ResourceForbidden, match="to a URL that is not shared"):
             await read(source, f"openapi://app/api/moved?to={to.replace('%', '%25')}")
         assert len(app.state.seen) == 1
 
@@ -393,13 +393,13 @@ async def test_a_path_that_is_no_template_is_left_out(tmp_path: Path):
     [
         ('{"swagger": "2.0", "paths": {}}', "Swagger 2.0"),
         ("{}", "no openapi"),
-        ("[1]", "no object"),
+        ("[1]", "not an object"),
         ('{"openapi": ', "not valid JSON"),
         ("a: [", "neither JSON nor YAML"),
         ("[" * 100_000, "neither JSON nor YAML"),
         ("a: &a [*a]", "neither JSON nor YAML"),
         ("\n".join(["a0: &a0 [1, 1]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40))]), "expand"),
-        ('{"openapi": "3.1.0", "paths": []}', "paths are no object"),
+        ('{"openapi": "3.1.0", "paths": []}', "paths are not an object"),
         ('{"openapi": "3.1.0"}', "option server"),
         ('{"openapi": "3.1.0", "servers": [{"url": "https://u:secret@a.example"}]}', "no user"),
         (None, "cannot be read"),
@@ -497,8 +497,8 @@ async def test_an_api_that_fails_is_an_internal_error_and_one_that_does_not_acce
     app = Server("s")
     app.add_provider(from_asgi(api))
     wanted = {
-        500: (-32603, "The API answers 500"),
-        503: (-32603, "The API answers 503"),
+        500: (-32603, "The API responds with status 500"),
+        503: (-32603, "The API responds with status 503"),
         404: (-32602, "Resource not found"),
     }
     async with memory.connect(app) as peer:
@@ -511,7 +511,7 @@ async def test_an_api_that_fails_is_an_internal_error_and_one_that_does_not_acce
 
 @pytest.mark.parametrize("in_memory", [True, False])
 async def test_a_timeout_names_the_operation_and_no_url(in_memory: bool, caplog: pytest.LogCaptureFixture):
-    """The API answers when it is too late."""
+    """The API responds with status when it is too late."""
     app = pets_api()
     asked = []
     over = asyncio.Event()

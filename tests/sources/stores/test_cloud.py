@@ -421,7 +421,7 @@ async def test_a_condition_that_is_ignored_is_noticed(scheme: str, hostile: Host
 
     hostile.answer = replaced
     async with running(opened) as source:
-        with pytest.raises(ResourceError, match="changes while it is read"):
+        with pytest.raises(ResourceError, match="changed while it was read"):
             await text(source, f"{scheme}://shelf/a.txt?bytes=100000-100099")
 
 

@@ -143,7 +143,7 @@ async def test_what_is_no_archive_does_not_start(path: Path, monkeypatch: pytest
     await fails("damaged")
     path.unlink()
     os.mkfifo(path)
-    await fails("no regular file")
+    await fails("not a regular file")
     path.unlink()
     path.mkdir()
     await fails("directory|regular")

@@ -375,7 +375,7 @@ async def test_a_program_that_does_not_exist_is_named() -> None:
     ("content", "mode", "problem"),
     [
         (None, 0, "No such file or directory"),
-        (b"#!/no/such/interpreter\n", 0o755, "what its first line says is to run it does not exist"),
+        (b"#!/no/such/interpreter\n", 0o755, "the interpreter in its first line does not exist"),
         (b"echo stray", 0o755, "does not begin with #!"),
         (b"#!/bin/sh\n", 0o644, "Permission denied"),
     ],

@@ -1,17 +1,20 @@
-"""Budgets of memory: what an idle session and an open stream over HTTP take, without sockets."""
+"""Budgets of HTTP without sockets: the memory of a session and of a stream, and the Python calls of one request."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import tracemalloc
 from collections.abc import Awaitable, Callable
+from types import FrameType
 from typing import Any
 
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+import carrel
 from carrel import Limits, Server
 from carrel.transports.server.connections import Connections
 from carrel.transports.server.forwarded import TrustedProxies
@@ -22,6 +25,7 @@ from support.stdio_process import encode, initialize
 
 pytestmark = pytest.mark.asyncio
 COUNT = 200
+SOURCE = carrel.__file__.removesuffix("__init__.py")
 
 
 class Transport:
@@ -119,3 +123,30 @@ async def test_an_idle_session_and_an_open_stream_take_little_memory(kind: str, 
     finally:
         await front.close()
     assert size <= budget, f"{size:.0f} bytes (1,060 and 10,800 when this was written, with Python 3.11)"
+
+
+async def test_a_stateless_request_takes_few_calls() -> None:
+    """The count is the same on every machine: it includes the protocol of the connection, but not uvicorn."""
+    calls: list[str] = []
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(SOURCE):
+            calls.append(f"{name.removeprefix(SOURCE)}:{frame.f_code.co_name}")
+
+    front = Front()
+    try:
+        protocol = front.connect()
+        message = modern("resources/read", uri="memo://text")
+        headers = modern_headers("resources/read", uri="memo://text")
+        for _ in range(2):  # what is made when it is first used has been made
+            await front.post(protocol, message, headers)
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            assert b'"contents"' in await front.post(protocol, message, headers)
+        finally:
+            sys.setprofile(before)
+    finally:
+        await front.close()
+    assert len(calls) <= 54, calls

@@ -238,7 +238,7 @@ def test_closed_standard_streams_are_a_config_error(closed):
     assert done.returncode == 1
     assert done.stdout == b""
     if closed != "2>&-":
-        assert done.stderr.endswith(b"ConfigError: standard input, output and error have to be open\n")
+        assert done.stderr.endswith(b"ConfigError: standard input, output and error must be open\n")
 
 
 # A client that is gone

@@ -22,7 +22,7 @@ from carrel.chat.models.conversation import (
     vendor_data,
     with_vendor_data,
 )
-from carrel.chat.models.failures import Access, http_errors, raise_api_error
+from carrel.chat.models.failures import VendorAccess, http_errors, raise_api_error
 from carrel.chat.models.image_limits import within_limits
 from carrel.chat.models.vendors import Key
 from carrel.vendors.anthropic import content, declare, tool_results
@@ -56,7 +56,7 @@ USE_A_TOOL = "Answer with the use of one of the tools."
 class AnthropicModel:
     """Model of Anthropic. ``client`` is closed with it."""
 
-    def __init__(self, client: AsyncAnthropic, model: str, access: Access) -> None:
+    def __init__(self, client: AsyncAnthropic, model: str, access: VendorAccess) -> None:
         self._client = client
         self._model = model
         self._access = access
@@ -67,7 +67,7 @@ class AnthropicModel:
         return f"{VENDOR}:{self._model}"
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Ask for the next message; see ``Model``."""
+        """Stream the next message; see ``Model``."""
         declared = {tool.name: declare(tool) for tool in request.tools}
         stream = AnthropicStream(self._model, declared)
         try:
@@ -95,7 +95,7 @@ class AnthropicModel:
 
 
 def open_anthropic(
-    model: str, access: Access, key: Key | None, address: str | None, retries: int | None
+    model: str, access: VendorAccess, key: Key | None, address: str | None, retries: int | None
 ) -> AnthropicModel:
     """Return a model of Anthropic with a client of its own. A key of a variable ``…_TOKEN`` is a bearer token."""
     options: dict[str, Any] = {} if address is None else {"base_url": address}

@@ -11,7 +11,15 @@ from typing import Any, NoReturn, Protocol
 
 from carrel.errors import ConfigError, HTTPStatusError, RequestTimeout, TransportError
 
-__all__ = ["Access", "UnknownModel", "http_errors", "raise_api_error", "raise_connection", "raise_status", "retry_time"]
+__all__ = [
+    "UnknownModel",
+    "VendorAccess",
+    "http_errors",
+    "raise_api_error",
+    "raise_connection",
+    "raise_status",
+    "retry_time",
+]
 
 #: Statuses after which the same request may succeed later; 529 is Anthropic's for overload.
 BUSY = (429, 503, 529)
@@ -40,7 +48,7 @@ class Begun(Protocol):
     begun: bool
 
 
-class Access:
+class VendorAccess:
     """How a vendor is reached, for messages: its title, its address, and where its key came from."""
 
     def __init__(self, title: str, address: str, key_source: str | None) -> None:
@@ -54,12 +62,16 @@ class UnknownModel(ConfigError):
 
 
 def raise_status(
-    access: Access, status: int, message: str, retry_after: float | None = None, cause: BaseException | None = None
+    access: VendorAccess,
+    status: int,
+    message: str,
+    retry_after: float | None = None,
+    cause: BaseException | None = None,
 ) -> NoReturn:
     """Raise the error for an HTTP status of a vendor.
 
     Raises:
-        ConfigError: the key is refused or does not allow it, or there is no such model (``UnknownModel``).
+        ConfigError: the key is rejected or lacks a permission, or there is no such model (``UnknownModel``).
         HTTPStatusError: all other statuses; ``retry_after`` is in seconds.
     """
     message = message.strip().rstrip(".") or "without a message"
@@ -82,7 +94,9 @@ def raise_status(
     ) from cause
 
 
-def raise_connection(access: Access, error: BaseException, *, timed_out: bool = False, begun: bool = False) -> NoReturn:
+def raise_connection(
+    access: VendorAccess, error: BaseException, *, timed_out: bool = False, begun: bool = False
+) -> NoReturn:
     """Raise the error for a vendor that cannot be reached, or whose connection broke; ``begun``: it had answered.
 
     Raises:
@@ -97,8 +111,8 @@ def raise_connection(access: Access, error: BaseException, *, timed_out: bool = 
 
 
 @contextmanager
-def http_errors(access: Access, answer: Begun) -> Iterator[None]:
-    """Raise the errors of HTTP clients, which SDKs pass on while a stream is read, as ``raise_connection`` does."""
+def http_errors(access: VendorAccess, answer: Begun) -> Iterator[None]:
+    """Raise the errors of HTTP clients, which SDKs raise while a stream is read, as ``raise_connection`` does."""
     try:
         yield
     except Exception as error:
@@ -107,7 +121,7 @@ def http_errors(access: Access, answer: Begun) -> Iterator[None]:
         raise_connection(access, error, timed_out="Timeout" in type(error).__name__, begun=answer.begun)
 
 
-def raise_api_error(access: Access, error: Any, *, begun: bool) -> NoReturn:
+def raise_api_error(access: VendorAccess, error: Any, *, begun: bool) -> NoReturn:
     """Raise the error for an ``APIError`` of the SDKs of Anthropic and OpenAI, which are made alike.
 
     Raises:

@@ -20,7 +20,7 @@ from google.genai import errors, types
 from carrel.chat.arguments import tool_use
 from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
 from carrel.chat.models.conversation import only_content, only_results, only_uses, vendor_data, with_vendor_data
-from carrel.chat.models.failures import Access, http_errors, raise_status, retry_time
+from carrel.chat.models.failures import VendorAccess, http_errors, raise_status, retry_time
 from carrel.chat.models.vendors import Key
 from carrel.chat.models.wav import wav
 from carrel.errors import TransportError
@@ -39,7 +39,7 @@ MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 UNSIGNED = b"skip_thought_signature_validator"
 #: Maximum number of retries when Gemini returns MALFORMED_FUNCTION_CALL.
 MOST_TRIES = 3
-#: Reasons for the end of an answer that are no refusal.
+#: Finish reasons other than a refusal.
 ORDINARY = {"STOP", "MAX_TOKENS", "FINISH_REASON_UNSPECIFIED", "CONTINUATION"}
 MALFORMED = {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"}
 RATE = re.compile(r"rate=(\d+)")
@@ -65,7 +65,7 @@ def new_session() -> Any:
 class GeminiModel:
     """Model of Google. ``client`` is closed with it."""
 
-    def __init__(self, client: genai.Client, model: str, access: Access, session: Any = None) -> None:
+    def __init__(self, client: genai.Client, model: str, access: VendorAccess, session: Any = None) -> None:
         self._client = client
         self._model = model
         self._access = access
@@ -88,7 +88,7 @@ class GeminiModel:
             if stream.finish not in MALFORMED or stream.said:
                 break
         else:
-            raise TransportError(f"{self._access.title}: the model wrote a function call that cannot be read")
+            raise TransportError(f"{self._access.title}: the model returned a malformed function call")
         for event in stream.end():
             yield event
         yield stream.completion()
@@ -131,7 +131,9 @@ class GeminiModel:
             await self._session.close()
 
 
-def open_gemini(model: str, access: Access, key: Key | None, address: str | None, retries: int | None) -> GeminiModel:
+def open_gemini(
+    model: str, access: VendorAccess, key: Key | None, address: str | None, retries: int | None
+) -> GeminiModel:
     """Return a model of Google with a client of its own."""
     attempts = None if retries is None else retries + 1
     options: dict[str, Any] = {"retry_options": types.HttpRetryOptions(attempts=attempts)}
@@ -143,7 +145,7 @@ def open_gemini(model: str, access: Access, key: Key | None, address: str | None
     return GeminiModel(client, model, access, session)
 
 
-def raise_gemini_error(access: Access, error: errors.APIError) -> None:
+def raise_gemini_error(access: VendorAccess, error: errors.APIError) -> None:
     """Raise the error for one of the SDK; see ``raise_status``."""
     body = error.details if isinstance(error.details, dict) else {}
     details = (body.get("error") or body).get("details") or []

@@ -1,5 +1,6 @@
-"""Limits of images: a line of text replaces each image that a vendor would refuse, because every later request repeats
-it.
+"""Limits of images: a line of text replaces each image that a vendor would reject.
+
+Otherwise, every later request with the image would be rejected too.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from carrel.chat.model import Model, ModelEvent, ModelRequest
-from carrel.chat.models.failures import Access, UnknownModel
+from carrel.chat.models.failures import UnknownModel, VendorAccess
 from carrel.chat.models.vendors import VENDORS, Key, Vendor
 from carrel.errors import ConfigError, MCPError
 from carrel.near_names import did_you_mean, nearest_first
@@ -25,7 +25,7 @@ MODEL_VARIABLE = "CARREL_MODEL"
 URL_KEY_VARIABLE = "CARREL_MODEL_KEY"
 #: Service of the keyring that has the keys, each under the name of its variable.
 SERVICE = "carrel"
-#: Beginnings of names of models that tell the vendor.
+#: Prefixes of model names that identify the vendor.
 BEGINNINGS = (("claude", "anthropic"), ("gemini", "gemini"), ("gpt-", "openai"), ("chatgpt-", "openai"))
 
 
@@ -142,9 +142,9 @@ def split_url(name: str) -> tuple[Vendor, str]:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigError(f"{url} is no URL of a server: {error}") from None
+        raise ConfigError(f"{url} is not the URL of a server: {error}") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise ConfigError(f"{url} is no URL of a server: it has to begin with http:// or https:// and have a host")
+        raise ConfigError(f"{url} is not the URL of a server: it has to begin with http:// or https:// and have a host")
     if parts.username or parts.password:
         raise ConfigError(f"The URL of {host} has a password in it: set the variable {URL_KEY_VARIABLE} instead")
     address = url.rstrip("/")
@@ -197,7 +197,7 @@ def checked(key: Key) -> Key:
     """
     if key.text.isascii() and key.text.isprintable() and " " not in key.text:
         return key
-    raise ConfigError(f"{key.variable} is no key: it has spaces, line breaks or characters that are not ASCII")
+    raise ConfigError(f"{key.variable} is not a valid key: it has spaces, line breaks or characters that are not ASCII")
 
 
 async def stored_key(variables: tuple[str, ...]) -> Key | None:
@@ -231,7 +231,7 @@ def build(
         ConfigError: the vendor's SDK is not installed.
     """
     address = address_of(vendor, environment)
-    access = Access(vendor.title, address or f"the API of {vendor.title}", key.variable if key else None)
+    access = VendorAccess(vendor.title, address or f"the API of {vendor.title}", key.variable if key else None)
     try:
         if vendor.api == "anthropic":
             from carrel.chat.models.anthropic import open_anthropic
@@ -271,7 +271,7 @@ class OpenedModel:
         return self._model.name
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Ask for the next message; see ``Model``."""
+        """Stream the next message; see ``Model``."""
         try:
             async with aclosing(self._model.stream(request)) as events:  # type: ignore[type-var]
                 async for event in events:

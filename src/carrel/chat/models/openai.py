@@ -24,7 +24,7 @@ from carrel.chat.models.conversation import (
     vendor_data,
     with_vendor_data,
 )
-from carrel.chat.models.failures import Access, http_errors, raise_api_error, raise_status
+from carrel.chat.models.failures import VendorAccess, http_errors, raise_api_error, raise_status
 from carrel.chat.models.openai_compatible import CompatibleModel, open_client
 from carrel.chat.models.vendors import Key
 from carrel.chat.stop_sequences import StopSequences
@@ -45,19 +45,19 @@ LEAST_TOKENS = 16
 MODES = {"auto": "auto", "required": "required", "none": "none"}
 DECLINED = "[The model declined to answer: {}]"
 FILTERED = "[OpenAI's content filter stopped the answer.]"
-#: Codes of failed responses that more tries do not help.
+#: Codes of failed responses that are not retried.
 LASTING = re.compile(r"invalid|image|policy|unsupported|empty|download|misalignment")
 
 
 class OpenAIModel(CompatibleModel):
     """Model of OpenAI. ``client`` is closed with it."""
 
-    def __init__(self, client: AsyncOpenAI, model: str, access: Access) -> None:
+    def __init__(self, client: AsyncOpenAI, model: str, access: VendorAccess) -> None:
         super().__init__(client, model, access, VENDOR)
         self._summaries = REASONS.match(model) is not None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Ask for the next message; see ``Model``. Stop sequences are cut here, as this API has none."""
+        """Stream the next message; see ``Model``. Stop sequences are applied here: the API does not support them."""
         declared = {tool.name: declare(tool) for tool in request.tools}
         stream = ResponsesStream(self._model, declared, self._access, request.stop_sequences)
         try:
@@ -91,7 +91,7 @@ class OpenAIModel(CompatibleModel):
 
 
 def open_openai(
-    model: str, access: Access, key: Key | None, address: str | None, retries: int | None
+    model: str, access: VendorAccess, key: Key | None, address: str | None, retries: int | None
 ) -> CompatibleModel:
     """Return a model of OpenAI with a client of its own; models that speak use Chat Completions."""
     client = open_client(key, address, retries)
@@ -152,7 +152,7 @@ class ResponsesStream:
     """Response that arrives as events of the Responses API."""
 
     def __init__(
-        self, model: str, declared: Mapping[str, Declaration], access: Access, stop_sequences: Sequence[str]
+        self, model: str, declared: Mapping[str, Declaration], access: VendorAccess, stop_sequences: Sequence[str]
     ) -> None:
         self._model = model
         self._declared = declared

@@ -1,7 +1,7 @@
-"""Models behind Chat Completions: servers on this machine, other vendors, and OpenAI's models that speak.
+"""Models behind Chat Completions: servers on this machine, other vendors, and OpenAI's audio models.
 
-Ollama, LM Studio, vLLM, llama.cpp, OpenRouter and many more are compatible with OpenAI's API, each in its own way: what
-they leave out or name otherwise is allowed for here.
+Ollama, LM Studio, vLLM, llama.cpp, OpenRouter and many more are compatible with OpenAI's API, with variations that are
+handled here.
 https://developers.openai.com/api/reference/resources/chat
 """
 
@@ -18,7 +18,7 @@ from openai import APIError, AsyncOpenAI
 from carrel.chat.arguments import tool_use
 from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
 from carrel.chat.models.conversation import only_content, only_results, only_uses, text_of_blocks, valid_id
-from carrel.chat.models.failures import Access, http_errors, raise_api_error
+from carrel.chat.models.failures import VendorAccess, http_errors, raise_api_error
 from carrel.chat.models.vendors import Key
 from carrel.chat.models.wav import wav
 from carrel.vendors.declaration import Declaration
@@ -39,9 +39,9 @@ STOP_REASONS = {
 REASONING = ("reasoning_content", "reasoning")
 #: Key for servers that require none, because the SDK demands one.
 NO_KEY = "not-needed"
-#: Most stop sequences of a request.
+#: Maximum number of stop sequences in a request.
 MOST_STOPS = 4
-#: Samples a second of the audio that OpenAI streams: 16 bit, one channel.
+#: Samples per second of the audio that OpenAI streams: 16 bit, one channel.
 RATE = 24_000
 FILTERED = "[A content filter stopped the answer.]"
 
@@ -52,7 +52,9 @@ class CompatibleModel:
     ``prefix`` is the name of the vendor, or the URL. ``speaks`` asks for audio too, which only OpenAI has.
     """
 
-    def __init__(self, client: AsyncOpenAI, model: str, access: Access, prefix: str, *, speaks: bool = False) -> None:
+    def __init__(
+        self, client: AsyncOpenAI, model: str, access: VendorAccess, prefix: str, *, speaks: bool = False
+    ) -> None:
         self._client = client
         self._model = model
         self._access = access
@@ -65,7 +67,7 @@ class CompatibleModel:
         return f"{self._prefix}{'#' if '://' in self._prefix else ':'}{self._model}"
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Ask for the next message; see ``Model``."""
+        """Stream the next message; see ``Model``."""
         declared = {tool.name: declare(tool) for tool in request.tools}
         stream = ChatStream(self._model, declared)
         found = parameters(self._model, request, declared, speaks=self._speaks)
@@ -95,7 +97,7 @@ class CompatibleModel:
 
 
 def open_compatible(
-    model: str, access: Access, key: Key | None, address: str | None, retries: int | None, prefix: str
+    model: str, access: VendorAccess, key: Key | None, address: str | None, retries: int | None, prefix: str
 ) -> CompatibleModel:
     """Return a model of a compatible server with a client of its own."""
     return CompatibleModel(open_client(key, address, retries), model, access, prefix)

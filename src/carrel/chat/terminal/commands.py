@@ -230,7 +230,7 @@ class Commands:
         if arguments:
             word, _, server = arguments.partition(" ")
             if word != "forget":
-                raise ConfigError("/approvals shows them; /approvals forget [SERVER] forgets them")
+                raise ConfigError("write /approvals, or /approvals forget [SERVER]")
             count = remembered.forget(server or None)
             self._screen.say(f"Forgot {count} tool{'' if count == 1 else 's'}: you are asked again.")
             return

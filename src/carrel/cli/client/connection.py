@@ -87,7 +87,7 @@ def read_target(reader: Parser, arguments: list[str]) -> tuple[argparse.Namespac
         if len(command) == 1:
             command = split(command[0])
         if not command:
-            raise ConfigError("after -- comes the command of a server, for example: -- python server.py")
+            raise ConfigError("write the command of a server after --, for example: -- python server.py")
         options = reader.parse_intermixed_args([shlex.join(command), *arguments[:at]])
         return options, ServerTarget(without_secrets(shlex.join(command)), command)
     options = reader.parse_intermixed_args(arguments)

@@ -33,7 +33,7 @@ SEARCH_TOOLS = ("search_resources", "search")
 PAUSE = 0.3
 
 
-class Match(NamedTuple):
+class FoundItem(NamedTuple):
     """Search result: its kind, its identifier (URI or name), and its description."""
 
     kind: str
@@ -116,7 +116,7 @@ def search_tool(tools: list[Tool]) -> tuple[Tool, str] | None:
     return None
 
 
-def linked(result: CallToolResult) -> list[Match] | None:
+def linked(result: CallToolResult) -> list[FoundItem] | None:
     """Return the resources of a search result that lists resources or has no hits; None for any other result."""
     structured = result.structured_content
     if isinstance(structured, dict) and structured.get("hits") == []:
@@ -124,10 +124,10 @@ def linked(result: CallToolResult) -> list[Match] | None:
     listed = structured.get("resources") if isinstance(structured, dict) else None
     if not isinstance(listed, list) or not all(isinstance(one, dict) and "uri" in one for one in listed):
         return None
-    return [Match("resource", str(one["uri"]), str(one.get("title") or one.get("name") or "")) for one in listed]
+    return [FoundItem("resource", str(one["uri"]), str(one.get("title") or one.get("name") or "")) for one in listed]
 
 
-async def by_name(client: Client, tools: list[Tool], text: str, bar: Bar) -> list[Match]:
+async def by_name(client: Client, tools: list[Tool], text: str, bar: Bar) -> list[FoundItem]:
     """Return the items with all words of ``text`` in the name, title, URI or description."""
     words = text.lower().split()
     found = []
@@ -136,7 +136,7 @@ async def by_name(client: Client, tools: list[Tool], text: str, bar: Bar) -> lis
         every = " ".join(one for one in (name, *texts) if one).lower()
         if all(word in every for word in words):
             about = next((one for one in reversed(texts) if one), "")
-            found.append(Match(kind, name, first_line(about)))
+            found.append(FoundItem(kind, name, first_line(about)))
 
     for resource in await counted(client.list_resources(), bar, "resources"):
         add("resource", resource.uri, resource.name, resource.title, resource.description)

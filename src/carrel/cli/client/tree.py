@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from carrel.client.client import Client
     from carrel.wire.resources import Resource
 
-__all__ = ["Node", "parser", "run"]
+__all__ = ["TreeNode", "parser", "run"]
 
 SUMMARY = "Show the resources of a server as a tree: by its directories if it has any, else by the paths of the URIs."
 EXAMPLES = """\
@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> int:
     bar = Bar.of(options)
 
     async def show(client: Client) -> int:
-        root = Node()
+        root = TreeNode()
         for resource in await counted(client.list_resources(), bar, "resources"):
             root.add(resource)
         settings = client.session.server_extensions.get(SKILLS.name)
@@ -69,18 +69,18 @@ def run(arguments: list[str]) -> int:
     return ask(target, options, show, bar=bar)
 
 
-class Node:
+class TreeNode:
     """Node of the tree: a part of a URI, and the resource with this URI, if any."""
 
     def __init__(self) -> None:
-        self.children: dict[str, Node] = {}
+        self.children: dict[str, TreeNode] = {}
         self.resource: Resource | None = None
 
-    def add(self, resource: Resource) -> Node:
+    def add(self, resource: Resource) -> TreeNode:
         """Add a resource at the place given by the segments of its URI, and return its node."""
         node = self
         for part in segments(resource.uri):
-            node = node.children.setdefault(part, Node())
+            node = node.children.setdefault(part, TreeNode())
         node.resource = resource
         return node
 
@@ -118,7 +118,7 @@ class Node:
         return value if self.resource is not None or "children" in value else {"children": {}}
 
 
-def merged(name: str, node: Node) -> tuple[str, Node]:
+def merged(name: str, node: TreeNode) -> tuple[str, TreeNode]:
     """Merge a node with a chain of only children into one line: ``a/b/c/``."""
     name = readable(name)
     while node.resource is None and len(node.children) == 1:
@@ -148,7 +148,7 @@ def segments(uri: str) -> list[str]:
     return found
 
 
-async def read_directories(client: Client, root: Node, bar: Bar) -> None:
+async def read_directories(client: Client, root: TreeNode, bar: Bar) -> None:
     """Add the contents of the tree's directories recursively, as listed by the server."""
     waiting, seen = root.directories(), set[str]()
     while waiting and len(seen) < MAX_DIRECTORIES:

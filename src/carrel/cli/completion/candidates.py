@@ -43,7 +43,7 @@ class Candidates(NamedTuple):
     alone: bool = True
 
 
-class Line(NamedTuple):
+class TypedLine(NamedTuple):
     """Command line up to the cursor: positional arguments, options with values, and the word being typed."""
 
     positional: list[str]
@@ -88,10 +88,10 @@ def split(line: str) -> tuple[list[str], str]:
     return words[:-1], words[-1] if words else ""
 
 
-def read_line(name: str, words: list[str], typed: str) -> Line | None:
+def read_line(name: str, words: list[str], typed: str) -> TypedLine | None:
     """Parse the arguments of a command. Return None if the value of one of the command's options is being typed."""
     parser: argparse.ArgumentParser = module_of(name).parser()
-    given = Line([], {}, typed, None)
+    given = TypedLine([], {}, typed, None)
     waiting: str | None = None
     for word in words:
         if waiting is not None:
@@ -130,7 +130,7 @@ def servers(typed: str) -> list[str]:
     return [f"{mark}{name}" for name in names_of_servers()]
 
 
-async def ask(given: Line, request: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
+async def ask(given: TypedLine, request: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
     """Connect to the server and return the result of ``request``.
 
     Raises:
@@ -143,7 +143,7 @@ async def ask(given: Line, request: Callable[[Client], Awaitable[list[str]]]) ->
         return await request(client)
 
 
-async def of_call(given: Line) -> list[str]:
+async def of_call(given: TypedLine) -> list[str]:
     """Return tool names, then the argument names and values of the given tool."""
 
     async def request(client: Client) -> list[str]:
@@ -163,12 +163,12 @@ async def of_call(given: Line) -> list[str]:
     return await ask(given, request)
 
 
-async def of_tools(given: Line) -> list[str]:
+async def of_tools(given: TypedLine) -> list[str]:
     """Return tool names."""
     return await of_call(given) if len(given.positional) == 1 else []
 
 
-async def of_prompt(given: Line) -> list[str]:
+async def of_prompt(given: TypedLine) -> list[str]:
     """Return prompt names, then the argument names of the given prompt, and argument values completed by the server."""
 
     async def request(client: Client) -> list[str]:
@@ -188,7 +188,7 @@ async def of_prompt(given: Line) -> list[str]:
     return await ask(given, request)
 
 
-async def of_cat(given: Line) -> list[str]:
+async def of_cat(given: TypedLine) -> list[str]:
     """Return URIs and templates; for a template, options for its variables, and values completed by the server."""
     if len(given.positional) == 1 and given.option is None and not given.typed.startswith("-"):
         return await ask(given, uris_of)
@@ -219,12 +219,12 @@ async def of_cat(given: Line) -> list[str]:
     return await ask(given, request)
 
 
-async def of_watch(given: Line) -> list[str]:
+async def of_watch(given: TypedLine) -> list[str]:
     """Return resource URIs."""
     return await ask(given, uris_of)
 
 
-async def of_skills(given: Line) -> list[str]:
+async def of_skills(given: TypedLine) -> list[str]:
     """Return skill names."""
 
     async def request(client: Client) -> list[str]:
@@ -233,7 +233,7 @@ async def of_skills(given: Line) -> list[str]:
     return await ask(given, request) if len(given.positional) == 1 else []
 
 
-async def of_server(given: Line) -> list[str]:
+async def of_server(given: TypedLine) -> list[str]:
     """Return no candidates: only the server is completed."""
     return []
 
@@ -274,7 +274,7 @@ def for_bash(line: str, word: str, found: Candidates) -> list[str]:
     return [PLAIN.sub(r"\\\1", each[start:]) for each in found.words]
 
 
-WORDS: Mapping[str, Callable[[Line], Coroutine[Any, Any, list[str]]]] = {
+WORDS: Mapping[str, Callable[[TypedLine], Coroutine[Any, Any, list[str]]]] = {
     "call": of_call,
     "cat": of_cat,
     "prompt": of_prompt,

@@ -37,7 +37,7 @@ class Position(NamedTuple):
     column: int
 
 
-class Token(NamedTuple):
+class TomlToken(NamedTuple):
     """Piece of the text and its start position."""
 
     text: str
@@ -61,8 +61,8 @@ class Scanner:
 
     def __init__(self, text: str) -> None:
         self.starts: dict[KeyPath, int] = {}
-        self._tokens = [Token(match[0], match.start()) for match in TOKEN.finditer(text) if match["space"] is None]
-        self._tokens.append(Token("", len(text)))
+        self._tokens = [TomlToken(match[0], match.start()) for match in TOKEN.finditer(text) if match["space"] is None]
+        self._tokens.append(TomlToken("", len(text)))
         self._at = 0
         self._lengths: dict[KeyPath, int] = {}  # of arrays of tables
 
@@ -70,7 +70,7 @@ class Scanner:
     def _next(self) -> str:
         return self._tokens[self._at].text
 
-    def _take(self) -> Token:
+    def _take(self) -> TomlToken:
         token = self._tokens[self._at]
         self._at += 1
         return token

@@ -154,7 +154,7 @@ def find_client(name: str) -> Application:
 def server_entry(client: Application, options: argparse.Namespace, flags: SourceFlags) -> tuple[str, dict[str, Any]]:
     """Return the name of the server in the configuration, and its entry."""
     if not (options.targets or options.skills):
-        raise ConfigError("say what to install: a Python file with a server, a URL, a folder, or --skills FOLDER")
+        raise ConfigError("nothing to install: name a Python file with a server, a URL, a folder, or --skills FOLDER")
     first = options.targets[0] if options.targets else ""
     sharing = as_arguments(options, options.skills, flags)
     extra = [argument for argument in sharing if not argument.startswith("--name=")]
@@ -238,7 +238,7 @@ def entry_name(options: argparse.Namespace, locations: list[str]) -> str:
         return "gateway"
     if not locations:  # to be removed
         if not options.targets:
-            raise ConfigError("say which server to remove: --name NAME")
+            raise ConfigError("name the server to remove: --name NAME")
         first = options.targets[0]
         given = [os.path.abspath(os.path.expanduser(target)) for target in options.targets]  # noqa: PTH100, PTH111
         locations = [first] if is_url(first) else [server_location(first) or given[0]]

@@ -24,7 +24,7 @@ from carrel.cli.server.http_options import (
 )
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.terminal.messages import print_stderr
-from carrel.cli.terminal.progress import Bar, State, is_wanted
+from carrel.cli.terminal.progress import Bar, ProgressState, is_wanted
 from carrel.cli.values import positive
 from carrel.errors import ConfigError
 
@@ -146,7 +146,7 @@ def files_of(options: argparse.Namespace, configuration: Configuration) -> list[
     named = options.files or [file for file in (configuration.file,) if file is not None]
     files = [os.path.expanduser(file) for file in named]  # noqa: PTH111
     if not files:
-        raise ConfigError("say which servers: a configuration file, or a carrel.toml (see carrel gateway --help)")
+        raise ConfigError("no servers given: name a configuration file, or a carrel.toml (see carrel gateway --help)")
     for file in files:
         if not os.path.isfile(file):
             raise ConfigError(f"there is no file {file}")
@@ -232,11 +232,11 @@ def read_revisions(given: list[str]) -> tuple[str | None, dict[str, str]]:
 async def connected(gateway: Gateway) -> AsyncIterator[Gateway]:
     """Enter a gateway, and show on a terminal how many servers have connected."""
 
-    def state() -> State:
+    def state() -> ProgressState:
         servers = gateway.host.servers.values()
         waiting = [server.name for server in servers if server.state not in ("ready", "failed", "disabled", "closed")]
         about = f"connecting to {', '.join(waiting)}" if waiting else "connecting to the servers"
-        return State(about, len(servers) - len(waiting), len(servers))
+        return ProgressState(about, len(servers) - len(waiting), len(servers))
 
     async with AsyncExitStack() as stack:
         with Bar(wanted=is_wanted(), state=state):

@@ -148,7 +148,7 @@ def check_address(host: str, port: int) -> None:
     except (socket.gaierror, UnicodeError):  # UnicodeError: for invalid host names
         raise ConfigError(f"--http: there is no host {host}") from None
     except PermissionError:
-        raise ConfigError(f"port {port} may not be used by you; ports from 1024 up may") from None
+        raise ConfigError(f"port {port} requires privileges; choose a port from 1024 up") from None
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise ConfigError(f"port {port} is in use; choose another, or --http 0 for any free one") from None

@@ -120,7 +120,7 @@ def configured_location(configuration: Configuration) -> ServerLocation:
         hint = (
             f'[app] of {configuration.file}: file = "server.py"' if configuration.file else "a carrel.toml with [app]"
         )
-        raise ConfigError(f"say which server: a file, a module, or {hint} (see carrel run --help)")
+        raise ConfigError(f"no server given: name a file, a module, or {hint} (see carrel run --help)")
     if configuration.folder and configuration.folder not in sys.path:
         sys.path.insert(0, configuration.folder)  # to import a module
     return read_location(app_location(configuration, file))

@@ -93,7 +93,7 @@ def run(arguments: list[str]) -> int:
     targets = read_targets(options, reader.flags, configuration)
     if not targets:
         raise ConfigError(
-            "say what to share: a path, a URL, --skills FOLDER, or a carrel.toml (see carrel serve --help)"
+            "nothing to share: name a path, a URL, --skills FOLDER, or a carrel.toml (see carrel serve --help)"
         )
     targets.flags = as_arguments(options, [], reader.flags, hide=True)
     for path in targets.locations("file", "skills"):

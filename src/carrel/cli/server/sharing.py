@@ -189,7 +189,7 @@ def check_paths(paths: list[str]) -> list[str]:
         if not (os.path.isdir(whole) or os.path.isfile(whole)):
             raise ConfigError(f"{path} is neither a file nor a folder")
         if not os.access(whole, os.R_OK | os.X_OK if os.path.isdir(whole) else os.R_OK):
-            raise ConfigError(f"{path} may not be read by you")
+            raise ConfigError(f"{path} cannot be read: permission denied")
         for other in checked:
             if inside(whole, other) or inside(other, whole):
                 raise ConfigError(f"{path} and {other} share the same files; give only the outer one")

@@ -19,7 +19,7 @@ from carrel.printable import printable
 if TYPE_CHECKING:
     from carrel.client.results import PagedList
 
-__all__ = ["Bar", "State", "counted", "is_wanted"]
+__all__ = ["Bar", "ProgressState", "counted", "is_wanted"]
 
 #: Seconds before the bar appears, so that fast operations show no bar; and seconds between two drawings.
 DELAY = 0.4
@@ -31,7 +31,7 @@ LONGEST = 200
 T = TypeVar("T")
 
 
-class State(NamedTuple):
+class ProgressState(NamedTuple):
     """State to show: a description, the progress and the total. ``total`` is None if it is unknown."""
 
     about: str
@@ -56,7 +56,7 @@ class State(NamedTuple):
 class Drawer(Protocol):
     """Draws, redraws and removes a state on the terminal."""
 
-    def draw(self, state: State) -> None:
+    def draw(self, state: ProgressState) -> None:
         """Show a state instead of the one before."""
 
     def end(self) -> None:
@@ -78,9 +78,9 @@ def is_wanted(*, quiet: bool = False, as_json: bool = False) -> bool:
 class Bar:
     """Progress bar of a command. Enter it within an event loop, and call ``stop`` before printing output."""
 
-    def __init__(self, *, wanted: bool, state: Callable[[], State] | None = None) -> None:
+    def __init__(self, *, wanted: bool, state: Callable[[], ProgressState] | None = None) -> None:
         self.wanted = wanted
-        self._state = State("")
+        self._state = ProgressState("")
         self._source = state
         self._task: asyncio.Task[None] | None = None
         self._drawer: Drawer | None = None
@@ -101,7 +101,7 @@ class Bar:
 
     def update(self, about: str, done: float | None = None, total: float | None = None) -> None:
         """Update the description and the progress."""
-        self._state = State(about, done, total)
+        self._state = ProgressState(about, done, total)
 
     def stop(self) -> None:
         """Remove the bar permanently."""
@@ -171,7 +171,7 @@ class RichDrawer:
         self._task = self._progress.add_task("", total=None, share="")
         self._progress.start()
 
-    def draw(self, state: State) -> None:
+    def draw(self, state: ProgressState) -> None:
         """Show a state instead of the one before."""
         share = state.share
         options: dict[str, Any] = {"total": None} if share is None else {"total": 1.0, "completed": share}
@@ -190,7 +190,7 @@ class PlainDrawer:
         self._out = sys.stderr
         sys.stderr = Above(self._out)
 
-    def draw(self, state: State) -> None:
+    def draw(self, state: ProgressState) -> None:
         """Show a state instead of the one before."""
         share = state.share
         bar = "" if share is None else f"[{'#' * round(share * PLAIN):-<{PLAIN}}] {percentage(share)} "

@@ -1,7 +1,7 @@
 """Frontmatter of SKILL.md files: parses the leading YAML block into a JSON object.
 
 Scalars follow the core schema of YAML 1.2, which has the value types of JSON: ``yes`` and ``2026-01-31`` stay strings.
-Work and nesting are bounded, and ambiguous input (a duplicate key) is refused.
+Work and nesting are bounded, and ambiguous input (a duplicate key) is rejected.
 
 https://agentskills.io/specification
 https://yaml.org/spec/1.2.2/#103-core-schema

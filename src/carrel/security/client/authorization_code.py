@@ -18,7 +18,7 @@ from carrel.security.client.authorization_target import AuthorizationTarget
 from carrel.security.client.browser import check_page, open_page
 from carrel.security.client.callback import Callback
 from carrel.security.client.client_authentication import ClientIdentity, PrivateKey
-from carrel.security.client.credentials import OAuthCredentials, Options
+from carrel.security.client.credentials import OAuthCredentials, OAuthOptions
 from carrel.security.client.registration import check_document_url, register
 from carrel.security.client.scope_selection import with_offline_access
 from carrel.security.client.storage import UserStore
@@ -47,7 +47,7 @@ class OAuth(OAuthCredentials):
         offline: request refresh tokens (``offline_access``) if the authorization server supports them.
         assume_pkce: assume PKCE support of authorization servers that do not advertise it.
 
-    For the other arguments see ``Options``. Without ``store``, tokens are kept in the keyring of the operating
+    For the other arguments see ``OAuthOptions``. Without ``store``, tokens are kept in the keyring of the operating
     system, or in files that only this user can read.
 
     Raises:
@@ -71,13 +71,13 @@ class OAuth(OAuthCredentials):
         patience: float = 300.0,
         offline: bool = True,
         assume_pkce: bool = False,
-        **options: Unpack[Options],
+        **options: Unpack[OAuthOptions],
     ) -> None:
         if options.get("store") is None:
             options["store"] = UserStore()
         super().__init__(**options)
         if client_id is None and (client_secret is not None or (key is not None and client_metadata_url is None)):
-            raise ConfigError("client_secret and key say nothing without client_id")
+            raise ConfigError("client_secret and key require client_id")
         if redirect_uri is not None:
             check_redirect(redirect_uri, headless=authorize is not None)
         self.signing_key = key
@@ -94,7 +94,7 @@ class OAuth(OAuthCredentials):
         self.registering: AbstractAsyncContextManager[object] = nullcontext()
         """Lock shared by all credentials with the same registration, so that the client is registered only once."""
         self.redirect_uri_of: Callable[[str], str] | None = None
-        """Returns a separate redirect URI for an issuer, so that responses of other servers are refused."""
+        """Returns a separate redirect URI for an issuer, so that responses of other servers are rejected."""
 
     def known_as(self) -> str | None:
         """Return the pre-registered client identifier, if any."""

@@ -77,24 +77,24 @@ def read_response(request: AuthorizationRequest, server: AuthorizationServer, ur
     try:
         given = parse_qs(urlsplit(url).query, keep_blank_values=True, max_num_fields=50)
     except ValueError:
-        raise AuthorizationError("The browser came back with an address that is not understood") from None
+        raise AuthorizationError("The redirect URL of the browser is not valid") from None
     several = sorted(name for name, values in given.items() if len(values) > 1)
     if several:
-        raise AuthorizationError(f"The browser came back with {', '.join(several)[:200]} more than once")
+        raise AuthorizationError(f"The redirect URL of the browser repeats {', '.join(several)[:200]}")
     answer = {name: values[0] for name, values in given.items()}
     if not hmac.compare_digest(answer.get("state", "").encode(), request.state.encode()):
         raise AuthorizationError(
-            "The browser came back with an answer to another request (its state is not ours). Try again"
+            "The redirect of the browser belongs to another request (its state differs). Try again"
         )
     issuer = answer.get("iss")
     if issuer is None and server.authorization_response_iss_parameter_supported:
-        raise AuthorizationError(f"The answer does not say that it is of {request.issuer}, as all of its answers do")
+        raise AuthorizationError(f"The authorization response does not name its issuer, {request.issuer}")
     if issuer is not None and issuer != request.issuer:  # the rest of the response is not trusted or shown
-        raise AuthorizationError(f"The answer is not of {request.issuer}, which was asked, but of another server")
+        raise AuthorizationError(f"The authorization response is not from {request.issuer}, but from another server")
     if "error" in answer:
         words = printable(": ".join(filter(None, (answer["error"], answer.get("error_description")))))
         raise AuthorizationError(f"{request.issuer} did not authorize this application: {words}")
     code = answer.get("code")
     if not code:
-        raise AuthorizationError(f"The answer of {request.issuer} has no code in it")
+        raise AuthorizationError(f"The authorization response of {request.issuer} has no code")
     return code

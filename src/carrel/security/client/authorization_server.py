@@ -98,7 +98,7 @@ async def find_server_of_old(
             raise Unverifiable(f"{metadata_url} answered {answer.status}")
         document = answer.read()
     except Unverifiable as error:
-        raise AuthorizationError(f"Who issues tokens for {url} cannot be found out: {error}") from None
+        raise AuthorizationError(f"The authorization server of {url} cannot be discovered: {error}") from None
     issuer = document.get("issuer")
     if not isinstance(issuer, str) or issuer not in (origin, f"{origin}/"):  # either form may be the issuer
         raise AuthorizationError(f"{metadata_url} is about the issuer {str(issuer)[:200]!r}, and not about {origin}")
@@ -109,7 +109,7 @@ def _read(document: Mapping[str, Any], issuer: str, hosts: Collection[str]) -> A
     try:
         found = msgspec.convert(without_nulls(document), AuthorizationServer)
     except msgspec.ValidationError as error:
-        raise AuthorizationError(f"The metadata of {issuer} cannot be understood: {error}") from None
+        raise AuthorizationError(f"The metadata of {issuer} is not valid: {error}") from None
     for name in (*DEFAULTS, "revocation_endpoint"):
         url = getattr(found, name)
         if url is not None:
@@ -129,7 +129,7 @@ def check_pkce(server: AuthorizationServer, *, advertised: bool) -> None:
     if methods is None and advertised and not server.undescribed:
         raise AuthorizationError(
             f"{server.issuer} does not say that it supports PKCE (code_challenge_methods_supported), so it is not "
-            "used. If it is known that it does, say assume_pkce=True"
+            "used. If it does support PKCE, pass assume_pkce=True"
         )
     if methods is not None and "S256" not in methods:
         raise AuthorizationError(f"{server.issuer} does not support PKCE with S256, so it is not used")

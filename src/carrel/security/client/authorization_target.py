@@ -60,7 +60,7 @@ async def discover_target(
     if found is None:
         if described:
             raise AuthorizationError(
-                f"{asked} wants an access token, but does not say who issues them (it has no metadata)"
+                f"{asked} requires an access token, but names no authorization server (it has no metadata)"
             )
         server = await find_server_of_old(asked, fetcher, headers)
         check_issuer(registered_with, [server.issuer], asked)
@@ -75,7 +75,7 @@ def choose(found: ProtectedResource, url: str, registered_with: str | None, befo
     """Return the issuers to try, the previously used one first."""
     offered = list(found.authorization_servers[:MAX_ISSUERS])
     if not offered:
-        raise AuthorizationError(f"{found.url} does not say who issues tokens for {url}")
+        raise AuthorizationError(f"{found.url} names no authorization server for {url}")
     if registered_with is not None:
         check_issuer(registered_with, offered, url)
         return [registered_with]
@@ -109,8 +109,8 @@ def check_issuer(registered_with: str | None, offered: Collection[str], url: str
     """
     if registered_with is not None and registered_with not in offered:
         raise AuthorizationError(
-            f"{url} goes by {', '.join(offered)[:300]}, and this client is registered with {registered_with}: what it "
-            "is known by there is sent to no other server"
+            f"{url} uses {', '.join(offered)[:300]}, and this client is registered with {registered_with}: its "
+            "credentials are sent to no other authorization server"
         )
 
 

@@ -72,7 +72,7 @@ class Bearer:
             raise AuthorizationError(f"{url} does not accept the token that it was sent: it may have expired")
         if status == 403 and parameters.get("error") == "insufficient_scope":
             raise AuthorizationError(
-                f"{url} wants a token that may do more: {parameters.get('scope', 'it does not say what')}"
+                f"{url} requires a token with more scopes: {parameters.get('scope', 'it does not say what')}"
             )
         return False
 
@@ -82,5 +82,5 @@ class Bearer:
 
 def check_token(token: str) -> str:
     if not token or not all("!" <= character <= "~" for character in token):
-        raise ConfigError("A token has at least one character, and none but those of ASCII that can be seen")
+        raise ConfigError("A token must consist of visible ASCII characters")
     return token

@@ -60,7 +60,7 @@ class Callback:
                 self._port = server.sockets[0].getsockname()[1]
         if not self._servers:
             raise AuthorizationError(
-                f"Nothing can wait for the browser at {self._host}:{self._port}: the port is not free"
+                f"Cannot listen for the browser at {self._host}:{self._port}: the port is not free"
             )
         return self
 

@@ -172,6 +172,4 @@ class RegisteredClient(NamedTuple):
             if identity.id:
                 form["client_id"] = identity.id
         else:
-            raise AuthorizationError(
-                f"{server.issuer} wants clients to authenticate by {method}, which is not known here"
-            )
+            raise AuthorizationError(f"{server.issuer} wants clients to authenticate by {method}, which is unknown")

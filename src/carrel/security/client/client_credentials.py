@@ -15,7 +15,7 @@ from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.client.authorization_server import AuthorizationServer
 from carrel.security.client.authorization_target import AuthorizationTarget
 from carrel.security.client.client_authentication import ClientIdentity, PrivateKey
-from carrel.security.client.credentials import OAuthCredentials, Options
+from carrel.security.client.credentials import OAuthCredentials, OAuthOptions
 from carrel.security.client.tokens import Token, request_token
 
 __all__ = ["JWT_BEARER", "ClientCredentials", "WorkloadIdentity"]
@@ -23,7 +23,7 @@ __all__ = ["JWT_BEARER", "ClientCredentials", "WorkloadIdentity"]
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
-class Registered(OAuthCredentials):
+class RegisteredCredentials(OAuthCredentials):
     """Base class for credentials of pre-registered clients."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Registered(OAuthCredentials):
         client_secret: str | None = None,
         *,
         key: PrivateKey | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[OAuthOptions],
     ) -> None:
         super().__init__(**options)
         if client_id == "":
@@ -74,7 +74,7 @@ class Registered(OAuthCredentials):
         return token
 
 
-class ClientCredentials(Registered):
+class ClientCredentials(RegisteredCredentials):
     """Credentials of an application that acts on its own behalf (client credentials grant).
 
     Args:
@@ -82,8 +82,8 @@ class ClientCredentials(Registered):
         client_secret: its secret there; or
         key: its private key, which is preferable.
 
-    For the other arguments see ``Options``. Name the ``issuer``: the secret is then sent to no other issuer, even if
-    the MCP server's metadata names one.
+    For the other arguments see ``OAuthOptions``. Name the ``issuer``: the secret is then sent to no other issuer, even
+    if the MCP server's metadata names one.
 
     Raises:
         ConfigError: an argument is invalid, or a required package is not installed.
@@ -98,7 +98,7 @@ class ClientCredentials(Registered):
         client_secret: str | None = None,
         *,
         key: PrivateKey | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[OAuthOptions],
     ) -> None:
         super().__init__(client_id, client_secret, key=key, **options)
         if client_secret is None and key is None:
@@ -113,7 +113,7 @@ class ClientCredentials(Registered):
         return await self.redeem(target, scopes, {"grant_type": "client_credentials"})
 
 
-class WorkloadIdentity(Registered):
+class WorkloadIdentity(RegisteredCredentials):
     """Credentials of a workload with a signed token of its platform (Kubernetes, a cloud, CI): JWT bearer grant.
 
     Args:
@@ -121,7 +121,7 @@ class WorkloadIdentity(Registered):
             async, and is called for every grant.
         client_id: the workload's client identifier, if the authorization server requires one.
 
-    For the other arguments see ``Options``.
+    For the other arguments see ``OAuthOptions``.
 
     Raises:
         ConfigError: an argument is invalid, or a required package is not installed.
@@ -134,7 +134,7 @@ class WorkloadIdentity(Registered):
         assertion: str | Callable[[str], str | Awaitable[str]],
         *,
         client_id: str | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[OAuthOptions],
     ) -> None:
         super().__init__(client_id, **options)
         self._assertion = assertion

@@ -38,7 +38,7 @@ from carrel.security.server.metadata import canonical
 from carrel.transports.addresses import is_loopback
 from carrel.transports.client.transport import Rejection
 
-__all__ = ["OAuthCredentials", "Options"]
+__all__ = ["OAuthCredentials", "OAuthOptions"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -51,7 +51,7 @@ REVOCATION_TIME = 10.0
 MAX_STEPS = 2
 
 
-class Options(TypedDict, total=False):
+class OAuthOptions(TypedDict, total=False):
     """Options of all OAuth credentials.
 
     Args:
@@ -395,7 +395,7 @@ class OAuthCredentials:
                 await self._forget()
                 raise AuthorizationError(
                     f"{rejection.url} does not accept the access tokens that {token.issuer} issues for "
-                    f"{token.resource or 'it'}: its operator has to look into that"
+                    f"{token.resource or 'it'}: inform its operator"
                 )
             self._renewals.append(now)
             with suppress(TokenRejected):
@@ -416,11 +416,11 @@ class OAuthCredentials:
         held = frozenset() if token is None else token.requested | token.scopes
         words = " ".join(sorted(asked)) or "more than the token has"
         if asked and token is not None and asked <= token.scopes:
-            raise AuthorizationError(f"{url} asks for {words}, which its access token has: it will not do")
+            raise AuthorizationError(f"{url} asks for {words}, which the access token already has")
         scopes = held | asked | self.wanted
         taken = self._steps.get(scopes, 0)
         if taken >= MAX_STEPS or not asked:
-            raise AuthorizationError(f"{url} asks for {words}, which cannot be had from its authorization server")
+            raise AuthorizationError(f"{url} asks for {words}, which its authorization server does not grant")
         self._steps[scopes] = taken + 1
         await self._grant(await self._discover(rejection, challenge), scopes)
         if self._token is not None and asked <= self._token.scopes:

@@ -16,8 +16,8 @@ from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.client.authorization_server import AuthorizationServer, find_server
 from carrel.security.client.authorization_target import AuthorizationTarget
 from carrel.security.client.client_authentication import ClientIdentity, PrivateKey, RegisteredClient
-from carrel.security.client.client_credentials import JWT_BEARER, Registered
-from carrel.security.client.credentials import Options
+from carrel.security.client.client_credentials import JWT_BEARER, RegisteredCredentials
+from carrel.security.client.credentials import OAuthOptions
 from carrel.security.client.tokens import EXCHANGE, Token, request_token
 from carrel.security.fetch import check_url
 
@@ -27,7 +27,7 @@ ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105
 
 
-class EnterpriseAuthorization(Registered):
+class EnterpriseAuthorization(RegisteredCredentials):
     """Credentials of a user who has logged in with the identity provider of their company.
 
     The identity provider issues a grant for the MCP server (ID-JAG), which is exchanged for a token without the user.
@@ -40,7 +40,7 @@ class EnterpriseAuthorization(Registered):
             private key, if the client has a key instead of a secret.
         subject_token_type: the token type URN of ``identity``, if it is not an ID token.
 
-    For the other arguments see ``Options``.
+    For the other arguments see ``OAuthOptions``.
 
     Raises:
         ConfigError: an argument is invalid, or a required package is not installed.
@@ -61,7 +61,7 @@ class EnterpriseAuthorization(Registered):
         client_secret: str | None = None,
         key: PrivateKey | None = None,
         subject_token_type: str = ID_TOKEN,
-        **options: Unpack[Options],
+        **options: Unpack[OAuthOptions],
     ) -> None:
         super().__init__(client_id, client_secret, key=key, **options)
         if idp_issuer is None and idp_token_endpoint is None:
@@ -92,7 +92,9 @@ class EnterpriseAuthorization(Registered):
         https://www.rfc-editor.org/rfc/rfc8693
         """
         if target.resource is None:
-            raise AuthorizationError("The server does not say what it is called, so no identity provider can name it")
+            raise AuthorizationError(
+                "The server has no metadata with its resource URL, which the identity provider needs"
+            )
         subject = self._identity
         if callable(subject):
             subject = await resolved(subject())

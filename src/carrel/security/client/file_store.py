@@ -59,7 +59,7 @@ class FileStore:
         try:
             await asyncio.to_thread(self._write, name, text)
         except OSError as error:
-            raise AuthorizationError(f"Tokens cannot be kept in {self.directory}: {error.strerror}") from None
+            raise AuthorizationError(f"Tokens cannot be stored in {self.directory}: {error.strerror}") from None
 
     async def delete(self, name: str) -> None:
         """Delete the text stored under a name, if any."""

@@ -81,7 +81,7 @@ class KeyringStore:
             self._backend.set_password(SERVICE, name, str(len(pieces)))  # last, as it marks the text as complete
         except Exception as error:
             raise AuthorizationError(
-                f"Tokens cannot be kept in the keyring ({error}), only in files: store=FileStore()"
+                f"Tokens cannot be stored in the keyring ({error}), only in files: store=FileStore()"
             ) from None
 
     def _erase(self, name: str) -> None:

@@ -102,7 +102,7 @@ async def find_resource(
                 raise Unverifiable(f"{metadata_url} answered {answer.status}")
             document = answer.read()
         except Unverifiable as error:
-            raise AuthorizationError(f"Who issues tokens for {url} cannot be found out: {error}") from None
+            raise AuthorizationError(f"The authorization server of {url} cannot be discovered: {error}") from None
         found = _read(document, metadata_url)
         if not identifies(found.resource, url):
             raise AuthorizationError(
@@ -116,4 +116,4 @@ def _read(document: Mapping[str, Any], metadata_url: str) -> ProtectedResource:
     try:
         return msgspec.convert({**without_nulls(document), "url": metadata_url}, ProtectedResource)
     except msgspec.ValidationError as error:
-        raise AuthorizationError(f"The metadata at {metadata_url} cannot be understood: {error}") from None
+        raise AuthorizationError(f"The metadata at {metadata_url} is not valid: {error}") from None

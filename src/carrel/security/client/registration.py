@@ -27,7 +27,7 @@ __all__ = ["application_type", "check_document_url", "register"]
 METHODS = ("none", "client_secret_basic", "client_secret_post")
 
 
-class Registered(RedactedStruct, frozen=True):
+class RegistrationResponse(RedactedStruct, frozen=True):
     """Client registration response, reduced to the fields in use (RFC 7591, section 3.2.1)."""
 
     client_id: str
@@ -91,7 +91,7 @@ async def register(
                 f"{server.issuer} does not register this client: {explain(answer)}. "
                 "Register it there by hand, and say client_id='…'"
             )
-        found = msgspec.convert({k: v for k, v in answer.read().items() if v is not None}, Registered)
+        found = msgspec.convert({k: v for k, v in answer.read().items() if v is not None}, RegistrationResponse)
     except (Unverifiable, msgspec.ValidationError) as error:
         raise AuthorizationError(f"{server.issuer} does not register this client: {error}") from None
     return ClientIdentity(

@@ -46,7 +46,7 @@ class SharedTask:
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if task.cancelled() and caller is not None and not caller.cancelling():
-                raise AuthorizationError("The authorization was given up") from None
+                raise AuthorizationError("The authorization was cancelled") from None
             raise
         return True
 

@@ -140,7 +140,7 @@ async def ask_endpoint(client: RegisteredClient, form: Mapping[str, str], prover
     try:
         answer = await client.fetcher.ask("POST", url, form=fields, headers=headers)
     except Unverifiable as error:
-        raise AuthorizationError(f"No token can be had of {client.server.issuer}: {error}") from None
+        raise AuthorizationError(f"No token can be requested from {client.server.issuer}: {error}") from None
     nonce = answer.headers.get("dpop-nonce")
     if prover is not None and nonce:
         prover.note(url, nonce)
@@ -158,7 +158,7 @@ def read_issued(answer: FetchedResponse, issuer: str) -> Issued:
     except (Unverifiable, msgspec.ValidationError):  # it may contain a token: do not show it
         raise AuthorizationError(f"{issuer} did not answer with a token") from None
     if not issued.access_token or not all("!" <= character <= "~" for character in issued.access_token):
-        raise AuthorizationError(f"{issuer} issued a token that cannot stand in a header")
+        raise AuthorizationError(f"{issuer} issued a token that is not valid in a header")
     return issued
 
 

@@ -170,7 +170,7 @@ class BearerAuthorization:
         try:
             query = scope.get("query_string")
             if query and carries_token(query):
-                raise MalformedRequest("A token must not be in the URL; it belongs into the Authorization header")
+                raise MalformedRequest("A token must not be in the URL; send it in the Authorization header")
             token = None if header is None else read_token(header)
             if token is None:
                 return challenge(

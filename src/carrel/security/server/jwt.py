@@ -59,7 +59,7 @@ class Authorization(ResourceServer):
         self._verifier = None if verify is None else TokenVerifier(verify)
         if verify is not None:
             if jwks_uri is not None:
-                raise ConfigError("jwks_uri and verify exclude each other: a verifier looks at tokens by itself")
+                raise ConfigError("jwks_uri and verify exclude each other: a verifier needs no keys")
             return
         self._algorithms = frozenset([algorithms] if isinstance(algorithms, str) else algorithms)
         unknown = sorted(self._algorithms - set(ALGORITHMS))
@@ -98,12 +98,12 @@ class Authorization(ResourceServer):
         if not isinstance(kind, str) or kind.lower() not in TYPES:
             raise InvalidToken("The token is not an access token")
         if "crit" in header or "b64" in header or not isinstance(id, str | None):
-            raise InvalidToken("The header of the access token is not understood")
+            raise InvalidToken("The header of the access token is not valid")
         keys = self.keys_of(claims.get("iss"))
         if keys is None:
             raise InvalidToken("The access token is of an issuer that is not accepted here")
         if claims.get("exp") is None:
-            raise InvalidToken("The access token does not say when it expires")
+            raise InvalidToken("The access token has no expiry")
         principal = self.principal(claims)
         candidates = await keys.find(id, algorithm)
         if not candidates:

@@ -144,7 +144,7 @@ class ResourceServer(BearerAuthorization):
             InvalidToken: the principal has no subject, or its token has expired.
         """
         if not found.subject:
-            raise InvalidToken("The access token does not say whom it is about")
+            raise InvalidToken("The access token has no subject")
         if found.expires is not None and self.clock() >= found.expires + self.leeway:
             raise InvalidToken("The access token has expired")
         scopes = self.scopes.expand(found.scopes)
@@ -169,7 +169,7 @@ class ResourceServer(BearerAuthorization):
         client = claims.get("client_id", claims.get("azp"))
         subject = claims.get("sub") or client
         if not isinstance(subject, str) or not subject:
-            raise InvalidToken("The access token does not say whom it is about")
+            raise InvalidToken("The access token has no subject")
         issuer = claims.get("iss", "")
         scopes = self.scopes.expand(_words(claims.get("scope", claims.get("scp", ()))))
         token_id = claims.get("jti")

@@ -138,7 +138,7 @@ def pattern_of(rule: str) -> Pattern:
         text += "/"
     path = fold(name.path)
     if "//" in path or any(step in (".", "..") for step in path.split("/")):
-        raise ConfigError(f"scopes: {rule!r} has empty steps or dots in its path, which no resource is held to have")
+        raise ConfigError(f"scopes: {rule!r} has empty or dot segments in its path, which no resource has")
     return Pattern(text)
 
 

@@ -212,7 +212,7 @@ def _shown(name: str, field: dict[str, Any]) -> dict[str, Any]:
 
 def _texts(name: str, values: Any) -> list[str]:
     if not all(isinstance(value, str) for value in values):
-        raise ConfigError(f"{name}: what can be chosen in a form is text")
+        raise ConfigError(f"{name}: the choices of a form must be text")
     return list(values)
 
 
@@ -227,7 +227,7 @@ def _tidied(content: dict[str, Any], properties: Mapping[str, Any]) -> dict[str,
     """Return the content of an answer without unknown and empty fields, and with whole numbers as integers.
 
     Raises:
-        ValueError: something is not of the format that it should have.
+        ValueError: a value does not have the format of its field.
     """
     tidied = {name: value for name, value in content.items() if name in properties and value is not None}
     for name, value in tidied.items():

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from carrel.server.task_interface import RunningTask
 
     class Exchanging(Protocol):
-        """What multi round-trip requests need of a ``Runtime``."""
+        """Interface of ``Runtime`` for multi round-trip requests."""
 
         settings: ServerSettings
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         def exchanges(self) -> Exchanges: ...
 
     class Asker(Capable, Protocol):
-        """Context of a request whose handler asks its client."""
+        """Context of a request whose handler sends requests to its client."""
 
         _channel: Channel
         _repeatable: bool
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_ATTEMPTS",
-    "Pending",
+    "PendingClientRequest",
     "Round",
     "abandon",
     "ask",
@@ -171,7 +171,7 @@ async def ask(context: Asker, requests: Mapping[str | None, ClientRequest]) -> l
     """Send requests to the client, and return the answers in the same order.
 
     Raises:
-        MissingCapability: the client cannot be asked that.
+        MissingCapability: the client did not declare the capability.
         PeerError: the client answered with an error.
         ProtocolError: its answers are not valid: ``MAX_ATTEMPTS`` answers of a user, or one answer of a program.
     """
@@ -187,7 +187,7 @@ async def ask(context: Asker, requests: Mapping[str | None, ClientRequest]) -> l
 
 
 async def _ask_task(context: Asker, task: RunningTask, requests: Mapping[str | None, ClientRequest]) -> list[Any]:
-    """Put requests to the client of a task, whose status is ``input_required`` meanwhile."""
+    """Send requests to the client of a task, whose status is ``input_required`` meanwhile."""
     if context._call.peer.revision.stateless:
         key_for = context._this_round.key_for
         return await task.ask([(key_for(each.operation, key), each) for key, each in requests.items()])
@@ -287,10 +287,10 @@ async def _ask_session(context: Asker, request: ClientRequest) -> Any:
                 method = context._call.peer.revision.server_requests[request.operation].method
                 raise ProtocolError(f"The client's answer to {method} is malformed: {printable(error)}") from None
             problem = printable(error)
-    raise ProtocolError(f"The client's answers do not fit: {problem}")
+    raise ProtocolError(f"The client's answers are not valid: {problem}")
 
 
-class Pending(msgspec.Struct, eq=False):
+class PendingClientRequest(msgspec.Struct, eq=False):
     """Pending request to the client: its call, the future of its answer, and where it was sent, if it was.
 
     ``origin`` is the channel of the call.
@@ -347,9 +347,11 @@ async def _request(context: Asker, request: ClientRequest) -> Any:
     call = context._call
     revision = call.peer.revision
     if getattr(context._channel, "muted", False):  # only HTTP has a channel without a reader
-        raise InvalidMessage("Invalid request: who does not accept text/event-stream cannot be asked what this needs")
+        raise InvalidMessage(
+            "Invalid request: the server has to send a request to the client, so Accept must allow text/event-stream"
+        )
     row, params = revision.server_requests[request.operation], revision.project(request.params)
-    pending = Pending(call, context._channel, row, params, asyncio.get_running_loop().create_future())
+    pending = PendingClientRequest(call, context._channel, row, params, asyncio.get_running_loop().create_future())
     limit: float | None = context._runtime.settings.state_ttl
     task = pending.task
     if task is None:
@@ -373,9 +375,9 @@ async def _request(context: Asker, request: ClientRequest) -> Any:
         pending.forget()
 
 
-def pending_of(connection: Connection) -> list[Pending]:
+def pending_of(connection: Connection) -> list[PendingClientRequest]:
     """Return the pending requests to a client."""
-    return [each.owner for each in connection.waiting.values() if isinstance(each.owner, Pending)]
+    return [each.owner for each in connection.waiting.values() if isinstance(each.owner, PendingClientRequest)]
 
 
 def withdraw(call: Call) -> None:

@@ -112,7 +112,7 @@ class Exchanges:
 class RequestStateCipher:
     """Encrypts request states with the first key, and decrypts them with any of the keys.
 
-    Without keys, a new one is made, which no other process knows. ``ttl`` is in seconds.
+    Without keys, a random key is generated, which no other process knows. ``ttl`` is in seconds.
 
     Raises:
         ConfigError: a key is not 32 bytes long, or the library that encrypts is not installed.
@@ -123,7 +123,7 @@ class RequestStateCipher:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
         except ImportError:
             raise ConfigError(
-                "Asking clients of this revision needs the package cryptography: pip install 'carrel[ask]'"
+                "Requests to clients of this revision need the package cryptography: pip install 'carrel[ask]'"
             ) from None
         if any(len(key) != KEY_SIZE for key in keys):
             raise ConfigError(f"A key of request states has {KEY_SIZE} bytes")

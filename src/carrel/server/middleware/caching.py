@@ -31,7 +31,7 @@ __all__ = ["Caching"]
 #: Operations whose results are kept. Results of tools are kept by the tool's name only.
 KEPT = frozenset(row.operation for row in PROVIDER_REQUESTS if row.idempotent and row.item is not None)
 
-#: Keys of ``_meta`` that the results of handlers do not depend on: of progress, logging and traces.
+#: Keys of ``_meta`` that do not affect the results of handlers: progress, logging and traces.
 IGNORED_META = frozenset({"progressToken", "io.modelcontextprotocol/logLevel", "traceparent", "tracestate", "baggage"})
 
 #: Claims that differ between the tokens of one caller, and give no rights.
@@ -159,7 +159,7 @@ class Caching(Middleware):
         return call.method, whole, _key_of(view), caller, capabilities, call.peer.revision.name
 
     def _caller_of(self, call: Call) -> str | None:
-        """Return the key of a caller whose requests can be told from those of all others; None without one."""
+        """Return the key of a caller that can be identified, or None."""
         if call.principal is not None:
             return f"principal {call.principal.id} {_rights_of(call.principal)}"
         if call.client.session_id:

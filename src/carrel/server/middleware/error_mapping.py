@@ -19,12 +19,12 @@ Make: TypeAlias = Callable[[Any], BaseException]
 
 
 class ErrorMapping(Middleware):
-    """Middleware that replaces an exception by the one that ``errors`` has for its type, or for a base class.
+    """Middleware that converts exceptions by their type.
 
-    The values are functions of the exception, or classes, which get the message of the exception. For reads, the URI of
-    a ``ResourceError`` is replaced by the requested URI. ``report`` is called with the call and every exception, for
-    example to send it to an error tracker. Exceptions of tools are results for the model already; ``report`` and the
-    mapping do not see them.
+    ``errors`` maps a type, or a base class, to a function of the exception, or to an exception class, which gets the
+    message. For reads, the URI of a ``ResourceError`` is replaced by the requested URI. ``report`` is called with the
+    call and every exception, for example to send it to an error tracker. Exceptions of tools are results for the model
+    already; ``report`` and the mapping do not see them.
     """
 
     def __init__(

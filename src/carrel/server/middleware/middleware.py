@@ -71,11 +71,11 @@ class Middleware:
                 )
 
     async def on_request(self, call: Call, next: Next) -> Result:
-        """Handle any request, also one of an extension."""
+        """Handle any request, including requests of extensions."""
         return await next(call)
 
     def on_change(self, uris: Sequence[str], lists: Collection[str]) -> None:
-        """Called when resources or lists of the server have changed. ``lists`` are such as "tools_list_changed"."""
+        """Called when resources or lists of the server have changed. ``lists`` has names like "tools_list_changed"."""
 
     async def on_call_tool(self, call: Call[CallToolParams], next: Next[CallToolResult]) -> CallToolResult:
         """Handle a tool call."""

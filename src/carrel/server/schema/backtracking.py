@@ -38,7 +38,7 @@ STARTS = (ops.AT_BEGINNING, ops.AT_BEGINNING_STRING)
 Edges: TypeAlias = Mapping[int, Iterable[int]]
 
 
-class Unreadable(Exception):
+class Unanalysable(Exception):
     """The pattern cannot be analysed: lookaround, a backreference, or too many states."""
 
 
@@ -57,7 +57,7 @@ def hazard(pattern: str | re.Pattern[str], max_length: int | None = None) -> str
             return "the time that it takes can double with every letter"
         if min(looked_at, max_length or looked_at) > SHORT and automaton.polynomial():
             return f"the time that it takes can grow with the square of the text, unless max_length is {SHORT} at most"
-    except (Unreadable, RecursionError) as error:
+    except (Unanalysable, RecursionError) as error:
         return str(error) or "it is nested too deeply"
     return None
 
@@ -115,7 +115,7 @@ class Automaton:
 
     def state(self, tests: list[tuple[Any, Any]]) -> int:
         if len(self.tests) > MAX_STATES:
-            raise Unreadable("it is too long to be looked into")
+            raise Unanalysable("it is too long to be analysed")
         self.tests.append(tests)
         self.follow[len(self.tests) - 1] = set()
         return len(self.tests) - 1
@@ -141,8 +141,7 @@ class Automaton:
     def part(self, op: Any, argument: Any) -> Fragment:
         """Return the fragment of one item of a pattern.
 
-        Raises:
-            Unreadable: it looks around or back.
+        Raises: Unreadable: it has a lookaround or a backreference.
         """
         if op in (ops.LITERAL, ops.NOT_LITERAL, ops.ANY, ops.IN):
             state = self.state(argument if op is ops.IN else [(op, argument)])
@@ -158,7 +157,7 @@ class Automaton:
             return self.sequence(argument)
         if op in REPEATS:
             return self.repeat(*argument)
-        raise Unreadable("it looks back at a group" if op is ops.GROUPREF else "it looks around, or back at a group")
+        raise Unanalysable("it has a backreference" if op is ops.GROUPREF else "it has a lookaround or a backreference")
 
     def choice(self, branches: Iterable[Any]) -> Fragment:
         whole = Fragment([], [], 0)

@@ -34,7 +34,7 @@ def dependency_of(annotation: Any, default: Any) -> Dependency | None:
 
 
 class Documentation:
-    """Docstring of a function, parsed on first access: it is wanted when something is listed, not at the start."""
+    """Docstring of a function, parsed on first access: it is needed for lists, not at start-up."""
 
     __slots__ = ("_function", "_read")
 

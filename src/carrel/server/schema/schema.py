@@ -108,7 +108,7 @@ def model_schemas(parameters: Sequence[Parameter], taken: Mapping[str, Any]) -> 
         schema = model.model_json_schema(ref_template="#/$defs/pydantic.{model}")
         schema["$defs"] = {f"pydantic.{name}": item for name, item in schema["$defs"].items()}
     for name, item in schema["properties"].items():
-        if item.get("title") == name.replace("_", " ").title():  # made up from the name by pydantic
+        if item.get("title") == name.replace("_", " ").title():  # forged from the name by pydantic
             del item["title"]
     return schema["properties"], schema.get("$defs", {})
 

@@ -155,7 +155,7 @@ class Signature:
             return inspect.signature(function, **forward)
         except (TypeError, ValueError) as error:
             hint = "; register the bound method instead" if isinstance(function, classmethod) else ""
-            raise ConfigError(f"The parameters of {self.name} cannot be found out: {error}{hint}") from None
+            raise ConfigError(f"The parameters of {self.name} cannot be inspected: {error}{hint}") from None
 
     def _resolve(self, annotations: dict[str, Any]) -> None:
         """Evaluate annotations that are strings, or contain strings; in place."""
@@ -199,7 +199,7 @@ class Signature:
             return Model(self._pydantic, strict=self.strict)
         except Exception as error:
             problem = " ".join(str(error).split())
-            raise ConfigError(f"pydantic does not take the parameters of {self.name}: {problem}") from None
+            raise ConfigError(f"pydantic rejects the parameters of {self.name}: {problem}") from None
 
     def _reject(self, parameter: str, problem: str) -> NoReturn:
         subject = "The result" if parameter == "return" else f"Parameter {parameter}"
@@ -266,7 +266,7 @@ class Signature:
         """Convert a result to JSON types.
 
         Raises:
-            TypeError: there is no JSON for the value.
+            TypeError: the value cannot be encoded as JSON.
         """
         return self._result().to_plain(value)
 

@@ -134,10 +134,10 @@ def is_for_pydantic(parameter: Parameter) -> bool:
     reject_slow_patterns(nodes)
     for node in nodes:
         if get_origin(node) in SETS and not is_hashable(plain_type(get_args(node)[0])):
-            raise TypeError(f"{node} cannot be, because its items cannot be hashed; use a list")
+            raise TypeError(f"{node} is not possible, because its items cannot be hashed; use a list")
         if node in foreign and node.__module__ == "collections.abc":  # pydantic would validate it too late
             hint = "; use a list or Sequence" if issubclass(node, abc.Iterable) else ""
-            raise TypeError(f"JSON cannot be read into {node.__qualname__}{hint}")
+            raise TypeError(f"JSON cannot be decoded to {node.__qualname__}{hint}")
     if not uses_pydantic:
         if not foreign:
             try:
@@ -146,7 +146,7 @@ def is_for_pydantic(parameter: Parameter) -> bool:
             except (TypeError, ValueError) as error:
                 problem = error
         else:
-            problem = TypeError(f"JSON cannot be read into {foreign[0].__qualname__}")
+            problem = TypeError(f"JSON cannot be decoded to {foreign[0].__qualname__}")
     if "pydantic" not in sys.modules:
         raise problem or TypeError("its constraints are pydantic's, which is not imported; use msgspec.Meta")
     if any(isinstance(node, type) and issubclass(node, msgspec.Struct) for node in nodes):
@@ -178,7 +178,7 @@ def reject_if_slow(pattern: Any, max_length: int | None) -> None:
     if problem is not None:
         text = getattr(pattern, "pattern", pattern)
         raise TypeError(
-            f"its pattern {text!r} is not for text from outside: {problem}. "
+            f"its pattern {text!r} is not safe for untrusted text: {problem}. "
             "A pattern in pydantic.Field or in a schema given by hand takes linear time"
         )
 

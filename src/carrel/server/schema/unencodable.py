@@ -1,4 +1,4 @@
-"""Explanation of why a value cannot be JSON: the path to the part of it that cannot."""
+"""Error messages for values that cannot be encoded as JSON, with the path of the invalid part."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_DEPTH = 50
 
 
 def explain_unencodable(value: Any, error: BaseException) -> str:
-    """Return a message for a value that cannot be JSON, such as "there is no JSON for a socket at result.items[2]".
+    """Return an error message such as "the type socket cannot be encoded as JSON, at result.items[2]".
 
     ``error`` is the exception of the encoder.
     """
@@ -30,9 +30,9 @@ def explain_unencodable(value: Any, error: BaseException) -> str:
             break
         path.append(found[0])
         part = found[1]
-    told = f"there is no JSON for a {type(part).__qualname__} at {join_path(path)}"
+    told = f"the type {type(part).__qualname__} cannot be encoded as JSON, at {join_path(path)}"
     reason = str(error).partition("\n")[0][:300]
-    return told if isinstance(error, TypeError) and "no JSON" in reason else f"{told} ({reason})"
+    return told if isinstance(error, TypeError) and "cannot be encoded as JSON" in reason else f"{told} ({reason})"
 
 
 def is_json(value: Any) -> bool:

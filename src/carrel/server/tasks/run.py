@@ -90,7 +90,7 @@ class TaskRun:
                 self.deliver(request)
 
     def new_key(self, wanted: str) -> str:
-        """Return ``wanted``, or with a number behind it where the task has used that key before, and record it."""
+        """Return ``wanted`` as a new key, with a number appended if the task has used it before."""
         key, number = wanted, 1
         while key in self.keys:
             number += 1
@@ -123,7 +123,7 @@ class TaskRun:
         self._changed(self)
 
     async def ask(self, requests: Iterable[tuple[str, ClientRequest]]) -> list[Any]:
-        """Put requests, each with its preferred key, to the client of the task, and wait for the answers."""
+        """Send requests, each with its preferred key, to the client of the task, and wait for the answers."""
         loop = asyncio.get_running_loop()
         asked = {self.new_key(wanted): (request, loop.create_future()) for wanted, request in requests}
         self.requests |= asked

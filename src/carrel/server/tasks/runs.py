@@ -88,8 +88,8 @@ class TaskRuns:
         If the client has as many tasks as it may, its oldest finished one is removed.
 
         Raises:
-            InvalidParams: the time to live makes no sense.
-            ServerUnavailable: there are too many tasks, or too much is kept for the client.
+            InvalidParams: the time to live is not valid.
+            ServerUnavailable: there are too many tasks, or the memory budget of the client is used up.
         """
         asked = call.params.task.ttl if getattr(call.params, "task", None) is not None else None
         if asked is not None and asked < 0:
@@ -128,7 +128,7 @@ class TaskRuns:
 
     @staticmethod
     def _keep(run: TaskRun, size: int) -> bool:
-        """Count bytes of a task as kept for its client, and return whether there is room for them."""
+        """Count bytes of a task toward the budget of its client, and return whether they fit."""
         if not run.call.client.take(size):
             return False
         run.size += size
@@ -162,7 +162,7 @@ class TaskRuns:
             client.budget.add_evictable(client.key, run, partial(self._remove, run))
 
     def begin(self, run: TaskRun, work: Awaitable[Result]) -> Result | Coroutine[Any, Any, Result]:
-        """Run ``work`` as a task, and return the result that announces the task to the client, once it is stored."""
+        """Run ``work`` as a task, and return the result that names the task, once the task is stored."""
         run.work = asyncio.ensure_future(self._follow(run, work))
         if isinstance(work, CoroutineType):
             run.work.add_done_callback(lambda _: work.close())  # it was cancelled before it began
@@ -172,7 +172,7 @@ class TaskRuns:
         return self._stored(run, stored)
 
     async def _stored(self, run: TaskRun, stored: Awaitable[Result]) -> Result:
-        """Return the announcement of a task once it is stored.
+        """Return the result that names the task, once the task is stored.
 
         If the call is cancelled before, so is the task: its client will never know of it.
         """
@@ -259,7 +259,7 @@ class TaskRuns:
             run.work.cancel()
 
     def _on_slot_expired(self, _: SlotExpired) -> None:
-        """Cancel what runs here: other replicas tell clients that it has ended."""
+        """Cancel the tasks that run here: other replicas notify clients that they have ended."""
         for run in list(self._runs.values()):
             self._cancel(run, STOPPED)
 

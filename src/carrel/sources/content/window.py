@@ -157,7 +157,7 @@ def slice_data(data: bytes, window: Window, limit: int, encoding: str | None, ur
 
     Raises:
         InvalidParams: the window is not valid for the data.
-        ResourceTooLarge: it is over the limit; the message has the URIs of windows that are not.
+        ResourceTooLarge: it is over the limit; the message has the URIs of smaller windows.
     """
     try:
         excerpt = slice_window(lambda at, count: data[at : at + count], len(data), window, limit, encoding)
@@ -282,7 +282,7 @@ def slice_tail(read_at: ReadAt, size: int, window: Window, limit: int, encoding:
             break
         size = end
     else:
-        raise invalid_window("tail", "the file becomes smaller while it is read; ask again")
+        raise invalid_window("tail", "the file shrank while it was read; retry")
     data = b"".join(reversed(blocks))
     if len(data) > limit:
         fitting = count_feeds(data[(len(data) - limit + 3) & ~3 : len(data) - len(feed)], feed)

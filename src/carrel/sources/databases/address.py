@@ -73,7 +73,7 @@ def read_address(target: str, alias: str | None = None) -> DatabaseAddress:
     scheme = target.partition(":")[0].partition("+")[0].lower()
     kind = KINDS.get(scheme)
     if kind is None:
-        raise ConfigError(f"{scheme}: is no database that Carrel knows")
+        raise ConfigError(f"{scheme}: is not a supported database")
     if kind in FILES:
         path = path_of(target, kind)
         if alias:

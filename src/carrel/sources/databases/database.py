@@ -102,10 +102,10 @@ class Database(ABC):
             raise
 
     async def check(self) -> None:
-        """Check what the account may do.
+        """Check the privileges of the account.
 
         Raises:
-            ConfigError: it may do too much, or too little.
+            ConfigError: it has too many privileges, or too few.
             DatabaseFailed: the database reported an error.
         """
         await self.run("", self.check_account)

@@ -42,7 +42,7 @@ NOT_FROM_HERE = re.compile("pg_hba|no encryption", re.IGNORECASE)
 CAUSES = (
     (("28", "22023", "0P000", "1959"), NO_ROLE, "the server has no such role: check the user and the option role"),
     (("28000",), NOT_FROM_HERE, "the server accepts no such login from this address (pg_hba.conf)"),
-    (("28", "1045", "1698"), ANY, "the server refuses the login: check the user and the password (option password)"),
+    (("28", "1045", "1698"), ANY, "the server rejected the login: check the user and the password (option password)"),
     (("3D000", "1049"), ANY, "the server has no database of that name"),
     (("42501", "1044", "1142"), ANY, "the user may not use this database: grant the rights to connect and to read"),
 )
@@ -121,7 +121,7 @@ def translate(error: Exception, limit: float) -> DatabaseFailed:
     kind = f"{type(original).__name__} {type(getattr(original, '__cause__', None)).__name__}"
     if ENDED.search(text) or ENDED.search(kind):
         return QueryTimeout(
-            f"the statement took longer than {limit:g} seconds, and was ended by the time limit (option time_limit); "
+            f"the statement took longer than {limit:g} seconds, and was stopped by the time limit (option time_limit); "
             "ask for less, or by an indexed column"
         )
     if getattr(error, "connection_invalidated", False) or isinstance(original, OSError):

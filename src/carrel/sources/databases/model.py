@@ -135,7 +135,7 @@ def quoted(name: str) -> str:
 
 
 def with_key(table: Table, uniques: Iterable[tuple[str, ...]], *, has_row_id: bool = False) -> Table:
-    """Return a table with what identifies its rows: its primary key, else unique columns that are never null."""
+    """Return a table with the key of its rows: its primary key, else unique columns that are never null."""
     names = {column.name for column in table.columns}
     if table.key and names.issuperset(table.key):
         return replace(table, key_kind="primary key")

@@ -152,7 +152,7 @@ class PostgresDatabase(Database):
         event.listen(self._engine.sync_engine, "connect", prepare)
 
     async def check(self) -> None:
-        """Check what the account may do, and whether the server can decode its log, if that is used."""
+        """Check the privileges of the account, and logical decoding if it is enabled."""
         await super().check()
         if self.options.logical_decoding:
             connection = await self.connect()

@@ -83,7 +83,8 @@ class DatabaseProcess(ChildProcess):
         except ProcessTimeout:
             self.close()
             raise QueryTimeout(
-                f"the statement took longer than {self._seconds:g} seconds and could not be interrupted; ask for less"
+                f"the statement took longer than {self._seconds:g} seconds and could not be interrupted; "
+                "request less data"
             ) from None
         except (Crashed, msgspec.MsgspecError):
             self.close()

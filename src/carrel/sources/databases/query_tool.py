@@ -1,4 +1,4 @@
-"""Tool that runs a read-only SQL query. It is off until the option ``query`` switches it on."""
+"""Tool that runs a read-only SQL query. It is disabled unless the option ``query`` enables it."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ async def call_query_tool(reader: DatabaseReader, arguments: msgspec.Raw, client
         job = partial(render_rows, read=read, format=given.format, about={}, more=True)
         text = (await reader.processes.run(client, job, QueryResult)).text
     except StatementRejected as error:
-        raise ToolError(f"Refused: {error}") from None
+        raise ToolError(f"Rejected: {error}") from None
     except DatabaseFailed as error:
         raise ToolError(f"The database reported: {error}") from None
     except TooMuch as error:
         raise ToolError(
-            f"The rows are over the limit of {options.max_bytes:,} bytes; the first {error.fitting:,} are not. "
-            "Ask for fewer rows or columns"
+            f"The rows are over the limit of {options.max_bytes:,} bytes; the first {error.fitting:,} are within it. "
+            "Request fewer rows or columns"
         ) from None
     if given.format != "json":
         return CallToolResult(content=[TextContent(text)])

@@ -1,4 +1,4 @@
-"""Reader of a database: the contents of each place, as text in the format that the URI asks for."""
+"""Reader of a database: the contents of each location, as text in the requested format."""
 
 from __future__ import annotations
 
@@ -354,6 +354,6 @@ class DatabaseReader:
             raise ResourceTooLarge(
                 uri,
                 f"The rows are over the limit of {options.max_bytes:,} bytes (option max_bytes); "
-                f"the first {error.fitting:,} are not: use limit",
+                f"the first {error.fitting:,} are within it: use limit",
             ) from None
         return self._answer(uri, format, found)

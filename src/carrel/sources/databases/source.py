@@ -212,7 +212,7 @@ class DatabaseSource(BaseSource):
     # Tools
 
     def list_tools(self, request: Request) -> Page[Tool]:
-        """Return the query tool, if it is switched on."""
+        """Return the query tool, if it is enabled."""
         from carrel.sources.databases.query_tool import query_tool
 
         tools = [query_tool(self._reader, self._name)] if self._options.query else []

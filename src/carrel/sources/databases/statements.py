@@ -89,7 +89,7 @@ def check_statement(sql: str, dialect: str, *, parameters: bool = False, allowed
         if count > MAX_NODES:
             raise StatementRejected("the statement has too many parts")
         if isinstance(node, WRITING):
-            raise StatementRejected(f"only queries are run, and there is {kind_of(node)} in this one")
+            raise StatementRejected(f"only queries are allowed, but there is {kind_of(node)} in this one")
         if isinstance(node, OUTSIDE):
             if not parameters or not isinstance(node, exp.Placeholder) or not node.name.isidentifier():
                 raise StatementRejected("the statement has variables or parameters; write the values instead")
@@ -106,7 +106,7 @@ def check_statement(sql: str, dialect: str, *, parameters: bool = False, allowed
         written = write(root, dialect)
         functions = functions_of(root, dialect)
     except (SqlglotError, RecursionError, ValueError):
-        raise StatementRejected("the statement is nested too deeply, or cannot be written again") from None
+        raise StatementRejected("the statement is nested too deeply, or cannot be regenerated") from None
     check_functions(functions, dialect, allowed)
     return Statement(written, functions, tuple(names), tables, fields, columns)
 
@@ -118,7 +118,7 @@ def parse(sql: str, dialect: str) -> exp.Expr:
         StatementRejected: the text is not exactly one query.
     """
     if len(sql) > MAX_STATEMENT:
-        raise StatementRejected(f"the statement has {len(sql):,} characters; the most are {MAX_STATEMENT:,}")
+        raise StatementRejected(f"the statement has {len(sql):,} characters; the limit is {MAX_STATEMENT:,}")
     if "\0" in sql:
         raise StatementRejected("the statement has a NUL character")
     try:
@@ -128,11 +128,11 @@ def parse(sql: str, dialect: str) -> exp.Expr:
         raise StatementRejected(f"the statement cannot be read: {reason}") from None
     if len(parsed) != 1:
         raise StatementRejected(
-            f"one statement at a time; these are {len(parsed)}" if parsed else "there is no statement"
+            f"only one statement is allowed; these are {len(parsed)}" if parsed else "there is no statement"
         )
     [root] = parsed
     if not isinstance(root, ROOTS):
-        raise StatementRejected(f"only queries are run (SELECT …, WITH … SELECT …), and this is {kind_of(root)}")
+        raise StatementRejected(f"only queries are allowed (SELECT …, WITH … SELECT …), but this is {kind_of(root)}")
     return root
 
 

@@ -1,4 +1,4 @@
-"""Documents of a source as text: the hook by which a source that has bytes offers Markdown of them, page by page.
+"""Documents of a source as Markdown, page by page, for sources of binary contents.
 
 A source makes one ``Documents``, with a function that loads an original, and calls it in five places:
 
@@ -48,7 +48,7 @@ __all__ = ["FACTS", "LARGEST", "QUERIES", "Documents", "Load", "Original"]
 log = Log("carrel.sources")
 
 FACTS = "carrel/image"
-"""Name in ``_meta`` of the facts about an image."""
+"""Key in ``_meta`` for the metadata of an image."""
 LARGEST = 64 * 1024 * 1024
 """Bytes of the largest document that is turned into text."""
 MARKDOWN = "text/markdown"
@@ -58,12 +58,12 @@ MAX_TEXT = 16 * 1024 * 1024
 SECONDS, MEMORY = 30.0, 1024 * 1024 * 1024
 #: Bytes of text that is kept.
 KEPT = 32 * 1024 * 1024
-#: Seconds for which the reading of an image waits for the facts about it.
+#: Seconds to wait for the metadata of an image when it is read.
 PATIENCE = 2.0
 WAITING_PER_CLIENT = 256
 #: Documents of one client, and of all, whose bytes are in memory while they wait for the process or are read.
 LOADED_PER_CLIENT, LOADED = 2, 4
-#: Characters of a text from which on a window of it is cut in a thread.
+#: Length of a text, in characters, from which windows are extracted in a thread.
 LONG = 262_144
 MAX_SUGGESTIONS = 100
 
@@ -211,7 +211,7 @@ class Documents:
         return ReadResourceResult(contents=[await asyncio.to_thread(self._contents, wanted, uri, answer)])
 
     async def described(self, uri: str, request: Request, result: ReadResourceResult) -> ReadResourceResult:
-        """Return an original with the URI of its text, or the facts about an image, in ``_meta``."""
+        """Return an original with the URI of its text, or the metadata of an image, in ``_meta``."""
         contents = result.contents[0] if len(result.contents) == 1 and "?" not in uri else None
         kind = self.kind(contents.mime_type) if contents is not None else None
         if contents is None or kind is None:
@@ -234,7 +234,7 @@ class Documents:
             async with asyncio.timeout(PATIENCE):
                 return (await self._ask(request, message)).facts
         except (TimeoutError, ProcessTimeout, Crashed, ServerUnavailable):
-            return None  # the request is for the image; its facts are optional
+            return None  # the request is for the image; its metadata is optional
 
     async def _text(self, wanted: DocumentWindow, uri: str, request: Request, load: Load) -> WorkerResponse:
         """Return the text of a document, from the cache if it is there."""
@@ -315,7 +315,7 @@ class Documents:
 
     @staticmethod
     def _check(answer: WorkerResponse, kind: Kind, uri: str) -> None:
-        """Raise the error of a document that has no text.
+        """Raise the error for a document without text.
 
         Raises:
             ResourceError: it is damaged, or needs a password.

@@ -18,4 +18,4 @@ AsText: TypeAlias = Annotated[
 """Whether documents are offered as text."""
 
 Locations: TypeAlias = Annotated[bool, Meta(description="include the GPS location of photos")]
-"""Whether the metadata of images has the place where they were taken."""
+"""Whether the metadata of images includes the GPS location."""

@@ -53,7 +53,7 @@ def read_file(
     To find lines, up to ``scan`` bytes before them are scanned.
 
     Raises:
-        ResourceTooLarge: it is larger, or too far into the file; the message has the URIs of windows that are not.
+        ResourceTooLarge: it is larger, or too far into the file; the message has the URIs of smaller windows.
         InvalidParams: the window is not valid for this file.
     """
     size = os.fstat(descriptor).st_size
@@ -170,7 +170,7 @@ def too_large(descriptor: int, uri: str, limit: int) -> ResourceTooLarge:
 
 
 def too_large_of(uri: str, size: int, limit: int, head: bytes) -> ResourceTooLarge:
-    """Return the error that what begins with ``head`` is over the limit, with the URIs of windows."""
+    """Return the error for a resource over the limit that begins with ``head``, with the URIs of windows."""
     queries = ["tail=200", "lines=1-1000"] if recognise(head, truncated=True) is not None else []
     windows = windows_of(uri, *queries, f"bytes=0-{min(limit, 65_536) - 1}")
     if size <= limit:  # it is still growing, or reports no size

@@ -220,7 +220,7 @@ def check_glob(glob: str) -> None:
     if glob.startswith("#"):
         raise Malformed(r"is a comment; write \# for a name that begins with #")
     if glob.startswith("!"):
-        raise Malformed(r"cannot take back another pattern; write \! for a name that begins with !")
+        raise Malformed(r"cannot negate another pattern; write \! for a name that begins with !")
     if any(character in glob for character in "\n\r\0"):
         raise Malformed("has a line break or a NUL in it; give each pattern by itself")
     escaped = ESCAPE.search(glob)
@@ -230,7 +230,7 @@ def check_glob(glob: str) -> None:
     if not all(name.strip() for name in names):
         raise Malformed("has no name before or after a slash")
     if any(name in (".", "..") for name in names):
-        raise Malformed("has . or .. for a name, and matches nothing; patterns begin at the folder that is shared")
+        raise Malformed("has a . or .. segment, and matches nothing; patterns are relative to the shared folder")
     if read_pattern(glob) is None:
         raise Malformed("is no pattern")
 
@@ -360,7 +360,7 @@ def translate_class(pattern: str, index: int) -> tuple[str, int]:
             break
         if pattern.startswith("[:", index) and (end := pattern.find(":]", index)) > 0:
             if pattern[index + 2 : end] not in CLASSES:
-                raise Malformed(f"has a class of characters that there is not: [:{pattern[index + 2 : end]}:]")
+                raise Malformed(f"has an unknown character class: [:{pattern[index + 2 : end]}:]")
             members += CLASSES[pattern[index + 2 : end]]
             index = end + 2
             continue

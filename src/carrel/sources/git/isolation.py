@@ -166,7 +166,7 @@ class Isolation:
 
         Call it before a request to git, and again before using the response. Return how many linked directories had
         such links so far: if the number has changed, the answer may come from elsewhere. With ``ids``, only the
-        directories of these objects are looked at, and the packs.
+        directories of these objects, and the packs, are checked.
         """
         if self._real is None:
             return 0

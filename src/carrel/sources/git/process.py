@@ -139,11 +139,11 @@ class ObjectPipe:
         return line.decode("ascii", "replace").split(" ")
 
     def take(self, size: int, deadline: float) -> Iterator[bytes]:
-        """Yield the bytes of the object whose header was read, and the line feed after it is passed over.
+        """Yield the bytes of the object whose header was read, and skip the line feed after it.
 
         Raises:
             GitFailed: git has ended.
-            GitTimeout: they did not come until the deadline.
+            GitTimeout: they did not arrive before the deadline.
         """
         left = size
         while left:
@@ -164,7 +164,7 @@ class ObjectPipe:
 
         Raises:
             GitFailed: git has ended.
-            GitTimeout: they did not come until the deadline.
+            GitTimeout: they did not arrive before the deadline.
         """
         if len(self._buffer) == size + 1 and self._buffer[-1:] == b"\n":  # it came at once
             data, self._buffer = self._buffer[:-1], b""

@@ -88,7 +88,7 @@ def find_repository(path: str, *, alternates: bool = False) -> Repository:
         hint = "" if above is None else f"; there is one at {display(above)}"
         raise ConfigError(f"There is no git repository at {shown}{hint}")
     if not is_git_dir(common_dir):
-        raise ConfigError(f"{display(common_dir)} is no git repository: HEAD, refs or objects are missing")
+        raise ConfigError(f"{display(common_dir)} is not a git repository: HEAD, refs or objects are missing")
     # Resolved once: a link that takes the place of a directory later leads nowhere.
     repository = Repository(path, os.path.realpath(git_dir), os.path.realpath(common_dir), formats(common_dir))
     if os.path.islink(os.path.join(common_dir, "refs")) and not alternates:

@@ -44,7 +44,7 @@ class OpenRepository:
             raise ResourceNotFound(uri, f"There is no revision {name[:200]!r} in the repository")
         found = self.store.peel(id)
         if found.kind != "commit":
-            raise ResourceNotFound(uri, f"{name[:200]!r} is no commit but a {found.kind}")
+            raise ResourceNotFound(uri, f"{name[:200]!r} is not a commit but a {found.kind}")
         id = found.id
         for sign, number in STEP.findall(suffix):
             id = self._step(id, sign, int(number or 1), uri, name)
@@ -114,7 +114,7 @@ class OpenRepository:
 def translate(error: Exception, uri: str, repository: Repository, seconds: float) -> ResourceError:
     """Translate an error of the store, or of git, into a resource error."""
     if isinstance(error, GitTimeout):
-        return ResourceError(uri, f"git took longer than the limit of {seconds:g} seconds, and was ended")
+        return ResourceError(uri, f"git took longer than the limit of {seconds:g} seconds, and was stopped")
     if repository.is_partial:
         return ResourceNotFound(
             uri,
@@ -127,4 +127,4 @@ def translate(error: Exception, uri: str, repository: Repository, seconds: float
         "has a damaged object" if isinstance(error, DamagedObject) else "cannot be read by git (damaged or too large)"
     )
     assert isinstance(error, (GitFailed, DamagedObject))
-    return ResourceError(uri, f"The repository {what}; git fsck tells more")
+    return ResourceError(uri, f"The repository {what}; run git fsck for details")

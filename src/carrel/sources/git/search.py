@@ -167,7 +167,7 @@ class Search:
         query = location.parameters.get("query", "")
         words = [word for word in words_of(query) if "\0" not in word][:MAX_WORDS]
         if not words or any("\udc80" <= character <= "\udfff" for character in query):
-            raise InvalidParams("Invalid params: query: there are no words to look for", parameter="query")
+            raise InvalidParams("Invalid params: query: the query has no words", parameter="query")
         id = self._opened.resolve(location.ref, uri)
         lines = [
             f"{display(where)}:{number}: {text[:MAX_LINE]}\n"

@@ -78,7 +78,7 @@ def read_query(given: Mapping[str, str], now: float, zone: tzinfo | None, most: 
     since, until = -inf, inf
     if "timeframe" in given:
         if "since" in given:
-            raise invalid_parameter("timeframe", "it goes with until, and not with since")
+            raise invalid_parameter("timeframe", "it can be combined with until, but not with since")
         if "until" in given:
             until = instant_of(given["until"], "until", now, zone) + ROUNDING
         since = min(now, until) - duration_of(given["timeframe"])

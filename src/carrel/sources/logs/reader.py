@@ -122,7 +122,7 @@ class LogsReader:
         """Return a page: recent entries, statistics, then each location and its logs.
 
         Raises:
-            InvalidCursor: the cursor was not given out for this list.
+            InvalidCursor: the cursor was not issued for this list.
         """
         items = {
             RECENT: Resource(

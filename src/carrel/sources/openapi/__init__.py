@@ -33,6 +33,6 @@ def from_asgi(app: Any, description: dict[str, Any] | None = None, **options: An
         describe = getattr(app, "openapi", None)
         description = describe() if callable(describe) else None
     if not isinstance(description, dict):
-        raise ConfigError("the application has no method openapi() that describes it; give its description")
+        raise ConfigError("the application has no method openapi() that describes it; pass its description")
     chosen = read_options(OpenAPIOptions, options, "openapi:")
     return OpenAPISource("openapi+http://app/openapi.json", chosen, app=app, description=description)

@@ -118,7 +118,7 @@ class API:
             except ValueError:
                 target = ""
             if not self.includes(target):
-                raise ResourceForbidden(public, "The API redirects to another place, which is not shared")
+                raise ResourceForbidden(public, "The API redirects to a URL that is not shared")
             url = target
         raise ResourceError(public, f"The API redirects more than {MAX_REDIRECTS} times")
 
@@ -152,13 +152,13 @@ class API:
         if status in (404, 410):
             raise ResourceNotFound(uri)
         if status in (401, 403):
-            raise ResourceForbidden(uri, f"The API refuses with {status}")
+            raise ResourceForbidden(uri, f"The API denies access with status {status}")
         if status in (400, 422):
             raise InvalidParams(
-                f"Invalid params: the API answers {status}{self.excerpt(response)}",
+                f"Invalid params: the API responds with status {status}{self.excerpt(response)}",
                 {"uri": uri[:1000], "reason": "invalid"},
             )
-        raise ResourceError(uri, f"The API answers {status}")
+        raise ResourceError(uri, f"The API responds with status {status}")
 
     def excerpt(self, response: ApiResponse) -> str:
         """Return the beginning of an error response for messages, without credentials; empty if it is not text."""

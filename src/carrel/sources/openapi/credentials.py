@@ -159,7 +159,7 @@ class ApiCredentials:
                 found = {}
             token = found.get("access_token")
             if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
-                raise ResourceError(url, f"The token endpoint gives no token: it answers {status}")
+                raise ResourceError(url, f"The token endpoint returned no token: it responded with status {status}")
             seconds = found.get("expires_in")
             life = float(seconds) if isinstance(seconds, (int, float)) else USUAL
             self._token = token, time.monotonic() + max(life - MARGIN, 0.0)

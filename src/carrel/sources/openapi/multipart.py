@@ -79,7 +79,9 @@ def encode_multipart(body: Any, files: Mapping[str, bool], types: Mapping[str, s
             if "filename" in head:
                 line += f'; filename="{quoted(head["filename"])}"'
             if kind is not None and _TYPE.fullmatch(kind) is None:
-                raise InvalidParams(f"Invalid params: body: {name}: {kind[:50]!r} is no media type", parameter="body")
+                raise InvalidParams(
+                    f"Invalid params: body: {name}: {kind[:50]!r} is not a media type", parameter="body"
+                )
             line += f"\r\nContent-Type: {kind}" if kind else ""
             parts.append(f"--{boundary}\r\n{line}\r\n\r\n".encode() + data + b"\r\n")
     return b"".join([*parts, f"--{boundary}--\r\n".encode()]), f"{MULTIPART}; boundary={boundary}"

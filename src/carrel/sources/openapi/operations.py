@@ -64,7 +64,7 @@ def check_version(document: Any, where: str) -> str:
         ConfigError: the document is not an OpenAPI 3 description.
     """
     if not isinstance(document, dict):
-        raise ConfigError(f"{where} is not an OpenAPI description: it is no object")
+        raise ConfigError(f"{where} is not an OpenAPI description: it is not an object")
     if "swagger" in document:
         raise ConfigError(
             f"{where} is in Swagger {str(document['swagger'])[:10]}, and OpenAPI 3.0 or 3.1 is needed; "
@@ -74,7 +74,7 @@ def check_version(document: Any, where: str) -> str:
     if not isinstance(version, str) or not version.startswith(("3.0", "3.1", "3.2")):
         raise ConfigError(f"{where} is not an OpenAPI description: it has no openapi: 3.0.x or 3.1.x")
     if not isinstance(document.get("paths", {}), dict):
-        raise ConfigError(f"{where} is not an OpenAPI description: its paths are no object")
+        raise ConfigError(f"{where} is not an OpenAPI description: its paths are not an object")
     return version
 
 

@@ -128,7 +128,7 @@ def build_url(base: str, operation: ApiOperation, values: Mapping[tuple[str, str
         for number, part in enumerate(parts)
     )
     if any(unquote(segment) in (".", "..") for segment in path.split("/")):
-        raise InvalidParams("Invalid params: the path parameters make a segment that is . or ..", parameter="uri")
+        raise InvalidParams("Invalid params: the path parameters result in a . or .. segment", parameter="uri")
     pairs: list[tuple[str, str]] = []
     for parameter in operation.located("query"):
         value = values.get(("query", parameter.name))

@@ -61,7 +61,7 @@ class ApiTools:
         """Call a tool.
 
         Raises:
-            InvalidParams: there is no such tool, or its arguments are no object.
+            InvalidParams: there is no such tool, or its arguments must be an object.
             ToolError: the arguments are not valid, or the API answers with an error.
         """
         if name not in self._names:
@@ -70,7 +70,7 @@ class ApiTools:
         try:
             given = msgspec.json.decode(arguments, type=dict[str, Any]) if bytes(arguments) else {}
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            raise InvalidParams("Invalid params: arguments are no object", parameter="arguments") from None
+            raise InvalidParams("Invalid params: arguments must be an object", parameter="arguments") from None
         self._validate(operation, given, arguments)
         values = {
             (parameter.location, parameter.name): given[argument]
@@ -88,7 +88,7 @@ class ApiTools:
         except MCPError as error:
             raise ToolError(self._api.credentials.hide(str(error))) from None
         if not 200 <= response.status < 300:
-            raise ToolError(f"The API answers {response.status}{self._api.excerpt(response)}")
+            raise ToolError(f"The API responds with status {response.status}{self._api.excerpt(response)}")
         return self._result(operation, response)
 
     def _validate(self, operation: ApiOperation, given: dict[str, Any], text: msgspec.Raw) -> None:

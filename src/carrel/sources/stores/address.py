@@ -108,9 +108,7 @@ def read_address(target: str, alias: str | None = None) -> StoreAddress:
     user_info, _, host_port = (uri.authority or "").rpartition("@")
     user, colon, _ = user_info.partition(":")
     if colon or (user and scheme not in WITH_USER):
-        raise ConfigError(
-            f"{scheme}: the URL has credentials, which belong into the environment or the options: {form}"
-        )
+        raise ConfigError(f"{scheme}: the URL has credentials, which belong in the environment or the options: {form}")
     try:
         host, port = split_port(host_port)
     except UriError:

@@ -54,7 +54,7 @@ class ObjectReader:
 
         Raises:
             StoreError: it is not there, or cannot be read.
-            ResourceTooLarge: it is over the limit; the message has the URIs of windows that are not.
+            ResourceTooLarge: it is over the limit; the message has the URIs of smaller windows.
             InvalidParams: the window is not valid for it.
         """
         if window is None:
@@ -65,7 +65,7 @@ class ObjectReader:
                 return await self._window(key, uri, window, client)
             except VersionChanged:
                 continue
-        raise ResourceError(uri, "Resource changes while it is read; ask again")
+        raise ResourceError(uri, "Resource changed while it was read; retry")
 
     async def original(self, key: str, uri: str, limit: int, known: Callable[[Hashable], bool]) -> Original:
         """Read an object of at most ``limit`` bytes as a document; without its bytes if its version is known.

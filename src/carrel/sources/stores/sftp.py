@@ -125,7 +125,7 @@ class SFTPStore(Store):
             ) from None
         except asyncssh.PermissionDenied:
             raise InvalidStore(
-                "the server refuses the login: load the key into the SSH agent, or use the option identity or password"
+                "the server rejected the login: load the key into the SSH agent, or use the option identity or password"
             ) from None
         except FileNotFoundError as error:
             raise InvalidStore(f"there is no file {error.filename}, which known_hosts or identity names") from None
@@ -137,7 +137,7 @@ class SFTPStore(Store):
         root = await client.realpath(path.encode())
         found = await client.stat(root)
         if not stat.S_ISDIR(found.permissions or 0):
-            raise NotFound("it is no folder")
+            raise NotFound("it is not a folder")
         return bytes(root)
 
     @asynccontextmanager

@@ -206,7 +206,7 @@ def check(response: ClientResponse) -> None:
     """
     status = response.status
     if status == 401:
-        raise InvalidStore("the server refuses the login: use the options user and password")
+        raise InvalidStore("the server rejected the login: use the options user and password")
     kinds = {403: AccessDenied, 404: NotFound, 405: NotFound, 410: NotFound, 412: VersionChanged}
     if status in kinds or not 200 <= status < 300:
         raise kinds.get(status, StoreError)(f"the server answered {status}")

@@ -218,7 +218,7 @@ def open_regular(path: str) -> int:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise InvalidStore("the archive is no regular file")
+        raise InvalidStore("the archive is not a regular file")
     return descriptor
 
 

@@ -185,11 +185,11 @@ class Pages:
         if status in (404, 410):
             raise ResourceNotFound(url, "There is no such page")
         if status in (401, 403, 407):
-            raise ResourceForbidden(url, f"The web server refuses with {status}")
+            raise ResourceForbidden(url, f"The web server denies access with status {status}")
         if status in (429, 503):
             self._pause(target, headers.get("Retry-After", ""))
         if not 200 <= status < 300 or status == 206:
-            raise ResourceError(url, f"The web server answers {status}")
+            raise ResourceError(url, f"The web server responds with status {status}")
         try:
             data = await response.read()
         except ResourceTooLarge:
@@ -255,7 +255,7 @@ class Pages:
         now = self._now()
         slot = max(now, self._next.get(host, 0.0))
         if slot - now > self._options.fetch_timeout:
-            raise ResourceError(url, "Too many requests wait for this site; ask again later")
+            raise ResourceError(url, "Too many requests wait for this site; retry later")
         robots = self._robots.get(origin_of(url), (0.0, None))[1]
         asked = None if robots is None else robots.crawl_delay(AGENT)
         self._next[host] = slot + max(self._options.fetch_delay, min(float(asked or 0), MAX_PAUSE))
@@ -284,7 +284,7 @@ class Pages:
     async def _check_robots(self, url: str) -> None:
         robots = await self._rules(origin_of(url))
         if robots is not None and not robots.can_fetch(url, AGENT):
-            raise ResourceForbidden(url, "robots.txt of the site forbids this page (the option robots says otherwise)")
+            raise ResourceForbidden(url, "robots.txt of the site disallows this page (the option robots can ignore it)")
 
     async def _rules(self, origin: str) -> Any:
         """Return the robots.txt rules of a site, or None if it has no rules.

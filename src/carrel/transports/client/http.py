@@ -43,7 +43,7 @@ MAX_TRIES = 7
 ENDING = 0.25
 #: Timeout for ending the session with DELETE on close, in seconds.
 FAREWELL = 2.0
-#: Transient statuses, worth a retry. 409: the server has not noticed yet that the previous stream is broken.
+#: Transient statuses, which are retried. 409: the server has not noticed yet that the previous stream is broken.
 PASSING = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 
 
@@ -154,7 +154,7 @@ class HTTPTransport(HTTPTransportBase):
     def _take_session(self, response: ClientResponse) -> None:
         session = response.headers.get("Mcp-Session-Id")
         if session is not None and not (session and all("!" <= letter <= "~" for letter in session)):
-            raise TransportError("The server gave the session an id that is not visible ASCII")
+            raise TransportError("The server sent a session id that is not visible ASCII")
         self._session = session
 
     # Receiving

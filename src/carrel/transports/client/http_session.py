@@ -234,8 +234,8 @@ class HTTPSession:
         if not same or response.status not in (307, 308):
             raise HTTPStatusError(
                 response.status,
-                f"{self.name} answered {response.status} and leads to {where}, which is not followed: "
-                "give that URL instead if it is the right one",
+                f"{self.name} answered {response.status} and redirects to {where}, which is not followed: "
+                "use that URL if it is the right one",
             )
         if hops > MAX_REDIRECTS:
             raise HTTPStatusError(response.status, f"{self.name} redirects in a loop, by way of {where}")
@@ -286,7 +286,7 @@ class HTTPSession:
         length = response.content_length
         if length is not None and length > self.max_message:
             response.close()
-            raise TransportError(f"The answer of {self.name} is longer than {self.max_message} bytes: {length}")
+            raise TransportError(f"The response of {self.name} is longer than {self.max_message} bytes: {length}")
         if length is not None and length > READ_SIZE and response.connection is not None:
             set_read_size(response.connection.transport, LONG_READ_SIZE)
             FreshRequest.long.add(response.connection.protocol)
@@ -294,7 +294,7 @@ class HTTPSession:
             return await response.read()
         body = await self._read_some(response, self.max_message)
         if body is None:
-            raise TransportError(f"The answer of {self.name} is longer than {self.max_message} bytes")
+            raise TransportError(f"The response of {self.name} is longer than {self.max_message} bytes")
         return body
 
     async def _read_some(self, response: aiohttp.ClientResponse, limit: int) -> bytes | None:

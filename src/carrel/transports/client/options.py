@@ -88,7 +88,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
         env: environment variables, besides the few that are always passed on.
         cwd: working directory.
         stderr: called with each line that the server writes to its standard error.
-        name: what errors call the server; None for its program and its first argument.
+        name: name of the server in errors; None for its program and its first argument.
     """
 
     env: Mapping[str, str] | None = None

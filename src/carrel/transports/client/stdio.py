@@ -74,7 +74,7 @@ class StdioTransport:
         env: environment variables besides the few that are inherited (``environment``).
         cwd: the working directory of the subprocess.
         stderr: callback for each line of its standard error.
-        name: what errors call the server; None for its program and its first argument.
+        name: name of the server in errors; None for its program and its first argument.
         max_message: the longest message that is read, in bytes.
         grace: seconds that it gets to exit by itself when the connection is closed, and again after SIGTERM.
     """
@@ -176,7 +176,7 @@ class StdioTransport:
             return TransportError(f"The program {program!r} cannot be started: {error.strerror}", delivered=False)
         if error.errno == errno.ENOENT:
             return ConfigError(
-                f"The program {program!r} cannot be started: what its first line says is to run it does not exist"
+                f"The program {program!r} cannot be started: the interpreter in its first line does not exist"
             )
         return ConfigError(f"The program {program!r} cannot be started: {error.strerror}")
 
@@ -329,7 +329,7 @@ def find_program(command: Sequence[str], env: Mapping[str, str], cwd: str | os.P
     if sys.platform != "win32":
         reject_script(program, Path(cwd or ".", found))
     elif found.lower().endswith((".bat", ".cmd")) and not UNQUOTABLE.isdisjoint("".join(command[1:])):
-        raise ConfigError(f"{found!r} is a batch file, which its arguments cannot be given to safely")
+        raise ConfigError(f"{found!r} is a batch file, to which these arguments cannot be passed safely")
     return found
 
 
@@ -349,4 +349,4 @@ def reject_script(program: str, path: Path) -> None:
     if not os.access(path, os.X_OK):
         raise ConfigError(f"The program {program!r} may not be run: Permission denied")
     if not start.startswith(b"#!") and b"\0" not in start:
-        raise ConfigError(f"{program!r} is not a program: it does not begin with #! and what is to run it")
+        raise ConfigError(f"{program!r} is not a program: it does not begin with #! and an interpreter")

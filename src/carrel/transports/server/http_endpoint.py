@@ -310,8 +310,8 @@ def _no_session(version: bytes | None = None) -> Rejection:
     name = version.decode("latin-1")
     return Rejection(
         405,
-        f"GET and DELETE are for sessions, which revision {name} does not have: in a session, MCP-Protocol-Version is "
-        "what initialize agreed on",
+        f"GET and DELETE are for sessions, which revision {name} does not have: in a session, MCP-Protocol-Version "
+        "must be the negotiated revision",
         [(b"allow", b"POST, OPTIONS")],
     )
 
@@ -320,8 +320,8 @@ def _not_stateless(version: bytes) -> InvalidParams:
     """Return the error for a request whose header names a stateless revision but whose body does not."""
     error = InvalidParams(
         "Invalid params: _meta lacks io.modelcontextprotocol/protocolVersion, which revision "
-        f"{version.decode('latin-1')} of the MCP-Protocol-Version header needs; in a session, the header is what "
-        "initialize agreed on",
+        f"{version.decode('latin-1')} of the MCP-Protocol-Version header needs; in a session, the header must be "
+        "the negotiated revision",
         parameter="_meta",
     )
     error.status = 400

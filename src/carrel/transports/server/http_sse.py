@@ -289,7 +289,7 @@ class HTTPWithSSE:
     def _find(self, query: bytes) -> Listener:
         values = [pair.partition(b"=")[2] for pair in query.split(b"&") if pair.partition(b"=")[0] == b"sessionId"]
         if len(values) != 1:
-            raise Rejection(400, f"{self._path} tells where to post: there has to be one sessionId in the query")
+            raise Rejection(400, f"{self._path} names the URL for messages: its query must have one sessionId")
         listener = self._listeners.get(values[0].decode("latin-1"))
         if listener is None or listener.complete:
             raise Rejection(404, NO_SESSION)

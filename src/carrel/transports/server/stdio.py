@@ -286,7 +286,7 @@ def claim() -> tuple[int, int]:
         ConfigError: one of the standard streams is closed.
     """
     if None in (sys.__stdin__, sys.__stdout__, sys.__stderr__):  # their descriptors may be in use for other files
-        raise ConfigError("standard input, output and error have to be open")
+        raise ConfigError("standard input, output and error must be open")
     source, target = os.dup(0), os.dup(1)
     os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)

@@ -96,5 +96,5 @@ async def test_a_full_memory_refuses_new_logins_and_stores_what_belongs_to_the_o
 
 def test_a_directory_that_cannot_be_made_is_an_error_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="logins cannot be kept in"):
+    with pytest.raises(ConfigError, match="logins cannot be stored in"):
         FileStore(tmp_path / "file" / "logins")

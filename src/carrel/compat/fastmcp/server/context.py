@@ -306,7 +306,7 @@ class Context:
         result_type: Any = None,
         **_: Any,
     ) -> SamplingResult[Any]:
-        """Ask the client's model for a message.
+        """Request a message from the client's model.
 
         Raises:
             NotImplementedError: ``tools`` or ``result_type`` are given, which are not mirrored.

@@ -172,7 +172,7 @@ class ServerSession:
         return await self._ask("sampling/createMessage", params, result)
 
     async def list_roots(self) -> types.ListRootsResult:
-        """Ask for the client's roots."""
+        """Request the client's roots."""
         found: types.ListRootsResult = await self._ask("roots/list", None, types.ListRootsResult)
         return found
 

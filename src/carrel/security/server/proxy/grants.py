@@ -26,7 +26,7 @@ from carrel.security.server.proxy.stores import ProxyStore
 from carrel.security.server.proxy.upstream import UpstreamClient, UpstreamRejected, UpstreamTokens, UpstreamUser
 from carrel.security.server.scopes import Scopes
 
-__all__ = ["Access", "Code", "Grant", "Grants"]
+__all__ = ["AccessToken", "Code", "Grant", "Grants"]
 
 log = Log("carrel.security")
 
@@ -70,14 +70,14 @@ class Code(msgspec.Struct, kw_only=True):
     expires: float
 
 
-class Access(msgspec.Struct, kw_only=True):
+class AccessToken(msgspec.Struct, kw_only=True):
     """Access token."""
 
     grant: str
     expires: float
 
 
-class Refresh(msgspec.Struct, kw_only=True):
+class RefreshToken(msgspec.Struct, kw_only=True):
     """Refresh token; ``number`` counts the refresh tokens of the grant from 0."""
 
     grant: str
@@ -240,7 +240,7 @@ class Grants:
             OAuthError: the refresh token is not valid, or no longer valid.
             Unverifiable: the upstream does not return a valid response.
         """
-        token = self._sealer.open("refresh", text, Refresh)
+        token = self._sealer.open("refresh", text, RefreshToken)
         grant = None if token is None or token.expires <= self._clock() else await self.load(token.grant)
         if token is None or grant is None or grant.client != client:
             raise OAuthError("invalid_grant", "The refresh token is not valid (any more)")
@@ -262,14 +262,14 @@ class Grants:
     async def _issue(self, grant: Grant, number: int) -> dict[str, Any]:
         now = self._clock()
         answer: dict[str, Any] = {
-            "access_token": self._sealer.seal("access", Access(grant=grant.id, expires=now + self._access_ttl)),
+            "access_token": self._sealer.seal("access", AccessToken(grant=grant.id, expires=now + self._access_ttl)),
             "token_type": "Bearer",
             "expires_in": int(self._access_ttl),
             "scope": " ".join(grant.scopes),
         }
         if grant.renewable:
             await self._put_unused(grant, number)
-            token = Refresh(grant=grant.id, number=number, expires=now + self._refresh_ttl)
+            token = RefreshToken(grant=grant.id, number=number, expires=now + self._refresh_ttl)
             answer["refresh_token"] = self._sealer.seal("refresh", token)
         return answer
 
@@ -286,13 +286,13 @@ class Grants:
             await self._store.delete(f"turn-{grant.id}")
             raise OAuthError("invalid_grant", "The login has ended")
 
-    def read_access(self, text: str) -> Access | None:
+    def read_access(self, text: str) -> AccessToken | None:
         """Decrypt an access token, or return None if this proxy did not issue it."""
-        return self._sealer.open("access", text, Access)
+        return self._sealer.open("access", text, AccessToken)
 
     def grant_of(self, text: str) -> str | None:
         """Return the grant of an access or refresh token, or None if this proxy did not issue the token."""
-        token = self._sealer.open("refresh", text, Refresh) or self.read_access(text)
+        token = self._sealer.open("refresh", text, RefreshToken) or self.read_access(text)
         return None if token is None else token.grant
 
     # Upstream tokens

@@ -75,7 +75,7 @@ class VerifiedRequest(msgspec.Struct, kw_only=True):
     expires: float
 
 
-class Pending(msgspec.Struct, kw_only=True):
+class PendingLogin(msgspec.Struct, kw_only=True):
     """Login in progress at the upstream."""
 
     request: VerifiedRequest
@@ -173,7 +173,7 @@ class Login:
         if form.get("decision") != "allow":
             return self._reject(asked, "access_denied", "The user did not allow it")
         state, verifier, nonce = secrets.token_urlsafe(32), secrets.token_urlsafe(48), secrets.token_urlsafe(16)
-        pending = Pending(request=asked, verifier=verifier, nonce=nonce, expires=self._clock() + LOGIN_TTL)
+        pending = PendingLogin(request=asked, verifier=verifier, nonce=nonce, expires=self._clock() + LOGIN_TTL)
         sealed = self._sealer.seal(f"login {state}", pending)
         if len(sealed) > MAX_COOKIE:
             return self._reject(asked, "invalid_request", "The request is too long")
@@ -195,7 +195,7 @@ class Login:
             return error_page(400, str(error))
         state = given.get("state", "")
         name = _login_name(state)
-        pending = self._sealer.open(f"login {state}", self._cookies_of(request).get(self._name(name), ""), Pending)
+        pending = self._sealer.open(f"login {state}", self._cookies_of(request).get(self._name(name), ""), PendingLogin)
         if pending is None or pending.expires <= self._clock():
             return error_page(400, "This login was not begun in this browser, or it took too long. Start it again.")
         used = self._cookie(name, "", 0)

@@ -102,11 +102,11 @@ class OAuthProxy(ResourceServer):
         super().__init__([self.issuer], **options)
         if admit is None and upstream.everybody:
             raise ConfigError(
-                f"Any person can have an account of {upstream.name}: say who may log in, with admit=… "
+                f"Anyone can have an account at {upstream.name}: say who may log in, with admit=… "
                 "(admit=lambda user: True for everybody)"
             )
         if store is not None and not keys:
-            raise ConfigError("OAuthProxy with a store needs keys: what is in it could not be read after a restart")
+            raise ConfigError("OAuthProxy with a store needs keys: its contents could not be decrypted after a restart")
         if not 60 <= access_ttl <= 24 * 3600 or refresh_ttl < access_ttl:
             raise ConfigError("access_ttl must be 60 seconds to a day, and refresh_ttl at least as long")
         clock: Clock = lambda: self.clock()  # noqa: E731 - the clock may be replaced

@@ -101,7 +101,7 @@ class FileStore:
             if os.name == "posix" and self._directory.stat().st_mode & 0o077:
                 self._directory.chmod(0o700)
         except OSError as error:
-            raise ConfigError(f"logins cannot be kept in {self._directory}: {error.strerror}") from None
+            raise ConfigError(f"logins cannot be stored in {self._directory}: {error.strerror}") from None
         self._swept = 0.0
 
     async def get(self, key: str) -> str | None:

@@ -35,7 +35,7 @@ def open_archive(data: bytes) -> zipfile.ZipFile:
     if len(members) > MAX_MEMBERS:
         raise DocumentFailed("expands", f"it has {len(members):,} parts, and {MAX_MEMBERS:,} is the limit")
     if total > MAX_TOTAL or dense > MAX_DENSE:
-        raise DocumentFailed("expands", f"its parts have {total:,} bytes when they are unpacked")
+        raise DocumentFailed("expands", f"its parts have {total:,} bytes after decompression")
     if any(member.flag_bits & 1 for member in members):
         raise DocumentFailed("encrypted")
     return archive

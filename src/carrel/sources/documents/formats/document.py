@@ -24,7 +24,7 @@ class OpenDocument(NamedTuple):
 
 
 class DocumentFailed(Exception):
-    """The document has no text, and why."""
+    """The document has no text; ``failure`` is the reason, with a ``detail``."""
 
     def __init__(self, failure: Failure, detail: str = "") -> None:
         super().__init__(failure)
