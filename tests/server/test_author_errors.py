@@ -72,7 +72,10 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
         lambda app: app.resource("x://y", mimetype="x"),
         "@app.resource has no option 'mimetype'; did you mean 'mime_type'?",
     ),
-    (lambda app: app.prompt(greet).complete(greet), 'greet: name what is completed: write @greet.complete("name")'),
+    (
+        lambda app: app.prompt(greet).complete(greet),
+        'greet: name the argument to complete: write @greet.complete("name")',
+    ),
     (lambda app: app.prompt(greet).complete("nam"), "greet: there is no 'nam' to complete; there are ['name']"),
     # Names
     (lambda app: app.tool(lambda: 1), "A lambda has no name; give the tool one with name="),

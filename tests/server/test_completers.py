@@ -59,7 +59,7 @@ def test_a_completer_takes_what_was_typed() -> None:
     def greet(name: str) -> str:
         return name
 
-    with pytest.raises(ConfigError, match="completer nothing: it takes what was typed"):
+    with pytest.raises(ConfigError, match="completer nothing: a completer takes the typed text"):
 
         @greet.complete("name")
         def nothing(found: list[str] = Depends(open_titles)) -> list[str]:
