@@ -46,7 +46,7 @@ async def test_a_function_call_that_gemini_could_not_write_is_asked_for_again() 
 async def test_function_calls_that_gemini_never_can_write_are_an_error() -> None:
     with gemini_endpoint([Answer(stop="MALFORMED_FUNCTION_CALL")] * 3) as endpoint:
         async with opened(endpoint) as model:
-            with pytest.raises(TransportError, match="cannot be read"):
+            with pytest.raises(TransportError, match="malformed function call"):
                 await ask(model, "Add", tools=[ADD])
 
 

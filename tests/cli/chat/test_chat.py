@@ -296,7 +296,7 @@ def test_a_server_of_another_project_is_used_with_links_images_and_roots(home: d
         done = ask(vendor, home, f"everything={command}", "--model", MODEL, "--yes", allowed, "--root", str(tmp_path))
         assert (done.returncode, done.stdout) == (0, b"I have seen it.\n"), done.stderr
         assert vendor.refusals == ["Could not process image"]  # the checksum of its colour profile is wrong
-        assert b"Asked again without what it may refuse: image/png, 4,033 bytes." in done.stderr
+        assert b"Retried without contents that the model may reject: image/png, 4,033 bytes." in done.stderr
         sent = json.dumps(vendor.requests[2].body["messages"][-1])
         assert "Echo: red lamp" in sent
         assert tmp_path.as_uri() in sent
