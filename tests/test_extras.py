@@ -26,6 +26,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["p
 #: Modules that are used where they are there, and replaced where they are not.
 REPLACED = {
     "backports.zstd",
+    "genai_prices",
     "httptools",
     "uvloop",
     "keyring",

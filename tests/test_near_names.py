@@ -11,7 +11,7 @@ def test_a_name_that_is_near_is_suggested_and_else_all_names_are_listed() -> Non
     assert near("titel", ["author", "title"]) == "; did you mean 'title'?"
     assert near("x", ["author", "title"]) == "; there is author, title"
     assert near("x", ["author", "title"], "; see the manual") == "; see the manual"
-    assert near("x", []) == "; there are none"
+    assert near("x", []) == "; there are no names to choose from"
 
 
 def test_names_of_servers_cannot_control_the_terminal() -> None:

@@ -1,4 +1,4 @@
-"""Docstrings, comments and documentation are written in plain English: a budget of turns that puzzle readers."""
+"""Docstrings, comments, messages and documentation are plain English: a budget of turns that puzzle readers."""
 
 from __future__ import annotations
 
@@ -39,6 +39,16 @@ def source_texts() -> Iterator[str]:
                 yield token.string
 
 
+def message_texts() -> Iterator[str]:
+    """Yield the strings of the code with several words: messages, help and descriptions."""
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                yield node.value if " " in node.value else ""
+
+
 def documentation_texts() -> Iterator[str]:
     for path in (*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"):
         outside = re.sub(r"^\s*```.*?^\s*```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
@@ -46,7 +56,7 @@ def documentation_texts() -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("texts", "limit"), [(source_texts, 5), (documentation_texts, 5)], ids=["source", "docs"])
+@pytest.mark.parametrize(("texts", "limit"), [(source_texts, 5), (message_texts, 5), (documentation_texts, 5)])
 def test_puzzling_turns_are_rare(texts, limit: int) -> None:
     words, found = 0, []
     for text in texts():

@@ -35,7 +35,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def near(name: str, known: Iterable[str], otherwise: str = "; there is {}") -> str:
     """Return a "did you mean" hint for an unknown name, or else ``otherwise`` with all names."""
     names = list(known)
-    everything = otherwise.format(printable(", ".join(names), MAX_LIST)) if names else "; there are none"
+    everything = (
+        otherwise.format(printable(", ".join(names), MAX_LIST)) if names else "; there are no names to choose from"
+    )
     return did_you_mean(name, names) or everything
 
 

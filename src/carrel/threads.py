@@ -125,7 +125,7 @@ class ThreadPool:
 
     def __init__(self, threads: int, per_client: int, waiting_per_client: int, name: str) -> None:
         if min(threads, per_client, waiting_per_client) < 1:
-            raise ConfigError(f"The threads of {name} and those that wait for them must be 1 or more")
+            raise ConfigError(f"{name}: the numbers of threads and of waiting calls must be 1 or more")
         self.threads = threads
         self.per_client = per_client
         self.waiting_per_client = waiting_per_client

@@ -298,7 +298,7 @@ async def test_a_provider_that_cannot_be_reached_is_left_out_of_lists_that_may_n
             assert [resource.uri for resource in page.items] == ["t:1"]
             assert page.ttl == 0
     assert [record.getMessage() for record in caplog.records] == [
-        "one is not available; lists are without what it offers"
+        "one is not available; its items are missing from lists"
     ]
     with pytest.raises(ProviderUnavailable, match="one is not available"):
         await reader(catalog, "o:1")

@@ -99,7 +99,10 @@ async def test_a_conversation_goes_on_without_an_image_that_the_vendor_refuses(
         assert vendor.refusals == ["Could not process image"]  # asked once with the image, and never again
         assert "left out, as your vendor does not take it" in json.dumps(vendor.requests[-1].body)
     (notice,) = [event.text for event in shown if isinstance(event, Notice)]
-    assert "(400): Could not process image. Asked again without what it may refuse: image/png, 28 bytes." in notice
+    assert (
+        "(400): Could not process image. Retried without contents that the model may reject: image/png, 28 bytes."
+        in notice
+    )
 
 
 async def test_audio_of_a_tool_reaches_gemini_and_is_described_to_claude() -> None:

@@ -17,12 +17,18 @@ from carrel.cli.client.ls import tool_row
 from carrel.cli.target import resolve
 from carrel.errors import ConfigError
 from carrel.wire.tools import Tool
-from support.carrel_process import BOOKS, COMMAND, carrel, serving
+from support.carrel_process import BOOKS, COMMAND, PROGRAM, carrel, serving
+from support.forking import forked
 
 
 @pytest.fixture(scope="module")
 def file():
     return BOOKS
+
+
+def started(*arguments):
+    """Return a command line of ``carrel`` in a fork."""
+    return forked(sys.executable, PROGRAM, *arguments)
 
 
 EVIL = """
@@ -58,8 +64,8 @@ def test_a_file_a_url_and_a_command_are_listed_alike(file):
             [file],
             [f"{file}:app"],
             [url],
-            ["--", *COMMAND, "run", file],
-            [shlex.join([*COMMAND, "run", file])],
+            ["--", *started("run", file)],
+            [shlex.join(started("run", file))],
         ):
             done = carrel("ls", *target)
             assert (done.returncode, done.stdout.decode(), done.stderr) == (0, LISTED, b"")
@@ -117,7 +123,7 @@ def t() -> str:
 
 def test_what_a_server_writes_on_standard_error_controls_no_terminal_and_is_kept_in_a_file(tmp_path):
     (tmp_path / "noisy.py").write_text(NOISY)
-    command = [*COMMAND, "call", str(tmp_path / "noisy.py"), "t"]
+    command = [*started("call"), str(tmp_path / "noisy.py"), "t"]
     controller, terminal = pty.openpty()
     quiet = subprocess.DEVNULL
     plain = {**os.environ, "TERM": "dumb"}  # without a progress bar
@@ -162,7 +168,7 @@ def test_text_is_printed_and_bytes_go_into_a_pipe_but_not_onto_a_terminal(file):
     assert carrel("cat", file, "book://cover").stdout == b"\x89PNG\x00"
     controller, terminal = pty.openpty()
     with subprocess.Popen(
-        [*COMMAND, "cat", file, "book://cover"], stdin=terminal, stdout=terminal, stderr=subprocess.PIPE
+        started("cat", file, "book://cover"), stdin=terminal, stdout=terminal, stderr=subprocess.PIPE
     ) as process:
         _, errors = process.communicate(timeout=120)
     os.close(terminal)
@@ -206,7 +212,7 @@ def test_the_progress_of_a_tool_that_may_be_a_task_is_on_standard_error(tmp_path
 
 
 def test_progress_is_on_standard_error_and_the_whole_result_as_json(file):
-    done = carrel("call", "add", "a=1", "b=2", "--json", "--", *COMMAND, "run", file)
+    done = carrel("call", "add", "a=1", "b=2", "--json", "--", *started("run", file))
     assert done.stderr == b"1 of 2 half\n"
     assert json.loads(done.stdout)["content"] == [{"type": "text", "text": "3"}]
 
@@ -262,7 +268,7 @@ def test_questions_are_asked_on_the_terminal(file):
     controller, terminal = pty.openpty()
     answers = [("title", "Solaris"), ("count", "many"), ("count", ""), ("size", "m"), ("Send this", "y")]
     with subprocess.Popen(
-        [*COMMAND, "call", file, "order"], stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        started("call", file, "order"), stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         watchdog = threading.Timer(60, process.kill)
         watchdog.start()

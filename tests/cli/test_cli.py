@@ -9,18 +9,11 @@ import pytest
 
 import carrel
 from carrel.cli import COMMANDS, main
+from support import carrel_process
 
 
 def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "carrel", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        stdin=subprocess.DEVNULL,
-        check=False,
-        env={**os.environ, "COLUMNS": "80"},
-    )
+    return carrel_process.carrel(*arguments, env={**os.environ, "COLUMNS": "80"}, text=True)
 
 
 def test_it_tells_its_version():

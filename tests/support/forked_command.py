@@ -238,4 +238,10 @@ if __name__ == "__main__":
     import_everything()
     task = serve(sys.argv[1])
     # From here on, this is the process of the task.
-    end(import_module(task["module"]).main(*task["arguments"]))
+    try:
+        code = import_module(task["module"]).main(*task["arguments"])
+    except SystemExit as ended:  # of argparse
+        if not isinstance(ended.code, int):
+            raise
+        code = ended.code
+    end(code)

@@ -194,7 +194,7 @@ class Registry(Provider):
         try:
             await self.learn(provider)
         except MCPError as error:  # the previous lists stay in use until it reports a change
-            log.warning("%s: what it has is not known: %s", provider.name, error)
+            log.warning("%s: its lists cannot be read: %s", provider.name, error)
 
     def _end_freshening(self, name: str, task: asyncio.Task[None]) -> None:
         if self._freshening.get(name) is task:
@@ -232,4 +232,4 @@ class Registry(Provider):
         """Log that a provider is not available, once until it is again."""
         if error.provider not in self.away:
             self.away.add(error.provider)
-            log.warning("%s; lists are without what it offers", error)
+            log.warning("%s; its items are missing from lists", error)

@@ -69,7 +69,7 @@ TOOLS = [
         input_schema=_schema(
             [],
             directory=_nullable("URI of a directory to look into; without it, everything is listed"),
-            cursor=_nullable("nextCursor of the answer before, to go on"),
+            cursor=_nullable("nextCursor of the previous page"),
         ),
         output_schema={"type": "object", "additionalProperties": True},
         annotations=READ_ONLY,

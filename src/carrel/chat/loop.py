@@ -149,7 +149,11 @@ class Chat:
         """Retry without the media that the vendor may have rejected; None if that was not the reason."""
         for instead in without_media(request.messages, str(rejected)):
             left_out = "; ".join(instead.left_out)
-            self._show(Notice(text=f"{rejected}. Asked again without what it may refuse: {left_out}.", level="warning"))
+            self._show(
+                Notice(
+                    text=f"{rejected}. Retried without contents that the model may reject: {left_out}.", level="warning"
+                )
+            )
             try:
                 completion = await self._completion(msgspec.structs.replace(request, messages=instead.messages))
             except HTTPStatusError as error:

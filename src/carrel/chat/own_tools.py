@@ -36,7 +36,7 @@ READ_RESOURCE_TOOL = Tool(
 )
 LIST_RESOURCES_TOOL = Tool(
     name="list_resources",
-    description="List resources and URI templates of the servers; with a query, those that match it, the best first.",
+    description="List resources and URI templates of the servers; with a query, only matching ones, best first.",
     input_schema={
         "type": "object",
         "properties": {
@@ -87,4 +87,4 @@ async def _listing(host: Host, server: str | None, query: str) -> str:
         templates = []
     shown = [{"server": one.server, "uriTemplate": one.item.uri_template} for one in templates[:MOST]]
     lines += [msgspec.json.encode(entry).decode() for entry in shown]
-    return "\n".join(lines) or "[There are none.]"
+    return "\n".join(lines) or "[No resources.]"

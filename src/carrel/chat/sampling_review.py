@@ -51,7 +51,7 @@ def reviewed_sampling(
         try:
             given = await answer(wanted)
         except (ConfigError, TransportError) as error:
-            raise PeerError(INTERNAL_ERROR, "The model could not be asked") from error
+            raise PeerError(INTERNAL_ERROR, "The request to the model failed") from error
         assert isinstance(given, CreateMessageResult)
         reviewed = await reviewer.review_answer(wanted, given)
         if reviewed is None:

@@ -108,7 +108,7 @@ def add_config_option(parser: argparse.ArgumentParser) -> None:
 
 def add_sharing_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that apply to all sources."""
-    group = parser.add_argument_group("what is shared")
+    group = parser.add_argument_group("sources to share")
     group.add_argument("--name", metavar="NAME", help="the name of the server (default: the name of the first path)")
     group.add_argument(
         "--skills",

@@ -75,7 +75,7 @@ class IncomingRequests:
             self.send(connection.answer(request, {}))
             return
         if len(self.tasks) >= MAX_INCOMING or request.id in self.tasks:
-            why = f"Too many requests at a time: at most {MAX_INCOMING}, each with an id of its own"
+            why = f"Too many requests at a time: at most {MAX_INCOMING}, each with its own id"
             self.send(connection.reject(request, PeerError(INTERNAL_ERROR, why)))
             return
         task = self.tasks[request.id] = asyncio.get_running_loop().create_task(self._answer(request, call, calls))

@@ -181,7 +181,7 @@ class ClientSession:
                 self.state.set("disconnected", error)
                 raise
             except BaseException:
-                self.state.set("disconnected", TransportError("connecting was given up", delivered=False))
+                self.state.set("disconnected", TransportError("connecting was cancelled", delivered=False))
                 raise
 
     async def _connect(self) -> ClientConnection:

@@ -48,7 +48,7 @@ class Throttle:
         if not self._told:
             self._told = True
             log.warning(
-                "%s sends too many messages that were not asked for: more than %d at once, then %d a second are read "
+                "%s sends too many unsolicited messages: more than %d at once, then %d a second are read "
                 "with pauses (BURST, RATE)",
                 *(self.name, BURST, RATE),
             )

@@ -302,7 +302,7 @@ def check(uris: Sequence[str], lists: Sequence[str]) -> None:
     unknown = sorted(set(lists).difference(LIST_CAPABILITIES.values()))
     if unknown:
         raise ConfigError(
-            f"lists: there is none of {', '.join(unknown)}; they are {', '.join(sorted(LIST_CAPABILITIES.values()))}"
+            f"lists: unknown: {', '.join(unknown)}; they are {', '.join(sorted(LIST_CAPABILITIES.values()))}"
         )
 
 

@@ -83,7 +83,7 @@ RULES: dict[str, Rule] = {
     ),
     "unstable-list": Rule(
         "warning",
-        "A list has another order, or other items, when it is asked for again",
+        "A list has another order, or other items, in the second request",
         "server/utilities/pagination",
         "Sort lists, so that pages neither repeat nor lose items.",
     ),
@@ -97,7 +97,7 @@ RULES: dict[str, Rule] = {
         "error",
         "Several items of a list have the same name or URI",
         "server/tools",
-        "Give each item a name or URI of its own: a client can reach only one of them.",
+        "Give each item its own name or URI: a client can reach only one of them.",
     ),
     "undescribed": Rule(
         "advice",
@@ -139,7 +139,7 @@ RULES: dict[str, Rule] = {
         "error",
         "Structured content does not match the tool's output schema",
         "server/tools",
-        "Return what the outputSchema says; clients validate it.",
+        "Return a result that conforms to the outputSchema; clients validate it.",
     ),
     "unreadable": Rule(
         "error",
@@ -167,7 +167,7 @@ RULES: dict[str, Rule] = {
     ),
     "unannounced": Rule(
         "warning",
-        "Something has changed, and those who are subscribed were not notified",
+        "A resource or list has changed, and subscribers were not notified",
         "basic/patterns/subscriptions",
         "Send the notification after each change, or do not declare listChanged and subscribe.",
     ),

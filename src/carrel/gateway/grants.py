@@ -288,7 +288,7 @@ class Grant:
         self._waiting.clear()
         work = self._auth.work
         if work is None:
-            self._finish(pending, "The login was given up.")
+            self._finish(pending, "The login was cancelled.")
         else:
             work.add_done_callback(lambda task: self._finish(pending, outcome_of(task)))
 
@@ -307,6 +307,6 @@ class Grant:
 def outcome_of(task: asyncio.Task[None]) -> str | None:
     """Return the error message of a login, or None if it succeeded."""
     if task.cancelled():
-        return "The login was given up."
+        return "The login was cancelled."
     error = task.exception()
     return None if error is None else str(error) if isinstance(error, AuthorizationError) else "The login has failed."

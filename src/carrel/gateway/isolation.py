@@ -90,7 +90,7 @@ class IsolatedProvider(ForwardingProvider):
         if (target is None) == (base is None) or (base is not None and connect is None):
             raise ConfigError("give the target of a server, or a base and how to connect")
         if personal and isolation == "shared":
-            raise ConfigError(f"{name}: callers have credentials of their own, so that they cannot share a session")
+            raise ConfigError(f"{name}: callers have their own credentials, so they cannot share a session")
         options.setdefault("handlers", RELAYED)
         self._owns_base = base is None
         if base is None:

@@ -274,14 +274,14 @@ def _tools(about: Iterable[str], limit: int, known: ToolList) -> Iterable[Tool]:
     yield Tool(
         name=SEARCH,
         title="Search tools",
-        description="Find tools by what they do: most tools are not listed here, but found with this one. Returns "
+        description="Find tools by their purpose: most tools are not listed here, but found with this one. Returns "
         f"names, descriptions and input schemas; then use {CALL}. A query that is the name of a tool returns that "
         "tool first, with its whole schema; without a query, all names are returned."
         + (f" There are tools for: {topics}." if topics else ""),
         input_schema={
             "type": "object",
             "properties": {
-                "query": {"type": "string", "description": "Words for what is to be done, or the name of a tool"},
+                "query": {"type": "string", "description": "Words that describe the task, or the name of a tool"},
                 "limit": {
                     "type": "integer",
                     "minimum": 1,

@@ -105,7 +105,7 @@ class Vault:
         entry = (await self._keys.sealer()).open(purpose, sealed, VaultEntry)
         if entry is None:
             log.warning(
-                "a grant that is kept cannot be opened, such as after a change of keys: the user is asked again"
+                "a stored grant cannot be decrypted, such as after a change of keys: the user has to log in again"
             )
         return None if entry is None else entry.text
 

@@ -163,7 +163,7 @@ class Indexer:
             if writing is not None:
                 await writing
         except ProviderUnavailable as error:
-            log.debug("%s is not there: what is known of it stays in the index", error.provider)
+            log.debug("%s is not available: its entries stay in the index", error.provider)
             return
         except MCPError as error:
             log.warning("%s is not indexed: %s", provider.name or "this server", error)

@@ -129,7 +129,9 @@ class CompletableFunction(Generic[P, R]):
             ConfigError: no variable or argument has this name.
         """
         if callable(variable):
-            raise ConfigError(f'{self.__name__}: name what is completed: write @{self.__name__}.complete("name")')
+            raise ConfigError(
+                f'{self.__name__}: name the argument to complete: write @{self.__name__}.complete("name")'
+            )
         names = list(self._completers.names)
         if variable not in names:
             raise ConfigError(f"{self.__name__}: there is no {variable!r} to complete; there are {names}")

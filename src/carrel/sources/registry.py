@@ -184,7 +184,7 @@ SOURCES = {
     **own(
         "stores.s3:S3Source",
         "S3Options",
-        ("s3", "s3", "objects in Amazon S3 and what is compatible with it, as s3://BUCKET/PREFIX"),
+        ("s3", "s3", "objects in Amazon S3 or a compatible store, as s3://BUCKET/PREFIX"),
     ),
     **own(
         "stores.cloud:CloudSource",

@@ -278,7 +278,7 @@ class StateContract(TaskContract):
         assert not await other.sessions.put_value(id, "b", b"123", 10)
         assert await other.sessions.get_value(id, "b") is None
         assert await other.sessions.put_value(id, "b", b"12", 10)
-        assert await one.sessions.put_value(id, "é", b"1234", 10), "what is replaced does not count"
+        assert await one.sessions.put_value(id, "é", b"1234", 10), "a replaced value does not count"
         assert not await other.sessions.put_value(id, "é", b"123456", 10)
         assert await one.sessions.get_value(id, "é") == b"1234"
 

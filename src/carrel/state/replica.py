@@ -134,7 +134,7 @@ class Replica:
             begun = loop.time()
             await self.state.take_slot()
             self._read_letters()
-            log.warning("this replica was cut off from the others; it goes on in slot %d", self.state.slot)
+            log.warning("this replica lost its slot; it continues in slot %d", self.state.slot)
         self._held_until = begun + self.state.lease
 
     def _drop_slot(self) -> None:

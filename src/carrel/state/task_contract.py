@@ -80,7 +80,7 @@ class TaskContract:
         await one.tasks.remove("a3")
         await one.tasks.create(task("a5"))
         rest = await one.tasks.list("ann", first[-1][0], 10)
-        assert [record.id for _, record in rest] == ["a2", "a4", "a5"], "a cursor survives what is removed"
+        assert [record.id for _, record in rest] == ["a2", "a4", "a5"], "a cursor stays valid when items are removed"
         assert await one.tasks.list("ann", rest[-1][0], 10) == []
         assert await one.tasks.list("eve", 0, 10) == []
 
@@ -126,7 +126,7 @@ class TaskContract:
         assert await one.quotas.take("ann", 6, 10, 1.0) == 0
         wait = await other.quotas.take("ann", 6, 10, 1.0)
         assert 0 < wait <= 0.2
-        assert await other.quotas.take("ann", 3, 10, 1.0) == 0, "what was refused took nothing"
+        assert await other.quotas.take("ann", 3, 10, 1.0) == 0, "a rejected request takes nothing"
         assert await other.quotas.take("bob", 10, 10, 1.0) == 0
         await self.pass_time(0.6)
         assert await one.quotas.take("ann", 6, 10, 1.0) == 0

@@ -46,7 +46,7 @@ def run(main: Coroutine[Any, Any, None], loop_factory: Callable[[], asyncio.Abst
                 except SystemExit as error:
                     if task.done():
                         raise
-                    log.error("a task that a function started raised SystemExit; the server goes on", exc_info=error)
+                    log.error("a task that a function started raised SystemExit; the server continues", exc_info=error)
                 else:
                     break
     finally:

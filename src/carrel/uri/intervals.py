@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeAlias
 
-__all__ = ["EVERY_KEY", "Intervals", "Span", "exactly", "prefixed", "sweep"]
+__all__ = ["Intervals", "Span", "exactly", "prefixed", "sweep"]
 
 Span: TypeAlias = tuple[str, str | None]
 """First key of an interval, and the first one after it; None where it has no end."""
@@ -135,9 +135,6 @@ class Intervals:
             found += keys[start:end]
             start = end
         return found, count
-
-
-EVERY_KEY = Intervals(("",))
 
 
 def sweep(sets: Sequence[Intervals]) -> Iterator[tuple[str, int]]:

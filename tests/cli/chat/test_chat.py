@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shlex
 import stat
 import subprocess
@@ -29,7 +30,7 @@ from chat.endpoints import (
     openai_endpoint,
 )
 from chat.pty_program import Terminal, in_terminal
-from support.carrel_process import BOOKS, COMMAND, carrel
+from support.carrel_process import BOOKS, COMMAND, PROGRAM, carrel
 from support.forking import forked
 from support.parties import node_modules, node_program
 
@@ -38,6 +39,8 @@ pytestmark = pytest.mark.slow
 MODEL = "anthropic:claude-sonnet-5-5"
 ADD = [Answer(Say("I add."), CallTool("books__add", {"a": 1, "b": 2})), Answer(Say("It is **3**."))]
 ROOT = Path(__file__).parents[3]
+#: Numbers in escape sequences for styles that set a colour of the text or its background.
+COLOURS = {*range(30, 39), *range(40, 49), *range(90, 98), *range(100, 108)}
 
 
 @pytest.fixture
@@ -147,10 +150,11 @@ def test_errors_are_one_line_with_an_exit_code(home: dict[str, str], here: Here)
 def test_servers_of_a_configuration_and_commands_have_their_names(
     home: dict[str, str], here: Here, tmp_path: Path
 ) -> None:
-    server = {"command": COMMAND[0], "args": [*COMMAND[1:], "run", BOOKS]}
+    run = forked(sys.executable, PROGRAM, "run", BOOKS)
+    server = {"command": run[0], "args": run[1:]}
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps({"mcpServers": {"library": server}}))
-    command = " ".join([*COMMAND, "run", BOOKS])
+    command = shlex.join(run)
     with anthropic_endpoint([Answer(Say("Hi."))]) as vendor:
         code, out, _ = here.ask(
             vendor, home, str(file), BOOKS, f"more={command}", "--model", MODEL, "--no-resource-tools"
@@ -249,7 +253,8 @@ def test_no_colour_where_it_is_not_wanted(home: dict[str, str]) -> None:
         terminal.wait_for(MODEL)
         terminal.type("\x04")
         assert terminal.ended() == 0
-        assert b"\x1b[3" not in terminal.raw.replace(b"\x1b[3m", b"").replace(b"\x1b[39m", b"")
+        numbers = {int(one) for style in re.findall(rb"\x1b\[([0-9;]+)m", terminal.raw) for one in style.split(b";")}
+        assert numbers & COLOURS == set()
 
 
 def test_without_the_packages_of_the_terminal_one_line_says_what_to_install(
@@ -291,7 +296,7 @@ def test_a_server_of_another_project_is_used_with_links_images_and_roots(home: d
         done = ask(vendor, home, f"everything={command}", "--model", MODEL, "--yes", allowed, "--root", str(tmp_path))
         assert (done.returncode, done.stdout) == (0, b"I have seen it.\n"), done.stderr
         assert vendor.refusals == ["Could not process image"]  # the checksum of its colour profile is wrong
-        assert b"Asked again without what it may refuse: image/png, 4,033 bytes." in done.stderr
+        assert b"Retried without contents that the model may reject: image/png, 4,033 bytes." in done.stderr
         sent = json.dumps(vendor.requests[2].body["messages"][-1])
         assert "Echo: red lamp" in sent
         assert tmp_path.as_uri() in sent

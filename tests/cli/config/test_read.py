@@ -160,7 +160,7 @@ def test_everything_that_is_wrong_has_its_line_its_column_and_the_near_word():
         "carrel.toml:2:1: htpp: there is no such section; did you mean 'http'?",
         "carrel.toml:4:1: [http] prot: there is no such setting; did you mean 'port'?",
         "carrel.toml:5:3: [http] port: expected a whole number, got text",
-        "carrel.toml:7:1: [logging] level: 'warn' is none of debug, info, warning, error; did you mean 'warning'?",
+        "carrel.toml:7:1: [logging] level: 'warn' is not one of debug, info, warning, error; did you mean 'warning'?",
         "carrel.toml:9:1: [limits] max_sessions: The limit max_sessions must be a number above 0, not 0",
         "carrel.toml:10:1: [limits] max_kept_bytes: '5XB' is not a size such as 500KiB or 10MiB",
         "carrel.toml:12:19: [auth.introspection] client_id: the environment variable NO_SUCH_VARIABLE is not set",

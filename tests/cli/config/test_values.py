@@ -112,7 +112,7 @@ def test_text_of_the_environment_becomes_what_the_setting_is(path, text, expecte
         ("http.port", 70000, "expected a whole number <= 65535"),
         ("http.sse", 1, "expected true or false, got a whole number"),
         ("http.allowed_hosts", "x", "expected a list, got text"),
-        ("logging.level", "warn", "'warn' is none of debug, info, warning, error; did you mean 'warning'?"),
+        ("logging.level", "warn", "'warn' is not one of debug, info, warning, error; did you mean 'warning'?"),
         ("limits.max_kept_bytes", "much", "'much' is not a size such as 500KiB or 10MiB"),
         ("limits.max_tasks", 0, "The limit max_tasks must be a number above 0, not 0"),
     ],

@@ -14,6 +14,7 @@ import pytest
 
 from carrel.cli import main
 from support.carrel_process import carrel as run
+from support.carrel_process import command
 from support.sdk_session import sdk_session
 
 PLACES = {
@@ -295,16 +296,15 @@ def test_a_file_that_is_no_longer_valid_when_it_is_written_is_left_alone(home):
 
 def test_several_at_once_all_leave_their_entries(home):
     names = [f"server-{number}" for number in range(12)]
-    commands = [["install", "cursor", "notes", "--name", name, "--yes"] for name in names]
     running = [
         subprocess.Popen(
-            [sys.executable, "-m", "carrel", *command],
+            command(*arguments),
             cwd=home,
             env={**os.environ, "HOME": str(home)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )
-        for command in commands
+        for arguments in [["install", "cursor", "notes", "--name", name, "--yes"] for name in names]
     ]
     for process in running:
         _, errors = process.communicate(timeout=120)

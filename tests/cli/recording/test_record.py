@@ -10,7 +10,7 @@ import pytest
 from carrel import Client
 from carrel.cli.recording.recording import Recorder
 from carrel.errors import ConfigError
-from support.carrel_process import BOOKS, COMMAND, carrel, listening, serving
+from support.carrel_process import BOOKS, carrel, command, listening, serving
 from support.http_process import free_port
 
 
@@ -20,7 +20,7 @@ def messages(file):
 
 def test_every_message_of_a_session_on_stdio_is_a_line_with_its_time(tmp_path):
     file = tmp_path / "session.jsonl"
-    done = carrel("call", "add", "a=1", "b=2", "--", *COMMAND, "record", BOOKS, str(file))
+    done = carrel("call", "add", "a=1", "b=2", "--", *command("record", BOOKS, str(file)))
     assert (done.returncode, done.stdout) == (0, b"3\n")
     lines = messages(file)
     assert [line["time"] for line in lines] == sorted(line["time"] for line in lines)

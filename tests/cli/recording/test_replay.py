@@ -7,7 +7,7 @@ import pytest
 from carrel.cli.recording.recording import Recording
 from carrel.cli.recording.replay import replies
 from carrel.errors import ConfigError
-from support.carrel_process import BOOKS, COMMAND, carrel, listening
+from support.carrel_process import BOOKS, carrel, command, listening
 
 
 def recording(tmp_path, *lines):
@@ -29,10 +29,10 @@ def response(id, **result):
 
 def test_a_recorded_session_is_served_to_another_client(tmp_path):
     file = str(tmp_path / "session.jsonl")
-    carrel("call", "add", "a=1", "b=2", "--", *COMMAND, "record", BOOKS, file)
-    replayed = carrel("call", "add", "a=1", "b=2", "--", *COMMAND, "replay", file)
+    carrel("call", "add", "a=1", "b=2", "--", *command("record", BOOKS, file))
+    replayed = carrel("call", "add", "a=1", "b=2", "--", *command("replay", file))
     assert (replayed.stdout, replayed.stderr) == (b"3\n", b"1 of 2 half\n")
-    other = carrel("call", "add", "a=1", "b=3", "--", *COMMAND, "replay", file)
+    other = carrel("call", "add", "a=1", "b=3", "--", *command("replay", file))
     assert other.returncode == 1
     assert (
         b'This request was not recorded: tools/call {"name":"add","arguments":{"a":1,"b":3}}; recorded are'
@@ -56,7 +56,7 @@ def test_an_old_session_is_served_to_a_new_client(tmp_path):
         ("in", request(1, "tools/list")),
         ("out", response(1, tools=[{"name": "t", "inputSchema": {"type": "object"}}])),
     )
-    done = carrel("tools", "--", *COMMAND, "replay", str(tmp_path / "session.jsonl"))
+    done = carrel("tools", "--", *command("replay", str(tmp_path / "session.jsonl")))
     assert (done.returncode, done.stdout) == (0, b"t\n")
 
 

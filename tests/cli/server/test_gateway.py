@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -276,18 +277,18 @@ async def test_pages_of_a_server_whose_url_is_not_safe_do_not_reach_the_client(t
     assert (none.value.code, none.value.message, none.value.data) == (-32603, "first", None)
 
 
-@pytest.mark.parametrize("command", ["call", "prompt"])
+@pytest.mark.parametrize("verb", ["call", "prompt"])
 def test_commands_accept_names_that_the_gateway_does_not_list(
-    command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    name, argument = {"call": ("grow", "title=x"), "prompt": ("greet", "who=Ada")}[command]
-    alone = f"{sys.executable} -m carrel gateway {write(tmp_path / 'one.json', 'a')}"
-    both = f"{sys.executable} -m carrel gateway {write(tmp_path / 'two.json', 'a', 'b')}"
-    assert main([command, alone, f"a_{name}", argument, "--quiet"]) == 0
+    name, argument = {"call": ("grow", "title=x"), "prompt": ("greet", "who=Ada")}[verb]
+    alone = shlex.join(command("gateway", str(write(tmp_path / "one.json", "a"))))
+    both = shlex.join(command("gateway", str(write(tmp_path / "two.json", "a", "b"))))
+    assert main([verb, alone, f"a_{name}", argument, "--quiet"]) == 0
     capfd.readouterr()
-    assert main([command, both, name, argument, "--quiet"]) == 1
+    assert main([verb, both, name, argument, "--quiet"]) == 1
     assert f"{name} is not unique here; say which one: a_{name}, b_{name}" in capfd.readouterr().err
-    assert main([command, both, f"a_{name}s", argument, "--quiet"]) == 2
+    assert main([verb, both, f"a_{name}s", argument, "--quiet"]) == 2
     assert f"did you mean 'a_{name}'?" in capfd.readouterr().err
 
 

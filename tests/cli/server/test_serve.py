@@ -57,11 +57,16 @@ def names(listing):
     return {resource["name"] for resource in listing["result"]["resources"]}
 
 
+def module(*arguments):
+    """Return a command line that the commands that are printed begin with too."""
+    return [*COMMAND, *arguments]
+
+
 @contextmanager
-def serving(*arguments):
+def serving(*arguments, start=command):
     """Run ``carrel serve … --http 0``, and give the process and what it printed when it was ready."""
     process = subprocess.Popen(
-        [*COMMAND, "serve", *map(str, arguments)],
+        start("serve", *map(str, arguments)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -214,7 +219,7 @@ def test_the_stdio_start_path_loads_no_http_and_nothing_slow(tmp_path):
 
 
 def test_over_http_it_says_where_it_is_and_how_to_use_it():
-    with serving(LIBRARY, "--name", "library", "--http", "0") as (_, text):
+    with serving(LIBRARY, "--name", "library", "--http", "0", start=module) as (_, text):
         [url] = re.findall(r"^    URL +(\S+)$", text, re.MULTILINE)
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/mcp", url)
         configuration = json.loads(re.search(r"^    \{.*\}$", text, re.MULTILINE)[0])
@@ -235,7 +240,7 @@ def test_over_http_it_says_where_it_is_and_how_to_use_it():
 def test_the_command_that_installs_it_has_the_flags_and_no_secret(tmp_path):
     (tmp_path / "api.json").write_text('{"openapi": "3.1.0", "info": {"title": "A", "version": "1"}, "paths": {}}')
     api, flags = f"openapi+file:{tmp_path}/api.json", ["--server", "https://api.example/v1", "--token", "hush4hush"]
-    with serving(LIBRARY, api, *flags, "--exclude", "*.log", "--http", "0") as (_, text):
+    with serving(LIBRARY, api, *flags, "--exclude", "*.log", "--http", "0", start=module) as (_, text):
         options = "'--exclude=*.log' --server=https://api.example/v1 '--token=********'"
         assert f"-m carrel install claude-desktop {LIBRARY} {api} {options}\n" in text
         assert "hush4hush" not in text

@@ -12,7 +12,7 @@ import pytest
 
 from carrel.cli.terminal.progress import PlainDrawer, ProgressState, is_wanted
 from chat.pty_program import in_terminal
-from support.carrel_process import COMMAND
+from support.carrel_process import command
 
 SLOW = str(Path(__file__).parents[2] / "support/servers/slow.py")
 
@@ -26,7 +26,7 @@ def test_a_call_shows_its_progress_and_leaves_the_terminal_to_questions(tmp_path
     if not rich:
         (tmp_path / "rich.py").write_text("raise ImportError")
         environment["PYTHONPATH"] = str(tmp_path)
-    with in_terminal([*COMMAND, "call", SLOW, "work"], **environment) as terminal:
+    with in_terminal(command("call", SLOW, "work", env={**os.environ, **environment}), **environment) as terminal:
         terminal.wait_for("25%" if rich else "[#####---------------] 25% cutting \\x1b[31mwood")
         done.write_text("done")
         terminal.wait_for("sawdust")
@@ -48,12 +48,12 @@ def test_a_call_shows_its_progress_and_leaves_the_terminal_to_questions(tmp_path
 def test_pipes_and_dumb_terminals_get_lines_and_quiet_gets_none(tmp_path: Path) -> None:
     (tmp_path / "done").touch()
     environment = {**os.environ, "DONE": str(tmp_path / "done")}
-    command = [*COMMAND, "call", SLOW, "work"]
-    piped = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=120, input=b"")
+    call = command("call", SLOW, "work")
+    piped = subprocess.run(call, env=environment, capture_output=True, check=False, timeout=120, input=b"")
     assert b"1 of 4 cutting \\x1b[31mwood\n" in piped.stderr
     assert b"\x1b[" not in piped.stderr
     assert b"connecting" not in piped.stderr
-    with in_terminal([*command, "--quiet"], TERM="dumb", DONE=environment["DONE"]) as terminal:
+    with in_terminal([*call, "--quiet"], TERM="dumb", DONE=environment["DONE"]) as terminal:
         terminal.wait_for("wood (optional): ")
         terminal.type("\n")
         terminal.wait_for("Send this? [Y/n] ")

@@ -485,7 +485,11 @@ async def test_a_capability_that_is_not_declared_is_never_used(
             assert result["isError"]
             name = ".".join([*needs, *next(iter(needs.values()))])
             known = revision >= SINCE[kind]
-            told = f"The client does not offer {name}" if known else f"of the revision {revision} cannot be asked this"
+            told = (
+                f"The client does not offer {name}"
+                if known
+                else f"of the revision {revision} does not support this request"
+            )
             assert told in result["content"][0]["text"]
 
 

@@ -31,6 +31,7 @@ from carrel.server.schema.parameter import Parameter
 from carrel.server.schema.signature import Signature
 from carrel.wire.content import ImageContent
 from carrel.wire.tools import CallToolResult
+from support.examples import examples
 
 
 class Context:
@@ -231,7 +232,7 @@ def test_callables_without_a_signature_are_refused():
     def function(): ...
 
     function.__signature__ = "unknown"
-    with pytest.raises(ConfigError, match="cannot be inspected"):
+    with pytest.raises(ConfigError, match="cannot be found out"):
         Signature(function)
 
 
@@ -655,7 +656,7 @@ def test_mappings_of_other_kinds_become_objects():
 
 def test_values_without_json_are_type_errors():
     for write in (to_jsonable, to_json):
-        with pytest.raises(TypeError, match="The type Context cannot be encoded as JSON"):
+        with pytest.raises(TypeError, match="no JSON for a Context"):
             write([Context()])
 
 
@@ -913,7 +914,7 @@ def test_names_that_pydantic_does_not_like_are_fine(name):
 
 
 def test_constraints_that_pydantic_refuses_are_refused_at_registration():
-    with pytest.raises(ConfigError, match=r"pydantic rejects the parameters of .*'le' must be"):
+    with pytest.raises(ConfigError, match=r"pydantic does not take the parameters of .*'le' must be"):
         taking(Annotated[int, Field(le=1e30)])
 
 
@@ -1241,7 +1242,7 @@ def test_the_schema_accepts_exactly_what_is_decoded(annotation):
             {}, optional={"x": LEAVES, "y": LEAVES, "size": LEAVES, "type": LEAVES, "owner": LEAVES}
         )
     )
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(50), deadline=None)
     def check(value):
         for arguments in ({"value": value}, {"value": value, "other": 1}):
             found = refusal_or_values(signature.decode, json.dumps(arguments).encode())

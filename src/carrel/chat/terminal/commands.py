@@ -59,7 +59,7 @@ class Commands:
         self._models = models
         self.table: Mapping[str, Command] = {
             "help": Command("", "show this", self.help),
-            "model": Command("[VENDOR:MODEL]", "show the model, or let another one go on", self.model),
+            "model": Command("[VENDOR:MODEL]", "show the model, or switch to another one", self.model),
             "servers": Command("[NAME]", "show the servers; with a name, connect to it again", self.servers),
             "tools": Command(
                 "[on|off NAME]", "show the tools; take a server or a server:tool away, and back", self.tools
@@ -67,12 +67,12 @@ class Commands:
             "resources": Command("[WORDS]", "show the resources, or find some", self.resources),
             "prompts": Command("", "show the prompts of the servers", self.prompts),
             "attach": Command("SOURCE [name=value …]", "attach @server:uri, a template, or a file", self.attach),
-            "tokens": Command("", "show what the conversation takes and costs", self.tokens),
+            "tokens": Command("", "show the tokens and the cost of the conversation", self.tokens),
             "approvals": Command("[forget [SERVER]]", "show the tools that are always allowed", self.approvals),
             "retry": Command("", "ask the model again after an error", self.retry),
             "undo": Command("", "take back your last message and its answer", self.undo),
             "save": Command("FILE", "write the conversation as Markdown", self.save),
-            "resume": Command("[ID]", "go on with a saved conversation, or show them", self.resume),
+            "resume": Command("[ID]", "resume a saved conversation, or list them", self.resume),
             "clear": Command("", "begin a new conversation", self.clear),
             "quit": Command("", "leave", self.quit),
         }
@@ -108,7 +108,7 @@ class Commands:
         """
         command = self.table.get(name)
         if command is None:
-            hint = did_you_mean(name, self.table) or "; /help shows the commands, /prompts those of the servers"
+            hint = did_you_mean(name, self.table) or "; /help lists the commands, /prompts the prompts of the servers"
             raise ConfigError(f"there is no command /{name}{hint}")
         if arguments and not command.arguments:
             raise ConfigError(f"/{name} takes no arguments")
@@ -184,7 +184,7 @@ class Commands:
                 (f"@{one.server}:{one.item.uri_template}", f"template: {one.item.title or one.item.name}")
                 for one in await host.list_resource_templates()
             ]
-        self._table(rows, "There are none." if arguments else "The servers have no resources.")
+        self._table(rows, "No resources match." if arguments else "The servers have no resources.")
 
     async def prompts(self, arguments: str) -> None:
         """Show the prompts."""
@@ -232,10 +232,10 @@ class Commands:
             if word != "forget":
                 raise ConfigError("write /approvals, or /approvals forget [SERVER]")
             count = remembered.forget(server or None)
-            self._screen.say(f"Forgot {count} tool{'' if count == 1 else 's'}: you are asked again.")
+            self._screen.say(f"Forgot {count} tool{'' if count == 1 else 's'}: the next call needs your approval.")
             return
         rows = [(f"{server}:{tool}",) for server, tool in remembered.tools]
-        self._table(rows, "No tool is always allowed: you are asked about each call.")
+        self._table(rows, "No tool is always allowed: each call needs your approval.")
 
     async def retry(self, arguments: str) -> None:
         """Ask the model again."""

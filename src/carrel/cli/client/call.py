@@ -34,7 +34,7 @@ examples:
   carrel call http://127.0.0.1:8000/mcp search query='red wine' limit:=5
   carrel call echo message=hi -- npx -y @modelcontextprotocol/server-everything
 
-key=value is text, or what the tool's schema says of that argument (a number, true or false);
+key=value is text, or the type that the tool's schema gives the argument (a number, true or false).
 The arguments of a tool that is not listed are numbers, true or false if they are written so.
 key:=json is JSON: limit:=5, tags:='["a", "b"]'. Exit code 0: done; 1: the tool reported an error;
 2: wrong use; 3: no connection.

@@ -30,7 +30,7 @@ def parser() -> Parser:
     reader.add_argument(
         "url", metavar="URL", help="the URL of the server, or its name in carrel.toml or an application"
     )
-    reader.add_argument("--scope", metavar="SCOPES", default="", help="scopes to ask for, besides those it requires")
+    reader.add_argument("--scope", metavar="SCOPES", default="", help="scopes to request, besides the required ones")
     reader.add_argument("--client-id", metavar="ID", help="the client identifier, if it was registered by hand")
     reader.add_argument(
         "--timeout",

@@ -43,7 +43,7 @@ def schema() -> dict[str, Any]:
         }
         required = [field.name for field in fields_of(struct, name).values() if field.default is msgspec.NODEFAULT]
         location["properties"][last] = section | ({"required": required} if required else {})
-    root["properties"]["sources"] = {"type": "array", "description": "What is shared.", "items": source()}
+    root["properties"]["sources"] = {"type": "array", "description": "The sources to share.", "items": source()}
     for name in HOST_SECTIONS:
         description = f"The {name} of hosts and gateways, by name (docs/host.md)."
         tables = {"type": "object", "additionalProperties": {"type": "object"}}
@@ -58,7 +58,7 @@ def closed(description: str) -> dict[str, Any]:
 
 def source() -> dict[str, Any]:
     """Return the schema of a ``[[sources]]`` table, with the options of all sources. The URL selects the source."""
-    found = closed("A source; its options are those of its kind.")
+    found = closed("A source; its options depend on its kind.")
     for name, description in LOCATIONS.items():
         found["properties"][name] = {"type": "string", "description": description}
     found["properties"]["optional"] = {

@@ -109,7 +109,7 @@ def parse(field: Field, text: str) -> Any:
 def explained(message: str, field: Field, value: Any) -> str:
     """Rephrase an error of msgspec in the terms of the documentation."""
     if field.choices and isinstance(value, str):
-        return f"{value!r} is none of {', '.join(field.choices)}{near(value, field.choices, '')}"
+        return f"{value!r} is not one of {', '.join(field.choices)}{near(value, field.choices, '')}"
     text = re.sub(r"`([^`]*)`", lambda match: in_words(match[1]), message.partition(" - at ")[0])
     return text[:1].lower() + text[1:]
 

@@ -67,7 +67,7 @@ def parser(others: Iterable[Source] = ()) -> Parser:
         "folders, files, URLs of sources",
     )
     add_sharing_options(reader)
-    group = reader.add_argument_group("what is changed")
+    group = reader.add_argument_group("applications and files to change")
     group.add_argument(
         "--env",
         metavar="KEY[=VALUE]",

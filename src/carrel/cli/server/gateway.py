@@ -63,7 +63,7 @@ def parser() -> Parser:
         "--prefix",
         choices=("auto", "always", "never"),
         default="auto",
-        help="which names and URIs get the name of their server as a prefix: those that several servers have, all, or "
+        help="which names and URIs get the name of their server as a prefix: names of several servers, all names, or "
         "none, and then a name that two servers have is an error (default: auto)",
     )
     reader.add_argument(

@@ -18,16 +18,10 @@ from carrel.host.config.inputs import Inputs
 from carrel.host.config.server_config import ServerConfig
 from carrel.references import look_up, read_text, references_in, substitute
 
-__all__ = ["inputs_of", "resolve"]
+__all__ = ["resolve"]
 
 #: Matches a line in a file with environment variables.
 ENV_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*")
-
-
-def inputs_of(server: ServerConfig) -> list[str]:
-    """Return the ids of the inputs that a configuration refers to, without duplicates."""
-    found = [name.removeprefix("input:") for _, name in _names(server) if name.startswith("input:")]
-    return list(dict.fromkeys(found))
 
 
 async def resolve(

@@ -68,7 +68,9 @@ def check_skill(frontmatter: dict[str, Any], directory: str) -> None:
     if not isinstance(name, str) or len(name) > MAX_NAME or not NAME.fullmatch(name):
         raise FrontmatterError(f"the name has to be 1 to {MAX_NAME} lower-case letters, digits and single hyphens")
     if name != directory:
-        raise FrontmatterError(f"the name is {name}, and so has to be that of the directory, which is {directory}")
+        raise FrontmatterError(
+            f"the name is {name}, and the directory has another name, {directory}; they must be equal"
+        )
     if not isinstance(description, str) or not 0 < len(description) <= MAX_DESCRIPTION or not description.strip():
         raise FrontmatterError(f"the description has to be a text of 1 to {MAX_DESCRIPTION} characters")
 

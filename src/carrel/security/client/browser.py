@@ -49,7 +49,7 @@ async def open_page(url: str) -> None:
         AuthorizationError: the page must not be opened.
     """
     if not await start_browser(url):
-        log.warning("No browser could be opened. To go on, open this page on this machine: %s", url)
+        log.warning("No browser could be opened. Open this page on this machine to continue: %s", url)
 
 
 async def start_browser(url: str) -> bool:

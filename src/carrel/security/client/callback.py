@@ -40,7 +40,7 @@ class Callback:
         if parts.scheme != "http" or not is_loopback(parts.hostname or "") or parts.query or parts.fragment:
             raise ConfigError(
                 f"redirect_uri: {redirect_uri!r} is not on this machine, as http://127.0.0.1/callback is; "
-                "for another one, say authorize=…, which returns what the browser came back with"
+                "for another one, pass authorize=…, which returns the URL that the browser was redirected to"
             )
         self._host = parts.hostname or "127.0.0.1"
         self._port = parts.port or 0

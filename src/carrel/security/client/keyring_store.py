@@ -68,7 +68,7 @@ class KeyringStore:
             count = int(self._backend.get_password(SERVICE, name) or 0)
             pieces = [self._backend.get_password(SERVICE, f"{name}#{number}") for number in range(count)]
         except Exception as error:
-            log.warning("the keyring does not give out what it has: %s", error)
+            log.warning("the keyring cannot be read: %s", error)
             return None
         return "".join(pieces) if pieces and None not in pieces else None
 

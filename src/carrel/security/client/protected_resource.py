@@ -106,7 +106,7 @@ async def find_resource(
         found = _read(document, metadata_url)
         if not identifies(found.resource, url):
             raise AuthorizationError(
-                f"{metadata_url} is about {found.resource[:200]!r}, and not about {url}: no token is asked for"
+                f"{metadata_url} is about {found.resource[:200]!r}, and not about {url}: no token is requested"
             )
         return found
     return None

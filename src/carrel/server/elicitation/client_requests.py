@@ -121,7 +121,7 @@ async def check(context: Capable, requests: Iterable[ClientRequest]) -> None:
     if known:
         error.args = (f"The client does not offer {_dotted(together)}",)
     else:
-        error.args = (f"A client of the revision {context.revision} cannot be asked this",)
+        error.args = (f"A client of the revision {context.revision} does not support this request",)
     raise error
 
 

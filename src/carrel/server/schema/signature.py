@@ -169,7 +169,7 @@ class Signature:
                 try:
                     resolve({name: item}, self._scope)
                 except Exception as error:
-                    hint = "what it names must be known in the module when it runs, not only to type checkers"
+                    hint = "its names must exist in the module at runtime, not only for type checkers"
                     self._reject(name, f"has an annotation that cannot be resolved ({error}); {hint}")
             raise
 

@@ -128,7 +128,7 @@ def choice(location: DatabaseLocation, formats: Mapping[str, str]) -> str:
     found = wanted if wanted in formats else by_type.get(wanted)
     if found is None:
         raise InvalidParams(
-            f"Invalid params: format: {wanted[:50]!r} is none of {', '.join(formats)}", parameter="format"
+            f"Invalid params: format: {wanted[:50]!r} is not one of {', '.join(formats)}", parameter="format"
         )
     return found
 

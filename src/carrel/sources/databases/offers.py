@@ -29,7 +29,7 @@ MAX_LISTED = 500
 TITLES = {
     "schema": ("Schema", "Tables with their columns, types, keys, references, indexes and comments"),
     "dictionary": ("Data dictionary", "The columns of each table: type, null, key, default, meaning"),
-    "diagram": ("Entity diagram", "Tables and what they refer to"),
+    "diagram": ("Entity diagram", "Tables and their foreign keys"),
     "statistics": ("Statistics", "Rows, columns, key, references and indexes of each table"),
 }
 

@@ -329,7 +329,7 @@ class DatabaseReader:
         job = partial(render_rows, read=partial(read_overview, catalog=catalog), format=format, about=about)
         found = await self.processes.run(client, job, QueryResult)
         return self._text(
-            uri, found.text, formats[format], f"read those of single tables: {uri_of(self.base, 'tables')}"
+            uri, found.text, formats[format], f"read single tables instead: {uri_of(self.base, 'tables')}"
         )
 
     # Queries

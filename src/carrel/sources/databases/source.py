@@ -47,7 +47,7 @@ class DatabaseSource(BaseSource):
     """
 
     options = DatabaseOptions
-    naming = "give each database a name of its own by the option alias, in carrel.toml or in Python"
+    naming = "give each database its own name with the option alias, in carrel.toml or in Python"
 
     def __init__(self, target: str, options: DatabaseOptions = DatabaseOptions()) -> None:  # noqa: B008
         address = read_address(target, options.alias)

@@ -39,7 +39,7 @@ DECIDE = 1.5  # to decide whether a name is excluded
 
 TOO_LARGE = f"has more than {MAX_IGNORE_FILE:,} bytes"
 TOO_MANY = f"has too many patterns: more than {MAX_WEIGHT:,}, or {MAX_WEIGHT // WEIGHT:,} that are not simple"
-TOGETHER = "has too many patterns together with those in the directories above"
+TOGETHER = "has too many patterns, together with the directories above"
 UNREADABLE = "cannot be read"
 
 Key: TypeAlias = tuple[int, int, int, int, int]

@@ -35,7 +35,7 @@ def templates(names: RepositoryUris, title: str) -> list[ResourceTemplate]:
         (f"tree/{file}", "folder", "The entries of a folder at a branch, tag or commit", DIRECTORY),
         (f"blame/{file}{{?lines}}", "blame", "The commit, date and author of each line of a file", "text/plain"),
         ("commit/{ref}", "commit", "Author, date, message and changed files of a commit", "text/plain"),
-        ("diff/{ref}{?path}", "changes of a commit", "What a commit changed, as a patch", "text/x-diff"),
+        ("diff/{ref}{?path}", "changes of a commit", "Changes of a commit, as a patch", "text/x-diff"),
         (
             "diff/{base}..{ref}{?path}",
             "diff",

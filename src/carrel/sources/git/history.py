@@ -287,7 +287,7 @@ def read_diff(opened: OpenRepository, location: GitLocation, uri: str) -> TextRe
             for _, name in files[:ADVISED]
             if name != path
         ]
-        hint = f"; read that of one file, {' or '.join(advised)}" if advised else ""
+        hint = f"; read the history of one file, {' or '.join(advised)}" if advised else ""
         raise ResourceTooLarge(uri, f"The diff has more than {limit:,} bytes, which is the limit{hint}")
     # Each file has its own encoding. Lines of files begin with a space, a plus or a minus.
     texts = [(decode(file), file) for file in re.split(rb"^(?=diff --git )", data, flags=re.MULTILINE)]

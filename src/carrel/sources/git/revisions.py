@@ -119,7 +119,7 @@ def translate(error: Exception, uri: str, repository: Repository, seconds: float
         return ResourceNotFound(
             uri,
             "An object is missing: this is a shallow or partial clone. Nothing is fetched from other repositories; "
-            "git fetch --unshallow (or --refetch) gets what is missing",
+            "git fetch --unshallow (or --refetch) gets the missing objects",
         )
     if isinstance(error, MissingObject):
         return ResourceNotFound(uri, f"The repository has no object {error.id}")

@@ -49,7 +49,7 @@ class GitSource(ReaderSource[GitReader]):
 
     options = GitOptions
     _documents: Documents
-    naming = "give each repository a name of its own by the option repository, in carrel.toml or in Python"
+    naming = "give each repository its own name with the option repository, in carrel.toml or in Python"
 
     def __init__(self, target: str | os.PathLike[str], options: GitOptions = GitOptions()) -> None:  # noqa: B008
         self.path = os.path.abspath(os.path.expanduser(path_of(os.fspath(target))))

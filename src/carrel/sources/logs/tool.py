@@ -37,7 +37,7 @@ def text(description: str) -> dict[str, Any]:
 SEARCH_LOGS = Tool(
     name="search_logs",
     title="Search logs",
-    description="Find log entries by text, time and level. Without a time, those of the last 15 minutes.",
+    description="Find log entries by text, time and level. Without a time, entries of the last 15 minutes.",
     input_schema={
         "type": "object",
         "properties": {

@@ -28,8 +28,8 @@ FILE: dict[str, Any] = {
         {
             "type": "object",
             "properties": {
-                "text": {"type": "string", "description": "what is in the file, if it is text"},
-                "base64": {"type": "string", "description": "what is in the file, if it is not"},
+                "text": {"type": "string", "description": "contents of the file, if it is text"},
+                "base64": {"type": "string", "description": "contents of the file in Base64, if it is binary"},
                 "filename": {"type": "string", "default": "file"},
                 "type": {"type": "string", "description": "its media type"},
             },

@@ -88,7 +88,7 @@ def read_operations(documents: ApiDocuments) -> list[ApiOperation]:
             log.warning("the description has more than %d operations; the others are left out", MAX_OPERATIONS)
             break
         if raw.get("servers") or item.get("servers"):
-            log.warning("%s %s is left out: it has a server of its own", method.upper(), path)
+            log.warning("%s %s is left out: it has its own server", method.upper(), path)
             continue
         id = raw.get("operationId")
         id = unique(id if isinstance(id, str) and id else f"{method}{path}", ids)

@@ -44,7 +44,7 @@ class OpenAPISource(BaseSource):
     """
 
     options = OpenAPIOptions
-    naming = "give each API a name of its own by the option api_name, in carrel.toml or in Python"
+    naming = "give each API its own name with the option api_name, in carrel.toml or in Python"
 
     def __init__(
         self,

@@ -64,7 +64,7 @@ class StoreSource(BaseSource):
 
     options: type[StoreOptions] = StoreOptions
     _documents: Documents
-    naming = "give each store a name of its own by the option alias, in carrel.toml or in Python"
+    naming = "give each store its own name with the option alias, in carrel.toml or in Python"
 
     def __init__(self, store: Store, address: StoreAddress, options: StoreOptions) -> None:
         self._store = store

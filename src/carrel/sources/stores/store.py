@@ -151,7 +151,7 @@ class GetOptions(NamedTuple):
         if status != 206:
             return self.first or 0
         if self.first is None or not content_range.startswith(f"bytes {self.first}-"):
-            raise StoreError(f"the server was asked for {self.range}, and answered with {content_range[:100]!r}")
+            raise StoreError(f"the request was for {self.range}, and the server answered with {content_range[:100]!r}")
         return 0
 
     def part(self, data: bytes, entry: StoreEntry) -> GetResult:

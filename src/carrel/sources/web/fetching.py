@@ -243,7 +243,7 @@ class Pages:
             path = joined.partition("?")[0][:200]
             raise ResourceForbidden(
                 url,
-                f"The page redirects to {path}, outside of what is shared (the option redirect_hosts allows it)",
+                f"The page redirects to {path}, outside of the shared pages (the option redirect_hosts allows it)",
             )
         return joined
 

@@ -30,7 +30,10 @@ async def test_a_record_is_there_until_it_is_deleted_or_replaced(make: Callable[
     assert await store.get("a") is None
 
 
-async def test_a_record_expires(make: Callable[[], ProxyStore]) -> None:
+async def test_a_record_expires_before_it_is_removed(
+    make: Callable[[], ProxyStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "SWEEP", float("inf"))
     store = make()
     await store.put("a", "one", -1)
     assert await store.get("a") is None
@@ -42,6 +45,13 @@ async def test_of_many_who_take_a_record_one_gets_it(make: Callable[[], ProxySto
     await store.put("a", "one", 60)
     taken = await asyncio.gather(*(store.take("a") for _ in range(20)))
     assert sorted(taken, key=str) == [*[None] * 19, "one"]
+
+
+async def test_a_file_without_a_whole_expiry_is_no_record(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    for data in (b"", bytes(stores.EXPIRY.size - 1)):
+        store._path("a").write_bytes(data)
+        assert (await store.get("a"), await store.take("a")) == (None, None)
 
 
 async def test_expired_records_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
