@@ -228,6 +228,10 @@ def test_callers_with_the_same_scopes_that_rules_name_share_a_view():
     assert Scopes({"tools/call delete": "t"}, {}).view(frozenset()) is None
 
 
+def test_the_ends_of_a_pattern_match_different_parts_of_a_text():
+    assert [Pattern("ab*ba").matches(text) for text in ("abba", "ab-ba", "aba")] == [True, True, False]
+
+
 def test_responses_differ_for_resources_with_any_rule():
     view = view_of(Scopes({"a://*": "a", "resources/read b://*": "b", "tools/call": "c"}, {}), "a", "b")
     assert [view.differs(uri) for uri in ("a://x", "b://x", "c://x", "no uri")] == [True, True, False, True]

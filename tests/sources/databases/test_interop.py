@@ -49,7 +49,7 @@ def test_the_official_client_reads_and_queries_on_stdio(file: Path) -> None:
         assert {"query_shop", "query_second"} <= set(client.tools())
         answer = client.tool("query_second", sql="SELECT name FROM customers WHERE id = 3")
         assert "李雷" in answer
-        assert "Rejected" in client.tool("query_shop", sql="DELETE FROM customers")
+        assert "Refused" in client.tool("query_shop", sql="DELETE FROM customers")
 
 
 def test_the_inspector_reads_over_http(file: Path) -> None:

@@ -92,7 +92,7 @@ async def call_query_tool(reader: DatabaseReader, arguments: msgspec.Raw, client
         job = partial(render_rows, read=read, format=given.format, about={}, more=True)
         text = (await reader.processes.run(client, job, QueryResult)).text
     except StatementRejected as error:
-        raise ToolError(f"Rejected: {error}") from None
+        raise ToolError(f"Refused: {error}") from None
     except DatabaseFailed as error:
         raise ToolError(f"The database reported: {error}") from None
     except TooMuch as error:
