@@ -257,7 +257,7 @@ async def test_invalid_arguments_of_a_watch_are_errors_at_once(revision: str) ->
         with pytest.raises(ConfigError, match=r"client\.watch\(\*uris\)"):
             client.watch(uris)
         wrong: Any = ["resource"]
-        with pytest.raises(ConfigError, match="none of resource; they are prompts, resources, tools"):
+        with pytest.raises(ConfigError, match="unknown: resource; they are prompts, resources, tools"):
             client.watch(lists=wrong)
 
 

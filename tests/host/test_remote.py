@@ -454,7 +454,7 @@ async def test_a_server_that_is_not_there_spoils_nothing_for_others(caplog):
             with pytest.raises(PeerError) as raised:
                 await client.read_resource("nothing://here")
             assert "dead is not available" in raised.value.message
-    left_out = [record for record in caplog.records if "lists are without" in record.getMessage()]
+    left_out = [record for record in caplog.records if "missing from lists" in record.getMessage()]
     assert len(left_out) == 1
 
 
