@@ -121,7 +121,7 @@ def test_there_is_no_view_without_gate_and_rules_and_a_gate_must_return_one() ->
     assert find_view(None, Principal(subject="alice", view=own)) is own
     assert find_view(FixedGate(UNRESTRICTED), None) is UNRESTRICTED
     assert find_view(FixedGate(UNRESTRICTED), Principal(subject="alice", view=own)) is not UNRESTRICTED
-    with pytest.raises(TypeError, match="has to be a View"):
+    with pytest.raises(TypeError, match="must be a View"):
         find_view(FixedGate(None), None)  # type: ignore[arg-type]
 
 

@@ -195,13 +195,13 @@ async def test_without_stamps_everything_is_read_and_only_what_differs_is_writte
     provider.reads.clear()
     provider.texts["count://2"] = ("lamp", "")
     written: list[str] = []
-    write_all = stores.Store.write
+    write_all = stores.IndexStore.write
 
-    def spied(self: stores.Store, put: object, removed: object = ()) -> None:
+    def spied(self: stores.IndexStore, put: object, removed: object = ()) -> None:
         written.extend(each[0].uri for each in put)  # type: ignore[attr-defined]
         write_all(self, put, removed)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(stores.Store, "write", spied)
+    monkeypatch.setattr(stores.IndexStore, "write", spied)
     async with searching(counted(provider), tmp_path / "cache") as (index, _):
         assert len(provider.reads) == 5
         assert written == ["count://2"]
@@ -377,14 +377,14 @@ async def test_few_resources_are_in_memory_at_a_time_where_their_sizes_are_not_k
         most = max(most, held)
         return "whale"
 
-    write_all = stores.Store.write
+    write_all = stores.IndexStore.write
 
-    def written(self: stores.Store, put: object, removed: object = ()) -> None:
+    def written(self: stores.IndexStore, put: object, removed: object = ()) -> None:
         nonlocal held
         write_all(self, put, removed)  # type: ignore[arg-type]
         held -= len(put)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(stores.Store, "write", written)
+    monkeypatch.setattr(stores.IndexStore, "write", written)
     for number in range(100):
         app.resources.add(f"x://{number}", made)
     async with searching(app, tmp_path / "cache") as (index, _):

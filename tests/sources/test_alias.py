@@ -53,7 +53,7 @@ def test_a_database_inside_the_base_of_another_one_is_refused_at_the_start(tmp_p
     files = [tmp_path / "one.db", tmp_path / "two.db"]
     app.add_provider(sources.open(f"sqlite:///{files[0]}", alias=aliases[0]))
     app.add_provider(sources.open(f"sqlite:///{tmp_path}/three.db", alias="postgres://shops"))
-    with pytest.raises(ConfigError, match=r"postgres://shop/a are inside postgres://shop: .* by the option alias"):
+    with pytest.raises(ConfigError, match=r"postgres://shop/a are inside postgres://shop: .* with the option alias"):
         app.add_provider(sources.open(f"sqlite:///{files[1]}", alias=aliases[1]))
 
 

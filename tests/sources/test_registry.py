@@ -189,6 +189,6 @@ async def test_two_of_one_name_are_told_the_option_that_names_them(scheme: str, 
             }
             folder.write_bytes(msgspec.json.encode({**about, "paths": {}}))
         app.add_provider(sources.open(f"{scheme}:{folder}"))
-    with pytest.raises(ConfigError, match=f"There is a provider .* already: give each .* by the option {option},"):
+    with pytest.raises(ConfigError, match=f"There is a provider .* already: give each .* with the option {option},"):
         async with memory.connect(app):
             pass

@@ -79,4 +79,4 @@ def test_where_there_is_no_browser_the_page_is_named_in_the_log(tmp_path: Path):
     (tmp_path / "w3m").chmod(0o755)
     _, logged = opened(tmp_path, "https://auth.example/authorize", PATH=str(tmp_path), TERM="xterm")
     assert not (tmp_path / "started").exists()
-    assert "open this page on this machine: https://auth.example/authorize" in logged
+    assert "Open this page on this machine to continue: https://auth.example/authorize" in logged

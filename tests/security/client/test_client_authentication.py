@@ -85,5 +85,5 @@ def test_an_identity_is_sent_to_no_other_server() -> None:
 
 @pytest.mark.parametrize("method", ["client_secret_jwt", "private_key_jwt", "tls_client_auth"])
 def test_an_unknown_method_is_an_error(method: str) -> None:
-    with pytest.raises(AuthorizationError, match=f"by {method}, which is not known here"):
+    with pytest.raises(AuthorizationError, match=f"by {method}, which is unknown"):
         authenticate(identity(secret="s", method=method))

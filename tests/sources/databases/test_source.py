@@ -208,7 +208,7 @@ async def test_named_queries_have_parameters_that_are_never_sql(file: Path) -> N
         listed = [resource.uri for resource in await Caller(found).resources()]
         assert f"{BASE}/queries/all" in listed
         assert f"{BASE}/queries/by_name" not in listed
-    with pytest.raises(ConfigError, match="bad: only queries are run"):
+    with pytest.raises(ConfigError, match="bad: only queries are allowed"):
         async with running(source(file, queries={"bad": "DELETE FROM orders"})):
             pass
 
@@ -234,7 +234,7 @@ async def test_two_files_of_one_name_are_told_how_to_have_two(file: Path) -> Non
     app = Server("shops")
     app.add_provider(source(file))
     app.add_provider(source(other))
-    with pytest.raises(ConfigError, match=r"There is a provider sqlite:///shop\.db already: .* by the option alias"):
+    with pytest.raises(ConfigError, match=r"There is a provider sqlite:///shop\.db already: .* with the option alias"):
         async with Client(app):
             pass
 

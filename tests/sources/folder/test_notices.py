@@ -247,7 +247,7 @@ async def test_patterns_of_all_ignore_files_on_the_way_count_together(
     assert [found.uri.count("/") for found in await Caller(await share()).resources()][1:] == [
         warnings_before + (await share()).uri.count("/") for warnings_before in (2, 3, 4)
     ]
-    assert any("together with those in the directories above" in line for line in warnings())
+    assert any("together with the directories above" in line for line in warnings())
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])

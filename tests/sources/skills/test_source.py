@@ -146,7 +146,7 @@ async def test_the_folder_may_be_a_skill_itself(tmp_path: Path, put: Put, serve:
     ("text", "reason"),
     [
         ("# no frontmatter\n", "frontmatter"),
-        (head("other"), "that of the directory"),
+        (head("other"), "the directory has another name"),
         ("---\nname: tool\n---\n", "description"),
         ("---\nname: tool\nname: tool\ndescription: d\n---\n", "twice"),
     ],

@@ -493,7 +493,7 @@ async def test_a_redirect_out_of_the_shared_folder_is_not_followed(site: Site, l
     site.put("/docs/a", "", status=302, Location=location.format(port=site.port))
     for path in ("/admin", "/docs", "/docsecret/x", "/docs/admin", "/", "/?/docs/"):
         site.put(path, "inside", "text/plain")
-    with pytest.raises(ResourceForbidden, match=r"outside of what is shared|not fetched"):
+    with pytest.raises(ResourceForbidden, match=r"outside of the shared pages|not fetched"):
         await read(site, "/docs/a")
     assert {path for path, _ in site.requests} <= {"/docs/", "/docs/a", "/robots.txt", "/sitemap.xml"}
     if location == "/admin":
@@ -516,7 +516,7 @@ async def test_a_page_of_a_sitemap_redirects_to_pages_of_the_sitemap_only(site: 
     async with running(source):
         await source.list_resources(Request())
         assert (await contents(source, f"web+{site.origin}/a")).text == "here"
-        with pytest.raises(ResourceForbidden, match="outside of what is shared"):
+        with pytest.raises(ResourceForbidden, match="outside of the shared pages"):
             await contents(source, f"web+{site.origin}/c")
     assert site.asked("/admin") == []
 
@@ -526,7 +526,7 @@ async def test_a_page_that_was_kept_under_a_wider_scope_is_not_given_under_a_nar
     site.put("/admin", "inside", "text/plain", Cache_Control="max-age=1000")
     site.page("/", "Home")
     assert (await read(site, "/docs/a", root="/", cache_folder=str(tmp_path))).text == "inside"
-    with pytest.raises(ResourceForbidden, match="outside of what is shared"):
+    with pytest.raises(ResourceForbidden, match="outside of the shared pages"):
         await read(site, "/docs/a", cache_folder=str(tmp_path))
     assert site.asked("/admin") == [200]
 
