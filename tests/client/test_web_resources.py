@@ -123,9 +123,14 @@ class Web:
 @pytest.fixture
 async def site(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Web]:
     site = Web(authority)
-    public = await asyncio.start_server(site.answer, PUBLIC, 0, ssl=authority.serving)
-    site.port = public.sockets[0].getsockname()[1]
-    inside = await asyncio.start_server(site.repel, INSIDE, site.port)
+    while True:
+        public = await asyncio.start_server(site.answer, PUBLIC, 0, ssl=authority.serving)
+        site.port = public.sockets[0].getsockname()[1]
+        try:
+            inside = await asyncio.start_server(site.repel, INSIDE, site.port)
+            break
+        except OSError:  # the port is free at one of the addresses only
+            public.close()
     loopback = ipaddress.ip_network("127.0.0.0/8")
     networks = [network for network in addresses.INSIDE_IPV4 if network != loopback]
     monkeypatch.setattr(addresses, "INSIDE_IPV4", (*networks, *loopback.address_exclude(ipaddress.ip_network(PUBLIC))))
