@@ -142,7 +142,7 @@ def read(listing: str, cursor: str) -> ListPosition:
     """
     try:
         position = _read(decode_cursor(cursor, listing))
-    except (ValueError, msgspec.DecodeError):
+    except (ValueError, msgspec.DecodeError, RecursionError):  # members after ``number`` are skipped, however deep
         raise InvalidCursor from None
     if position.number < 0:
         raise InvalidCursor
