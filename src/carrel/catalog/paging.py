@@ -124,7 +124,7 @@ def read_cursor(listing: str, cursor: str) -> tuple[str, str | None]:
 def encode_cursor(text: str, listing: str) -> str:
     """Encode any text as a cursor that is valid for one listing."""
     data = text.encode("utf-8", "surrogateescape")
-    token = check_sum(data, listing) + data
+    token = _checksum(data, listing) + data
     return binascii.b2a_base64(token, newline=False).decode().rstrip("=").replace("+", "-").replace("/", "_")
 
 
@@ -141,11 +141,11 @@ def decode_cursor(cursor: str, listing: str) -> str:
         token = binascii.a2b_base64(padded, strict_mode=True)
     except binascii.Error:
         raise InvalidCursor from None
-    if token[:4] != check_sum(token[4:], listing):
+    if token[:4] != _checksum(token[4:], listing):
         raise InvalidCursor
     return token[4:].decode("utf-8", "surrogateescape")
 
 
-def check_sum(text: bytes, listing: str) -> bytes:
-    # Not a secret: a forged position gives access only to entries that may be listed anyway.
+def _checksum(text: bytes, listing: str) -> bytes:
+    """Return the checksum of a cursor. It is no secret: a forged position leads only to entries that may be listed."""
     return binascii.crc32(text, binascii.crc32(listing.encode("utf-8", "surrogateescape"))).to_bytes(4, "big")

@@ -52,9 +52,9 @@ def direct_writer(send: Any) -> DirectWriter | None:
 def take_body(receive: Any) -> bytes | None:
     """Take the body of a request that has arrived completely; return None where ``receive`` has to be awaited."""
     cycle = cycle_of(receive)
-    if cycle is None or cycle.more_body or cycle.waiting_for_100_continue or cycle.disconnected:
+    if cycle is None or cycle.more_body or cycle.waiting_for_100_continue:
         return None
-    if cycle.response_complete:
+    if cycle.disconnected or cycle.response_complete:
         return None
     cycle.flow.resume_reading()
     cycle.message_event.clear()
