@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.catalog.paging import check_sum
+from carrel.catalog.paging import _checksum
 from carrel.errors import InvalidCursor, ResourceNotFound
 from carrel.sources.files.source import FilesSource
 from carrel.sources.folder.position import START, TreePosition, position_of
@@ -280,7 +280,7 @@ async def test_a_cursor_that_was_made_up_is_refused_or_does_no_harm(
             (f"files {folder}", Caller(source).list_resources),
             (f"entries {file_uri(folder)}", partial(Caller(source).list_directory, file_uri(folder))),
         ):
-            cursor = b2a_base64(check_sum(text, listing) + text, newline=False).decode().rstrip("=")
+            cursor = b2a_base64(_checksum(text, listing) + text, newline=False).decode().rstrip("=")
             try:
                 page = await ask(cursor.replace("+", "-").replace("/", "_"), 10)
             except InvalidCursor:
