@@ -37,8 +37,9 @@ from _pytest.config import ExitCode
 ROOT = Path(__file__).parent.parent
 SOURCE, TESTS = ROOT / "src" / "carrel", ROOT / "tests"
 PACKAGES = ("protocol", "uri", "catalog", "state", "security")
-#: Bounds of a mutant: seconds of one test, seconds of processor time of all of them, bytes of memory.
-TEST_SECONDS, ALL_SECONDS, MEMORY = 60, 300, 8 << 30
+#: Bounds of a mutant: seconds of one test (three minutes, as the machine may be busy), seconds of processor time of all
+#: of them, bytes of memory.
+TEST_SECONDS, ALL_SECONDS, MEMORY = 180, 300, 8 << 30
 OPTIONS = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}")
 #: pytest warns of plugins that are imported before it starts.
 IMPORTED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
@@ -170,12 +171,14 @@ class Chosen:
 
 
 class Failure:
-    """Plugin of pytest: keeps the name of the first test that fails."""
+    """Plugin of pytest: keeps the name of the first test that fails, and says if it timed out."""
 
-    test = ""
+    test = remark = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.test = self.test or (report.nodeid if report.failed else "")
+        if report.failed and not self.test:
+            self.test = report.nodeid
+            self.remark = " (timed out)" if "from pytest-timeout" in report.longreprtext else ""
 
 
 class Lines:
@@ -255,27 +258,30 @@ def run_tests(*arguments: str, plugins: Sequence[object] = ()) -> int:
     return int(pytest.main([*OPTIONS, *IMPORTED, *arguments], plugins=[Chosen(), *plugins]))
 
 
-def first_failure(path: Path, number: int, *arguments: str) -> str:
-    """Return the test that fails with a mutant, another reason for a failure, or "" if the tests pass."""
+def first_failure(path: Path, number: int, *arguments: str) -> tuple[str, str]:
+    """Return the test that fails with a mutant, or another reason for a failure, and a remark; "" if the tests pass."""
 
-    def work() -> str:
+    def work() -> tuple[str, str]:
         replace_module(path, number)
         failure, code = Failure(), int(ExitCode.TESTS_FAILED)
         with contextlib.suppress(Exception):  # pytest raises it after the tests, if a mutant leaves sockets open
             code = run_tests(*arguments, plugins=[failure])
-        return "" if code in (ExitCode.OK, ExitCode.NO_TESTS_COLLECTED) else failure.test or f"exit code {code}"
+        if code in (ExitCode.OK, ExitCode.NO_TESTS_COLLECTED):
+            return "", ""
+        return failure.test or f"exit code {code}", failure.remark
 
-    failed = forked(work)[0]
-    return "a limit of the process" if failed is None else str(failed)
+    return forked(work)[0] or ("a limit of the process", "")
 
 
 def survives(path: Path, number: int, *arguments: str) -> bool:
     """Return whether a mutant passes the tests. Otherwise print the test that fails."""
-    failed = first_failure(path, number, *arguments)
-    if "::" in failed and not first_failure(path, number, f"{ROOT}/{failed}"):  # it failed because of a busy machine
-        failed = first_failure(path, number, *arguments)
+    failed, remark = first_failure(path, number, *arguments)
+    if "::" in failed:  # perhaps because of a busy machine
+        again, remark = first_failure(path, number, f"{ROOT}/{failed}")
+        if not again:
+            failed, remark = first_failure(path, number, *arguments)
     if failed:
-        print(f"{path.relative_to(ROOT)} ({number}): {failed}", flush=True)
+        print(f"{path.relative_to(ROOT)} ({number}): {failed}{remark}", flush=True)
     return not failed
 
 
