@@ -105,3 +105,17 @@ async def test_an_answer_that_is_no_address_is_an_error_in_words(authority: Auth
 
     with pytest.raises(AuthorizationError, match=r"redirect (URL )?of the browser"):
         await visit(user(authorize=browse), authority.resource)
+
+
+@pytest.mark.parametrize(("parameters", "fits"), [(50, True), (51, False)])
+async def test_an_answer_has_at_most_fifty_parameters(authority: Authority, user: Make, parameters: int, fits: bool):
+    async def browse(url: str) -> str:
+        answer = await authority.browse(url)
+        return answer + "".join(f"&x{number}=" for number in range(parameters - answer.count("=")))
+
+    if fits:
+        assert await visit(user(authorize=browse), authority.resource) == 200
+        return
+    with pytest.raises(AuthorizationError, match="is not valid"):
+        await visit(user(authorize=browse), authority.resource)
+    assert authority.at("/token") == []
