@@ -105,7 +105,7 @@ class Replica:
         Raises:
             ServerUnavailable: it may have; another slot is being taken.
         """
-        if self._held_until != math.inf and asyncio.get_running_loop().time() >= self._held_until:
+        if asyncio.get_running_loop().time() >= self._held_until:
             raise ServerUnavailable("This server was cut off from the others: try again")
 
     async def _keep_slot(self) -> None:
