@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 
-from carrel.errors import ConfigError
-from carrel.protocol.extension import Extension
-from carrel.protocol.extensions.tasks import TASKS
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from support.capabilities import declared, everything
@@ -63,12 +60,3 @@ async def test_lists_are_the_same_on_every_connection_and_after_any_request() ->
         assert await lists(peer) == before
         assert await lists(other) == before
         await other.dispatcher.close()
-
-
-@pytest.mark.parametrize("name", ["tasks", "/tasks", "example.com/", "1example.com/tasks", "example.com/ta sks", ""])
-def test_names_of_extensions_have_a_prefix(name: str) -> None:
-    prefix, _, rest = TASKS.name.partition("/")
-    assert prefix.count(".") >= 1
-    assert rest.isalnum()
-    with pytest.raises(ConfigError):
-        Extension(name=name)
