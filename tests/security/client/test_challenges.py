@@ -25,6 +25,7 @@ from support.processor_time import loops
             [("bearer", {"resource_metadata": "https://a.example/x?y=z", "scope": "a"})],
         ),
         ('Bearer scope="first", scope="second"', [("bearer", {"scope": "first"})]),
+        ('Bearer a="1"b="2",c="3"', [("bearer", {"a": "1", "b": "2", "c": "3"})]),
         ('Bearer a="never ends', [("bearer", {"a": "never ends"})]),
         ("Negotiate YWJj", [("negotiate", {}), ("ywjj", {})]),
         ('a="b"', [("a", {}), ("b", {})]),
