@@ -50,7 +50,7 @@ def read_time(claims: Mapping[str, Any], name: str) -> float:
         InvalidToken: the claim is missing, or is not a time.
     """
     value = claims.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e12:
         raise InvalidToken(f"its claim {name} is not a time")
     return float(value)
 

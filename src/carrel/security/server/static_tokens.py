@@ -142,7 +142,7 @@ def make_token(subject: str, scopes: Sequence[str] = ()) -> tuple[str, str]:
     Raises:
         ConfigError: the name or a scope is not valid in the file.
     """
-    if not subject or len(subject.split()) != 1 or "#" in subject or subject.split() != [subject]:
+    if "#" in subject or subject.split() != [subject]:
         raise ConfigError(f"{subject!r} cannot be a name: it must be one word without #")
     read_scopes(scopes, "the scopes")
     if any("#" in scope for scope in scopes):
