@@ -13,6 +13,7 @@ from carrel.errors import AuthorizationError
 from carrel.security.client import MemoryStore, OAuth, PrivateKey
 from carrel.security.client.authorization_server import find_server
 from carrel.security.client.client_authentication import ClientIdentity
+from carrel.security.client.registration import application_type
 from carrel.security.client.tokens import request_token
 from support.authorization_server import Authority, running, visit
 from support.clock import Clock
@@ -46,6 +47,22 @@ async def test_an_application_on_the_web_says_that_it_is_one(authority: Authorit
     assert await visit(user(redirect_uri="https://app.example/callback"), authority.resource) == 200
     assert authority.at("/register")[0].document["application_type"] == "web"
     assert authority.requests()[0]["redirect_uri"] == "https://app.example/callback"
+
+
+@pytest.mark.parametrize(
+    ("redirect_uri", "kind"),
+    [
+        ("https://app.example/callback", "web"),
+        ("https://localhost/callback", "native"),
+        ("https://127.0.0.1:4711/callback", "native"),
+        ("http://127.0.0.1/callback", "native"),
+        ("http://[::1]/callback", "native"),
+        ("com.example.app:/callback", "native"),
+        ("com.example.app://callback", "native"),
+    ],
+)
+def test_an_application_that_is_not_reached_by_https_from_elsewhere_is_native(redirect_uri: str, kind: str):
+    assert application_type(redirect_uri) == kind
 
 
 async def test_a_preregistered_client_comes_first(authority: Authority, user: Make):

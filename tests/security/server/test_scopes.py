@@ -177,8 +177,9 @@ def test_steps_that_lead_nowhere_do_not_lead_past_a_rule(uri: str):
     assert to_read(Scopes({"secret://x/plan": "s"}, {}), uri) == {"s"}
 
 
-def test_a_rule_for_what_is_in_a_folder_holds_for_the_folder_too():
-    scopes = Scopes({"file:///a/b/*": "s"}, {})
+@pytest.mark.parametrize("rule", ["file:///a/b/*", "file:///a/b/", "file:/a/%62/", "file:///*/b/"])
+def test_a_rule_for_a_folder_or_for_what_is_in_it_holds_for_the_folder(rule: str):
+    scopes = Scopes({rule: "s"}, {})
     for uri in ("file:///a/b", "file:///a/b/", "file:/a/b?tail=1"):
         assert to_read(scopes, uri) == {"s"}, uri
     for uri in ("file:///a", "file:///a/bc", "file:///a/b.txt"):

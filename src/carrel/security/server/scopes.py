@@ -134,8 +134,6 @@ def pattern_of(rule: str) -> Pattern:
     except UriError as error:
         raise ConfigError(f"scopes: {rule!r} is not the URI of resources: {error}") from None
     text = fold(str(name))
-    if rule.endswith("/") and not text.endswith("/"):
-        text += "/"
     path = fold(name.path)
     if "//" in path or any(step in (".", "..") for step in path.split("/")):
         raise ConfigError(f"scopes: {rule!r} has empty or dot segments in its path, which no resource has")

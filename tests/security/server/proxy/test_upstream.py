@@ -14,7 +14,14 @@ from carrel.protocol.principal import Principal
 from carrel.security import OAuthProxy
 from carrel.security.server.bearer import InvalidToken, Unverifiable
 from carrel.security.server.proxy import providers
-from carrel.security.server.proxy.upstream import IDTokens, Tenants, Upstream, UpstreamClient, UpstreamRejected
+from carrel.security.server.proxy.upstream import (
+    IDTokens,
+    Tenants,
+    Upstream,
+    UpstreamClient,
+    UpstreamRejected,
+    UpstreamTokens,
+)
 from support.login_provider import TENANT
 from support.login_site import BareClient, site
 from support.token_issuer import Issuer, sign
@@ -186,6 +193,81 @@ async def test_a_token_response_that_is_not_one_is_refused(
     finally:
         await client.close()
     assert b"code_verifier=verifier" in issuer.forms[0][1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expires"),
+    [(3600, 3600), (0.5, 0.5), (0, None), (-1, None), ("60", None), (10**400, None)],
+)
+async def test_a_token_expires_after_its_seconds_if_they_are_a_number(
+    issuer: Issuer, seconds: Any, expires: float | None
+) -> None:
+    issuer.publish({"access_token": "a", "token_type": "bearer", "expires_in": seconds}, "/token")
+    client = client_of(issuer)
+    client._clock = lambda: 1000.0
+    tokens = await client.refresh(UpstreamTokens("old", "refresh"))
+    assert tokens == UpstreamTokens("a", "refresh", None if expires is None else 1000 + expires)
+    await client.close()
+
+
+async def test_nothing_is_asked_for_without_a_refresh_token(issuer: Issuer) -> None:
+    client = client_of(issuer)
+    with pytest.raises(UpstreamRejected, match="there is no refresh token"):
+        await client.refresh(UpstreamTokens("old"))
+    assert issuer.forms == []
+    await client.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "problem"),
+    [
+        ({}, None, ""),
+        ({"nonce": "other"}, UpstreamRejected, "of another login"),
+        ({"aud": "other"}, UpstreamRejected, "for another client"),
+        (None, Unverifiable, "has sent no ID token"),
+    ],
+)
+async def test_a_login_takes_an_id_token_for_it(
+    keys: str, issuer: Issuer, changes: dict[str, Any] | None, kind: type[Exception] | None, problem: str
+) -> None:
+    issuer.publish(
+        {"issuer": issuer.url, "jwks_uri": keys, "token_endpoint": f"{issuer.url}/token"},
+        "/.well-known/oauth-authorization-server",
+    )
+    answer = {"access_token": "a", "token_type": "bearer"}
+    issuer.publish(answer if changes is None else {**answer, "id_token": id_token(issuer.url, **changes)}, "/token")
+    upstream = Upstream(name="Test", client_id="id", client_secret="secret", issuer=issuer.url)
+    client = UpstreamClient(upstream, "https://mcp.example.org/callback", time.time)
+    try:
+        if kind is None:
+            assert (await client.redeem("code", "verifier", "n"))[1].subject == "alice"
+            return
+        with pytest.raises(kind, match=problem):
+            await client.redeem("code", "verifier", "n")
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize(("named", "fits"), [("{tenantid}", True), ("another", False), (None, False)])
+async def test_the_metadata_of_tenants_are_about_their_issuer(issuer: Issuer, named: str | None, fits: bool) -> None:
+    tenants = Tenants(f"{issuer.url}/metadata", f"{issuer.url}/{{tenantid}}/v2.0")
+    issuer.publish(
+        {
+            "issuer": None if named is None else f"{issuer.url}/{named}/v2.0",
+            "authorization_endpoint": f"{issuer.url}/authorize",
+        },
+        "/metadata",
+    )
+    upstream = Upstream(name="Test", client_id="id", client_secret="secret", issuer=tenants)
+    client = UpstreamClient(upstream, "https://mcp.example.org/callback", time.time)
+    try:
+        if fits:
+            assert (await client.authorization_url("s", "c", "n")).startswith(f"{issuer.url}/authorize?")
+            return
+        with pytest.raises(Unverifiable, match="is about the issuer"):
+            await client.authorization_url("s", "c", "n")
+    finally:
+        await client.close()
 
 
 @pytest.mark.parametrize("document", [{}, {"sub": ""}, {"sub": None}, {"sub": ["a"]}])

@@ -244,7 +244,7 @@ class UpstreamClient:
         return UpstreamTokens(
             access,
             refresh if isinstance(refresh, str) and refresh else None,
-            self._clock() + seconds if isinstance(seconds, int | float) and seconds > 0 else None,
+            self._clock() + seconds if isinstance(seconds, int | float) and 0 < seconds < 1e10 else None,
             scope if isinstance(scope, str) else None,
         )
 
