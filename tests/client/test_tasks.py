@@ -10,6 +10,7 @@ import pytest
 
 from carrel import Client, Context, Server
 from carrel.client.handlers import ClientCall, Form, Handlers
+from carrel.client.tasks import LONGEST, SHORTEST
 from carrel.errors import MethodNotFound, PeerError, TaskCancelled, TransportError
 from support.servers.demo import JUNE, LATEST, NOVEMBER, served, until
 
@@ -74,6 +75,22 @@ async def test_a_call_that_becomes_a_task_is_waited_for(way: str, revision: str)
         assert "slow" in [tool.name for tool in await client.list_tools()]
         assert (await client.call_tool("slow", {"text": "yes"})).content[0].text == "slowly: yes"
         assert (await client.call_tool("broken")).is_error is True
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [(500, 0.5), (0, SHORTEST), (-(10**400), SHORTEST), (10**6, LONGEST), (10**400, LONGEST)],
+    ids=["usual", "none", "negative", "long", "endless"],
+)
+@pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
+async def test_a_task_is_asked_for_as_often_as_the_server_wants_within_bounds(
+    revision: str, told: int, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", told)
+    async with Client(make_worker(), revision=revision) as client:
+        task = await client.tasks.start_tool("slow", {"text": "yes"})
+        assert task._interval == seconds
+        await task.cancel()
 
 
 @pytest.mark.parametrize("task", ["optional", "required"])

@@ -19,7 +19,10 @@ from carrel.errors import (
     TransportError,
 )
 from carrel.host.remote import RemoteProvider
+from carrel.host.remote_pages import YEAR
+from carrel.protocol.methods import LIST_RESOURCES
 from carrel.protocol.revisions import REVISIONS
+from carrel.wire.base import PageParams
 from carrel.wire.client_features import CreateMessageResult, Root
 from carrel.wire.completion import ResourceTemplateReference
 from carrel.wire.content import TextContent
@@ -336,6 +339,23 @@ async def test_meta_of_a_request_is_passed_on():
     async with near(remote_app(), NEWEST, SESSION) as client:
         result = await client.call_tool("meta", meta={"com.example/trace": "abc"})
         assert result.content[0].text == "abc"
+
+
+@pytest.mark.parametrize(
+    ("ttl", "passed"), [(90_000, 90_000), (10**400, YEAR), (-(10**400), 0)], ids=["usual", "endless", "negative"]
+)
+async def test_a_time_to_live_of_a_list_is_passed_on_up_to_a_year(ttl, passed):
+    far = remote_app()
+
+    @far.middleware
+    async def hint(call, next):
+        result = await next(call)
+        if call.method == "resources/list":
+            result.ttl_ms = ttl
+        return result
+
+    async with near(far, NEWEST, NEWEST) as client:
+        assert {page.ttl_ms async for page in client.results.pages(LIST_RESOURCES, PageParams())} == {passed}
 
 
 async def test_cache_hints_of_results_are_passed_on():

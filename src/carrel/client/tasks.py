@@ -299,7 +299,7 @@ class ToolTask:
     def _interval(self) -> float:
         state = self._state
         told = state.poll_interval_ms if isinstance(state, DetailedTask) else getattr(state, "poll_interval", None)
-        return INTERVAL if told is None else min(LONGEST, max(SHORTEST, told / 1000))
+        return INTERVAL if told is None else min(LONGEST * 1000, max(SHORTEST * 1000, told)) / 1000
 
     async def _pause(self) -> None:
         """Wait for the poll interval, or until the server notifies of a status to act on."""

@@ -41,6 +41,8 @@ _read = msgspec.json.Decoder(ListPosition).decode
 MAX_LISTED = 100_000
 #: Lists with more entries are long, and cached as raw JSON: decoded entries would cause long garbage collector pauses.
 LONG = 10_000
+#: Maximum time to live of a page, in milliseconds.
+YEAR = 365 * 24 * 3600 * 1000
 #: Maximum distance from the expected index at which to look for an entry after the list was fetched again.
 NEAR = 1000
 
@@ -100,7 +102,7 @@ class RemotePages:
                 self._kept[name] = position.cursor, result
         elif result.next_cursor is not None:
             following = write(name, ListPosition(result.next_cursor))
-        ttl = None if result.ttl_ms is None else result.ttl_ms / 1000
+        ttl = None if result.ttl_ms is None else min(YEAR, max(0, result.ttl_ms)) / 1000
         scope = result.cache_scope
         if scope == "public" and request.caller is not None:
             scope = "private"
