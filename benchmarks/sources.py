@@ -200,9 +200,9 @@ async def main(options: argparse.Namespace) -> None:
         git = git_source.REPOSITORY
         node = ["node", str(FILESYSTEM), str(files)]
         await compare("files", [str(files)], "server-filesystem", node, of_files(files), options.calls)
-        python = [str(GIT.python()), "-m", "mcp_server_git", "--repository", str(git)]
+        python = [str(GIT.interpreter()), "-m", "mcp_server_git", "--repository", str(git)]
         await compare("git, 100,000 commits", [f"git:{git}"], GIT.name, python, of_git(git), options.calls)
-        python = [str(SQLITE.python().with_name("mcp-server-sqlite")), "--db-path", str(database)]
+        python = [str(SQLITE.interpreter().with_name("mcp-server-sqlite")), "--db-path", str(database)]
         served = [f"sqlite:///{database}", "--query", "--interval", "0.2"]
         await compare("SQLite, 100,000 rows", served, SQLITE.name, python, of_sqlite(database), options.calls)
 
