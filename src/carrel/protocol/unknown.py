@@ -22,6 +22,7 @@ __all__ = ["attach", "distribute", "find", "find_raw", "is_whole", "joined", "ke
 
 T = TypeVar("T", bound=msgspec.Struct)
 
+
 def find(value: Any, given: Any) -> dict[str, Any] | None:
     """Return the members of decoded JSON that the structs converted from it do not have, as a tree; None if none."""
     found: dict[str, Any] = {}
