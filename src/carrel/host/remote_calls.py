@@ -362,8 +362,10 @@ def meta_of(request: Request, level: LoggingLevel | None, *, stateless: bool = F
 
 def unknown_params(call: Call) -> dict[str, Raw]:
     """Return the unknown parameters of a request."""
-    known = call.params.__struct_encode_fields__
-    return {name: value for name, value in _members_of(call.raw).items() if name not in known}
+    members: dict[str, Raw] = _members_of(call.raw)
+    for name in call.params.__struct_encode_fields__:
+        members.pop(name, None)
+    return members
 
 
 def with_tasks(options: CallOptions) -> CallOptions:
