@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from carrel.chat.events import Media, Notice, Text, TurnEnd
+from carrel.chat.loop import ChatOptions
 from carrel.chat.model import Usage
 from carrel.chat.store import ChatStore
 from carrel.chat.tokens import tokens_of
@@ -75,7 +76,7 @@ async def test_a_tool_that_fails_is_a_result_that_the_model_reads() -> None:
 
 async def test_rounds_have_a_maximum() -> None:
     script = [[use("shop__find", str(number), query="x")] for number in range(3)]
-    async with chatting(*script, max_rounds=3) as parts:
+    async with chatting(*script, options=ChatOptions(max_rounds=3)) as parts:
         answer = await parts.session.say("Go")
         assert answer.stop_reason == "maxRounds"
         assert parts.model.script == []
@@ -164,7 +165,7 @@ async def test_images_of_tools_reach_the_model_and_those_of_the_model_are_saved(
 
 async def test_near_the_end_of_the_window_the_oldest_tool_results_go_first_and_it_is_said() -> None:
     script = [[use("shop__huge", "1", size=60_000)], "one", [use("shop__find", "2", query="x")], "two", "three"]
-    async with chatting(*script, window=30_000) as parts:
+    async with chatting(*script, options=ChatOptions(window=30_000)) as parts:
         parts.model.count = lambda request: tokens_of(request.messages)
         await parts.session.say("First question")
         await parts.session.say("Second question")

@@ -157,7 +157,7 @@ async def test_the_first_client_gets_the_session_in_which_the_server_was_asked_w
     async with gateway(stateful()) as (app, provider):
         async with Client(app, revision=SESSION) as one:
             await text(one, "note", text="secret")
-            assert list(provider.providers()) == [provider.base]
+            assert list(provider.providers()) == [provider.default]
         async with Client(app, revision=SESSION) as two:
             assert await text(two, "note", text="x") == "x"  # not "secret x"
             assert len(list(provider.providers())) == 2
@@ -293,7 +293,7 @@ def test_the_owner_of_a_session_is_the_principal_and_the_client():
 
 def test_a_server_with_credentials_of_its_callers_is_not_shared():
     with pytest.raises(ConfigError, match="cannot share a session"):
-        IsolatedProvider(stateful(), isolation="shared", personal=True)
+        IsolatedProvider(stateful(), isolation="shared", separate_credentials=True)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from carrel.protocol import unknown
 from carrel.protocol.encoding import FOREIGN, KEY, encode, merged, restored
+from carrel.wire.resources import read_contents
 from carrel.wire.tools import CallToolResult, ListToolsResult
 
 KNOWN: dict[str, Any] = {"content": [{"type": "text", "text": "ä\n"}], "structuredContent": {"a": [1.5, -3, None]}}
@@ -64,11 +65,12 @@ def test_unknown_members_elsewhere_stay_where_they_are() -> None:
     assert unknown.kept(known, KNOWN) is known
 
 
-def test_contents_of_resources_know_the_members_of_text_and_of_blobs() -> None:
-    contents = [{"uri": "a:1", "text": "x", "blob": "eA==", "mimeType": "text/plain", "more": 1}]
-    assert unknown.find(CallToolResult, {"content": [{"type": "resource", "resource": contents[0]}]}) == {
-        "content": {"0": {"resource": {"more": 1}}}
-    }
+@pytest.mark.parametrize("known", [{"text": "x"}, {"blob": "eA=="}])
+def test_unknown_members_of_text_and_of_blobs_of_embedded_resources_are_found(known: dict[str, str]) -> None:
+    contents = {"uri": "a:1", **known, "mimeType": "text/plain", "more": 1}
+    given = {"content": [{"type": "resource", "resource": contents}]}
+    result = msgspec.convert(given, CallToolResult, dec_hook=read_contents)
+    assert unknown.find(result, given) == {"content": {"0": {"resource": {"more": 1}}}}
 
 
 VIDEO = {"type": "video", "data": "AA=="}

@@ -14,6 +14,7 @@ from carrel import Server
 from carrel.errors import ConfigError
 from carrel.protocol.principal import View
 from carrel.search import embeddings
+from carrel.search import vectors as stored
 from carrel.search.embedder import EmbeddingsEndpoint as Client
 from carrel.search.embedder import EmbeddingsFunction, Unavailable
 from carrel.search.engine import Damaged
@@ -276,7 +277,7 @@ def test_passages_are_found_by_their_vectors_the_most_alike_first(tmp_path: Path
     assert len(reader.nearest([2.0, 0.0])(10, 0)) == 3
 
 
-def test_places_of_texts_that_are_gone_are_used_again(tmp_path: Path) -> None:
+def test_rows_of_texts_that_are_gone_are_used_again(tmp_path: Path) -> None:
     vectors = filled(tmp_path)
     vectors.put(1, [(1, 2, "three")])
     vectors.tidy()
@@ -303,10 +304,17 @@ def test_a_text_can_be_without_a_direction(tmp_path: Path, vector: Any) -> None:
     assert len(vectors.nearest([1.0, 1.0])(10, 0)) == 3
 
 
-def test_damaged_vectors_and_those_of_another_model_are_made_anew(tmp_path: Path) -> None:
+def test_damaged_vectors_and_those_of_another_model_or_format_are_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     filled(tmp_path).close()
     with pytest.raises(Damaged, match="another model"):
         opened(tmp_path, "n")
+    monkeypatch.setattr(stored, "FORMAT", 1)
+    filled(tmp_path).close()
+    monkeypatch.undo()
+    with pytest.raises(Damaged, match="another format"):
+        opened(tmp_path)
     filled(tmp_path).close()
     (tmp_path / "vectors.f32").write_bytes(b"short")
     with pytest.raises(Damaged, match="missing"):

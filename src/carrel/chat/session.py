@@ -9,7 +9,7 @@ from carrel.chat.attachments import Attachment, expand_template, find_mentions, 
 from carrel.chat.compaction import is_user_message
 from carrel.chat.conversation import Conversation
 from carrel.chat.events import ChatEvent, Notice, TurnEnd
-from carrel.chat.loop import Chat
+from carrel.chat.loop import Chat, ChatOptions
 from carrel.chat.model import Model, Usage
 from carrel.chat.prices import Prices, window_of
 from carrel.chat.prompts import PromptCall, get_prompt_messages
@@ -35,8 +35,7 @@ class ChatSession:
         store: where conversations are saved; None to save nothing.
         targets: the servers as the user named them, to be saved with a conversation.
         own_tools: whether the model may list and read resources.
-        window: the context window in tokens, if it differs from the vendor's default.
-        system: system prompt that replaces the usual instructions.
+        options: the window and other options of the chat.
     """
 
     def __init__(
@@ -50,9 +49,7 @@ class ChatSession:
         store: ChatStore | None = None,
         targets: Sequence[str] = (),
         own_tools: bool = True,
-        window: int | None = None,
-        system: str | None = None,
-        max_rounds: int | None = None,
+        options: ChatOptions = ChatOptions(),  # noqa: B008
     ) -> None:
         self.host = host
         self.approvals = approvals
@@ -63,11 +60,10 @@ class ChatSession:
         self._open_model = open_model
         self._show = show
         self._targets = targets
-        self._window = window
+        self._window = options.window
         self.toolbox = ChatToolbox(host, approvals, show, own_tools=own_tools)
-        options: Mapping[str, int] = {} if max_rounds is None else {"max_rounds": max_rounds}
         self.chat = Chat(
-            model, self.toolbox, Conversation(), show, price=self._cost, save=self._save_media, system=system, **options
+            model, self.toolbox, Conversation(), show, price=self._cost, save=self._save_media, options=options
         )
         self.file: ChatFile = ChatFile(None, "", model.name, targets)
         self._set_window()

@@ -78,10 +78,15 @@ class Grants:
         if found is None:
             self._make_room()
             account = "" if principal is None else principal.id
-            vault = Vault(self._store, self._keys, account)
-            options = {} if self._oauth is None else dict(self._oauth(upstream))
+            options = {
+                "client_name": "Carrel gateway",
+                "store": Vault(self._store, self._keys, account),
+                "account": account,
+                "patience": self._patience,
+                **({} if self._oauth is None else self._oauth(upstream)),
+            }
             registering = self._registering.setdefault((upstream, url), asyncio.Lock())
-            found = Grant(self, upstream, url, principal, vault, self._patience, options, registering)
+            found = Grant(self.pages, upstream, url, principal, options, registering)
         self._grants[key] = found  # most recently used last
         return found
 
@@ -119,29 +124,25 @@ class Grant:
 
     def __init__(
         self,
-        grants: Grants,
+        pages: BrowserPages | None,
         upstream: str,
         url: str,
         principal: Principal | None,
-        vault: Vault,
-        patience: float,
-        options: dict[str, Any],
+        options: Mapping[str, Any],
         registering: asyncio.Lock,
     ) -> None:
         self.upstream = upstream
         self._url = url
         self._principal = principal
-        self._pages = grants.pages
-        account, given = "" if principal is None else principal.id, options
-        if self._pages is None:
-            options = {"open_url": self._open, **options}
+        self._pages = pages
+        if pages is None:
+            own: dict[str, Any] = {"open_url": self._open}
         else:
-            options = {"authorize": self._authorize, "redirect_uri": self._pages.redirect_uri, **options}
-        named = {"client_name": "Carrel gateway", "store": vault, "account": account, "patience": patience}
-        self._auth = OAuth(**{**named, **options})
+            own = {"authorize": self._authorize, "redirect_uri": pages.redirect_uri}
+        self._auth = OAuth(**{**own, **options})
         self._auth.registering = registering
-        if self._pages is not None and "redirect_uri" not in given:
-            self._auth.redirect_uri_of = self._pages.redirect_uri_of
+        if pages is not None and "redirect_uri" not in options:
+            self._auth.redirect_uri_of = pages.redirect_uri_of
         self._page: str | None = None
         self._pending: PendingAuthorization | None = None
         self._waiting = asyncio.Event()

@@ -34,7 +34,7 @@ from carrel.client.client import Client
 from carrel.client.endpoints import Target
 from carrel.client.options import ClientOptions
 from carrel.errors import ConfigError, MCPError, ProviderUnavailable
-from carrel.gateway.session_events import BaseOwner, log_to
+from carrel.gateway.session_events import DefaultSessionOwner, log_to
 from carrel.gateway.sessions import AllInterest, Mode, SessionLimits, UpstreamSession, UpstreamSessions, key_of
 from carrel.host.reconnect import Status
 from carrel.host.relayed import RELAYED, RELAYED_EXTENSIONS
@@ -63,10 +63,10 @@ Connect = Callable[["Principal | None"], Awaitable[Client]]
 class IsolatedProvider(ForwardingProvider):
     """Provider for a remote server, with one upstream session per isolation key.
 
-    If ``isolation`` is "shared", all clients use the session of ``base``. Otherwise, the session of ``base`` handles
-    requests without a client, and the first client takes it as its session, unless ``personal`` is true (each session
-    has its own credentials). ``target`` and ``options`` are passed to ``RemoteProvider`` if there is no ``base`` from a
-    host. With ``base``, ``connect`` returns the clients for additional sessions.
+    If ``isolation`` is "shared", all clients use the default session. Otherwise, the default session handles requests
+    without a client, and the first client takes it as its session, unless the callers have ``separate_credentials``.
+    ``default`` is the provider with the default session, if a host has one; ``connect`` then returns the clients for
+    additional sessions. Without it, ``target`` and ``options`` are passed to ``RemoteProvider``.
 
     Raises:
         ConfigError: an option is not valid.
@@ -81,27 +81,27 @@ class IsolatedProvider(ForwardingProvider):
         name: str | None = None,
         isolation: Isolation = "auto",
         limits: SessionLimits = SessionLimits(),  # noqa: B008
-        base: RemoteProvider | None = None,
+        default: RemoteProvider | None = None,
         connect: Connect | None = None,
-        personal: bool = False,
+        separate_credentials: bool = False,
         start_timeout: float = PATIENCE,
         **options: Unpack[ClientOptions],
     ) -> None:
-        if (target is None) == (base is None) or (base is not None and connect is None):
-            raise ConfigError("give the target of a server, or a base and how to connect")
-        if personal and isolation == "shared":
+        if (target is None) == (default is None) or (default is not None and connect is None):
+            raise ConfigError("give the target of a server, or a default provider and how to connect")
+        if separate_credentials and isolation == "shared":
             raise ConfigError(f"{name}: callers have their own credentials, so they cannot share a session")
         options.setdefault("handlers", RELAYED)
-        self._owns_base = base is None
-        if base is None:
+        self._owns_default = default is None
+        if default is None:
             assert target is not None
-            base = RemoteProvider(target, name=name, start_timeout=start_timeout, **options)
+            default = RemoteProvider(target, name=name, start_timeout=start_timeout, **options)
         if connect is None:
             connect = _connector(target, options)
-        self.base = base
-        self.name = name or base.name
+        self.default = default
+        self.name = name or default.name
         self.sessions = UpstreamSessions(self.name, limits, self._open, self._close)
-        """Sessions of clients or principals. The first one may use ``base``."""
+        """Sessions of clients or principals. The first one may use the default session."""
         self.tool_names: Container[str] = _Any(self, lambda provider: provider.tool_names)
         self.prompt_names: Container[str] = _Any(self, lambda provider: provider.prompt_names)
         self.exact: Container[str] = _Any(self, lambda provider: provider.exact)
@@ -109,14 +109,15 @@ class IsolatedProvider(ForwardingProvider):
         self._connect = connect
         self.learned: Callable[[RemoteProvider], object] | None = None
         """Callback for when the lists of a session have been read."""
-        self.personal = personal
+        self.separate_credentials = separate_credentials
         """Whether each caller has separate credentials."""
         self._start_timeout = start_timeout
         self._events: Events | None = None
         self._interest: Interest | None = None
-        self.adopted: UpstreamSession | None = None
-        self.adoptable = not personal
-        self._base_following: asyncio.Task[None] | None = None
+        self.default_owner: UpstreamSession | None = None
+        """Client session that uses the default session."""
+        self.default_free = not separate_credentials
+        self._default_following: asyncio.Task[None] | None = None
         self._decided = asyncio.Event()
 
     def __repr__(self) -> str:
@@ -127,13 +128,13 @@ class IsolatedProvider(ForwardingProvider):
         """How sessions are isolated; None if this depends on a server that has not been connected to yet."""
         if self._isolation == "client" or self._isolation == "principal":
             return self._isolation
-        if self.personal:
+        if self.separate_credentials:
             return "client" if self._isolation == "auto" else "principal"
         if self._isolation == "shared":
             return "shared"
-        if not self.base.connected:
+        if not self.default.connected:
             return None
-        return "shared" if self.base.client.session.stateless else "client"
+        return "shared" if self.default.client.session.stateless else "client"
 
     @property
     def guards(self) -> bool:  # type: ignore[override]
@@ -146,10 +147,10 @@ class IsolatedProvider(ForwardingProvider):
         return self.offers("read_resource")
 
     def providers(self) -> Iterable[RemoteProvider]:
-        """Return the provider of each session; ``base`` comes first."""
-        yield self.base
+        """Return the provider of each session, the default session first."""
+        yield self.default
         for session in self.sessions:
-            if session.provider is not None and session.provider is not self.base:
+            if session.provider is not None and session.provider is not self.default:
                 yield session.provider
 
     def offers(self, method: str) -> bool:
@@ -165,43 +166,47 @@ class IsolatedProvider(ForwardingProvider):
             ConfigError: the server rejects the connection, or its program is not installed.
         """
         self.begin(events)
-        if self._owns_base:
-            await self.base.start(ReportedEvents(self._publish_base))
+        if self._owns_default:
+            await self.default.start(ReportedEvents(self._publish_default))
 
     def begin(self, events: Events) -> None:
-        """Start with a ``base`` that a host starts and stops."""
+        """Start with a default session that a host starts and stops."""
         self._events = events
-        self.base.reconnector.observers.append(self._observe)
-        self._observe(self.base.reconnector.status)
+        self.default.reconnector.observers.append(self._observe)
+        self._observe(self.default.reconnector.status)
 
     async def stop(self) -> None:
         """Close all sessions."""
         self._events = None
         self._interest = None
-        if self._observe in self.base.reconnector.observers:
-            self.base.reconnector.observers.remove(self._observe)
-        if self._base_following is not None:
-            self._base_following.cancel()
-            await asyncio.gather(self._base_following, return_exceptions=True)
+        if self._observe in self.default.reconnector.observers:
+            self.default.reconnector.observers.remove(self._observe)
+        if self._default_following is not None:
+            self._default_following.cancel()
+            await asyncio.gather(self._default_following, return_exceptions=True)
         await self.sessions.stop()
-        if self._owns_base:
-            await self.base.stop()
+        if self._owns_default:
+            await self.default.stop()
 
     def _observe(self, status: Status) -> None:
         if self.mode is not None:
             self._decided.set()
         if status.name == "failed":
-            self.adoptable = not self.personal and self.adopted is None  # a reconnect opens a new session
+            self.default_free = (
+                not self.separate_credentials and self.default_owner is None
+            )  # a reconnect opens a new session
 
-    def _publish_base(self, changes: Iterable[Change], lists: ListChanges, _: Recipients | None) -> None:
-        """Report changes of ``base``: to all clients if it is shared or has just connected, else to its owner."""
+    def _publish_default(self, changes: Iterable[Change], lists: ListChanges, _: Recipients | None) -> None:
+        """Report changes of the default session: to all clients if it is shared or new, else to its owner."""
         if self._events is None:
             return
         mode = self.mode
         if mode == "shared" or mode is None or len(lists) > 1:
             self._events.publish(changes, lists)
         else:
-            self._events.publish(changes, lists, BaseOwner(None if self.adopted is None else self.adopted.key))
+            self._events.publish(
+                changes, lists, DefaultSessionOwner(None if self.default_owner is None else self.default_owner.key)
+            )
 
     def publish_session(
         self, session: UpstreamSession, changes: Iterable[Change], lists: ListChanges, _: Recipients | None = None
@@ -216,14 +221,14 @@ class IsolatedProvider(ForwardingProvider):
 
     async def _open(self, session: UpstreamSession, principal: Principal | None) -> None:
         """Connect a session, and read its lists. The status of its provider tells whether this has failed."""
-        if self.adoptable and self.base.reconnector.status.name == "ready":
-            self.adoptable = False
-            self.adopted = session
-            session.provider = self.base
+        if self.default_free and self.default.reconnector.status.name == "ready":
+            self.default_free = False
+            self.default_owner = session
+            session.provider = self.default
         else:
             client = await self._connect(principal)
             provider = RemoteProvider(
-                client, name=self.name, start_timeout=self._start_timeout, entries=self.base.entries
+                client, name=self.name, start_timeout=self._start_timeout, entries=self.default.entries
             )
             session.provider = provider
             self.opening(session, provider, principal)
@@ -242,9 +247,9 @@ class IsolatedProvider(ForwardingProvider):
         provider = session.provider
         if session.forget is not None:
             session.forget()
-        if provider is self.base:
-            self.adopted = None  # no other client may see the server's state for this session
-            log_to(self.base, None)
+        if provider is self.default:
+            self.default_owner = None  # no other client may see the server's state for this session
+            log_to(self.default, None)
         elif provider is not None:
             await provider.stop()
 
@@ -257,7 +262,7 @@ class IsolatedProvider(ForwardingProvider):
         """
         mode = self.mode
         if mode is None:
-            await self.base.reconnector.settled()
+            await self.default.reconnector.settled()
             mode = self.mode
         call = request.call
         if call is None or mode is None or mode == "shared":
@@ -295,7 +300,7 @@ class IsolatedProvider(ForwardingProvider):
     async def _ask(self, request: Request, ask: Callable[[RemoteProvider, Request], Awaitable[T]]) -> T:
         mode = self.mode
         if mode == "shared":
-            return await ask(self.base, request)
+            return await ask(self.default, request)
         session = self._enter_open(mode, request) or await self._enter(request)
         try:
             return await ask(self._provider(session), request)
@@ -316,7 +321,7 @@ class IsolatedProvider(ForwardingProvider):
 
     def _provider(self, session: UpstreamSession | None) -> RemoteProvider:
         if session is None:
-            return self.base
+            return self.default
         assert session.provider is not None
         return session.provider
 
@@ -386,9 +391,9 @@ class IsolatedProvider(ForwardingProvider):
 
         The session stays in use until the task has ended.
         """
-        tasks = self.base.tasks_of(name)
+        tasks = self.default.tasks_of(name)
         for session in self.sessions if tasks is None else ():
-            if session.provider is not None and session.provider is not self.base:
+            if session.provider is not None and session.provider is not self.default:
                 tasks = tasks or session.provider.tasks_of(name)
         if tasks is None and not asks_for_task(request):
             return self.run_tool(name, arguments, request)
@@ -409,7 +414,7 @@ class IsolatedProvider(ForwardingProvider):
         shared = AllInterest(interest)
         if self.mode == "shared":
             listens = asyncio.Event()
-            self._base_following = asyncio.ensure_future(self._follow_base(shared, listens))
+            self._default_following = asyncio.ensure_future(self._follow_default(shared, listens))
             await listens.wait()
         for session in self.sessions:
             if session.is_open:
@@ -423,10 +428,10 @@ class IsolatedProvider(ForwardingProvider):
                 if session.interest is not None:
                     session.interest.notify()
 
-    async def _follow_base(self, interest: Interest, listens: asyncio.Event) -> None:
+    async def _follow_default(self, interest: Interest, listens: asyncio.Event) -> None:
         """Report the changes of the shared session to all clients."""
         try:
-            async for batch in self.base.watch(interest):
+            async for batch in self.default.watch(interest):
                 listens.set()
                 if batch and self._events is not None:
                     self._events.publish(batch)

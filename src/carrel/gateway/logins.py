@@ -36,7 +36,7 @@ class LoginProvider(IsolatedProvider):
 
     Sessions are separate once the server requires a login. A principal who has not logged in sees one tool,
     ``NAME_login``. ``grant_of`` returns the grant of a principal, to pass as ``auth`` to the clients that ``connect``
-    returns. ``base`` must use ``NoGrant``. The other arguments are the same as for ``IsolatedProvider``.
+    returns. The default session must use ``NoGrant``. The other arguments are the same as for ``IsolatedProvider``.
     """
 
     def __init__(self, *, grant_of: Callable[[Principal | None], Grant], **options: Any) -> None:
@@ -54,13 +54,13 @@ class LoginProvider(IsolatedProvider):
         await super().stop()
 
     def _observe(self, status: Status) -> None:
-        if needs_login(self.base) and not self.personal:
+        if needs_login(self.default) and not self.separate_credentials:
             self._separate()
         super()._observe(status)
 
     def _separate(self) -> None:
         """Open a separate session for each caller from now on."""
-        self.personal, self.adoptable = True, False
+        self.separate_credentials, self.default_free = True, False
         for session in self.sessions:
             self.sessions.drop(session)
 
@@ -80,7 +80,7 @@ class LoginProvider(IsolatedProvider):
             return await super().serve(request, ask, repeatable=repeatable)
         FOR_CLIENT.set(True)
         if getattr(request.call.params, "request_state", None) is None:
-            separate = self.personal
+            separate = self.separate_credentials
             async with self.session(request) as session:
                 provider = self._provider(session)
                 if provider.reconnector.status.name == "ready":  # most requests need no context
@@ -92,13 +92,15 @@ class LoginProvider(IsolatedProvider):
         async with request.contexts.open(request, repeatable=repeatable) as context:
             inner = copy(request)
             inner.contexts = _Opened(context)
-            apart = self.personal
+            apart = self.separate_credentials
             try:
                 return await self._ask_user(inner, ask)
             except LoginRequired:
                 if apart:
                     raise
-            if not self.personal:  # the server has rejected a request without credentials, so retrying it is safe
+            if (
+                not self.separate_credentials
+            ):  # the server has rejected a request without credentials, so retrying it is safe
                 self._separate()
             return await self._ask_user(inner, ask)
 
@@ -132,7 +134,7 @@ class LoginProvider(IsolatedProvider):
 
     async def list_tools(self, request: Request) -> Page[Tool]:
         """Return a page of the server's tools, or only the login tool if the caller has to log in first."""
-        if self.personal:
+        if self.separate_credentials:
             async with self.session(request) as session:
                 if session is not None and needs_login(self._provider(session)):
                     return self._login_page()
@@ -181,7 +183,7 @@ class _WithLogin(Container[str]):
         self._names = names
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names or (name == self._provider.login_tool and self._provider.personal)
+        return name in self._names or (name == self._provider.login_tool and self._provider.separate_credentials)
 
 
 class _Opened(Contexts):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from carrel.client.client import Client
@@ -43,37 +44,28 @@ class Providers:
     def of(self, server: HostedServer) -> IsolatedProvider:
         """Return the provider for a server whose connection has begun."""
         provider: IsolatedProvider
-        config, base = server.config, server.provider
+        config = server.config
 
         async def connect(principal: Principal | None) -> Client:
-            if provider.personal:
+            if provider.separate_credentials:
                 return await self._connect(server, principal)
             return await server.another_client()
-
-        personal = self._credentials is not None
-        if self._grants is None or config.url is None:
-            provider = IsolatedProvider(
-                base=base,
-                name=server.name,
-                isolation=own_isolation(config, personal=personal),
-                limits=self._limits,
-                connect=connect,
-                personal=personal,
-            )
-            return provider
 
         def grant_of(principal: Principal | None) -> Grant:
             assert config.url is not None
             return self.grants().of(server.name, config.url, principal)
 
-        provider = LoginProvider(
-            base=base,
+        make: Callable[..., IsolatedProvider] = IsolatedProvider
+        if self._grants is not None and config.url is not None:
+            make = partial(LoginProvider, grant_of=grant_of)
+        separate_credentials = self._credentials is not None
+        provider = make(
+            default=server.provider,
             name=server.name,
-            isolation=own_isolation(config, personal=personal),
+            isolation=own_isolation(config, separate_credentials=separate_credentials),
             limits=self._limits,
             connect=connect,
-            personal=personal,
-            grant_of=grant_of,
+            separate_credentials=separate_credentials,
         )
         return provider
 
@@ -111,6 +103,6 @@ class Providers:
         return await server.new_client(handlers=RELAYED, http=HTTPOptions(auth=own))
 
 
-def own_isolation(config: ServerConfig, *, personal: bool) -> Isolation:
+def own_isolation(config: ServerConfig, *, separate_credentials: bool) -> Isolation:
     """Return the isolation of sessions. If callers have separate credentials, it is "principal" instead of "shared"."""
-    return "principal" if personal and config.isolation == "shared" else config.isolation
+    return "principal" if separate_credentials and config.isolation == "shared" else config.isolation

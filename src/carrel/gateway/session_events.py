@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from carrel.client.handlers import LogMessage
     from carrel.host.remote import RemoteProvider
 
-__all__ = ["BaseOwner", "log_to"]
+__all__ = ["DefaultSessionOwner", "log_to"]
 
 
-class BaseOwner(msgspec.Struct, frozen=True):
-    """Owner of the ``base`` session, if any: the recipient of its changes."""
+class DefaultSessionOwner(msgspec.Struct, frozen=True):
+    """Owner of the default session, if any: the recipient of its changes."""
 
     key: Any
 

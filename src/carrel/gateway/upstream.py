@@ -189,8 +189,8 @@ class Upstream(Transform):
     @property
     def answers(self) -> bool:
         """Whether the server can handle requests now. Requests do not wait for servers that are still connecting."""
-        personal = isinstance(self.provider, IsolatedProvider) and self.provider.personal
-        return personal or self.server.state == "ready"
+        separate = isinstance(self.provider, IsolatedProvider) and self.provider.separate_credentials
+        return separate or self.server.state == "ready"
 
     def _check(self) -> None:
         if not self.answers:

@@ -43,7 +43,6 @@ from carrel.host.reconnect import Reconnector
 from carrel.host.relay import RELAY, InvalidClientResponse, Relay, Relays
 from carrel.host.relayed import OWN_META, RELAYED
 from carrel.log import Log
-from carrel.protocol import unknown
 from carrel.protocol.encoding import KEY
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.methods import RequestType
@@ -361,12 +360,12 @@ def meta_of(request: Request, level: LoggingLevel | None, *, stateless: bool = F
     return passed or None
 
 
-def unknown_params(call: Call) -> dict[str, Raw] | None:
+def unknown_params(call: Call) -> dict[str, Raw]:
     """Return the unknown parameters of a request."""
-    given = _members_of(call.raw)
-    kind: type[msgspec.Struct] = type(call.params)
-    known = unknown.members(kind)
-    return None if given.keys() <= known else {name: value for name, value in given.items() if name not in known}
+    members: dict[str, Raw] = _members_of(call.raw)
+    for name in call.params.__struct_encode_fields__:
+        members.pop(name, None)
+    return members
 
 
 def with_tasks(options: CallOptions) -> CallOptions:

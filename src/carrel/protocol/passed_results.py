@@ -141,7 +141,7 @@ def _unknown(passed: PassedResult[Any]) -> dict[str, Any] | None:
     from carrel.protocol import unknown
 
     value, foreign = passed.value, passed.foreign
-    found = None if unknown.is_whole(value, passed.raw) else unknown.find(type(value), _decoded(passed))
+    found = None if unknown.is_whole(value, passed.raw) else unknown.find(value, _decoded(passed))
     return found if foreign is None else unknown.joined(found or {}, foreign)
 
 

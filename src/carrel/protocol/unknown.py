@@ -11,68 +11,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypeAlias, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
-from msgspec import inspect
 
 from carrel.protocol.connection import UNREADABLE
 from carrel.protocol.encoding import FOREIGN, KEY, MARK, encode, has_same_strings, restored
 
-__all__ = [
-    *("attach", "distribute", "find", "find_raw", "is_whole", "joined", "kept", "members"),
-    *("whole", "without_foreign_blocks"),
-]
+__all__ = ["attach", "distribute", "find", "find_raw", "is_whole", "joined", "kept", "whole", "without_foreign_blocks"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-#: Levels of nested objects in which unknown members are looked for.
-MAX_DEPTH = 8
 
-Shape: TypeAlias = "Mapping[str, Shape | None]"
-"""Known members of an object, with the shapes of members that are objects or lists of objects."""
-
-
-@cache
-def shape_of(kind: type) -> Shape:
-    """Return the known members of a type of the protocol."""
-    return shape_of_type(inspect.type_info(kind), 0) or {}
-
-
-def shape_of_type(kind: inspect.Type, depth: int) -> Shape | None:
-    """Return the known members of a type; None if any may be in it."""
-    if isinstance(kind, inspect.StructType) and depth < MAX_DEPTH:
-        known: dict[str, Shape | None] = {} if kind.tag_field is None else {kind.tag_field: None}
-        for field in kind.fields:
-            known[field.encode_name] = shape_of_type(field.type, depth + 1)
-        return known
-    if isinstance(kind, inspect.ListType | inspect.VarTupleType | inspect.CollectionType):
-        return shape_of_type(kind.item_type, depth + 1)
-    if isinstance(kind, inspect.UnionType):
-        found = [shape for each in kind.types if (shape := shape_of_type(each, depth)) is not None]
-        return {name: shape for each in found for name, shape in each.items()} if found else None
-    if isinstance(kind, inspect.CustomType) and kind.cls.__name__ == "ResourceContents":
-        from carrel.wire.resources import BlobResourceContents, TextResourceContents
-
-        return {**shape_of(TextResourceContents), **shape_of(BlobResourceContents)}
-    return None
-
-
-@cache
-def members(kind: type) -> frozenset[str]:
-    """Return the names of the members that a type knows."""
-    return frozenset(shape_of(kind))
-
-
-def find(kind: type, value: Any) -> dict[str, Any] | None:
-    """Return the members of a decoded JSON object that its type does not know, as a tree; None if it knows all."""
-    found: dict[str, Any] | None = find_in(shape_of(kind), value)
-    return found
+def find(value: Any, given: Any) -> dict[str, Any] | None:
+    """Return the members of decoded JSON that the structs converted from it do not have, as a tree; None if none."""
+    found: dict[str, Any] = {}
+    if isinstance(value, msgspec.Struct) and isinstance(given, dict):
+        fields = dict(zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True))
+        for name, each in given.items():
+            if name not in fields:
+                if name != value.__struct_config__.tag_field:
+                    found[name] = each
+            elif (inner := find(getattr(value, fields[name]), each)) is not None:
+                found[name] = inner
+    elif isinstance(value, list) and isinstance(given, list):
+        for index, pair in enumerate(zip(value, given, strict=False)):
+            if (inner := find(*pair)) is not None:
+                found[str(index)] = inner
+    return found or None
 
 
 def find_raw(value: msgspec.Struct, raw: msgspec.Raw) -> dict[str, Any] | None:
     """Return the members of a JSON object that are not in the struct that was decoded from it; None if all are."""
-    return None if is_whole(value, raw) else find(type(value), msgspec.json.decode(raw))
+    return None if is_whole(value, raw) else find(value, msgspec.json.decode(raw))
 
 
 def is_whole(value: msgspec.Struct, raw: msgspec.Raw) -> bool:
@@ -84,26 +55,9 @@ def is_whole(value: msgspec.Struct, raw: msgspec.Raw) -> bool:
     return has_same_strings(bytes(raw), encode(value))
 
 
-def find_in(shape: Shape, value: Any) -> Any:
-    if isinstance(value, dict):
-        found: dict[str, Any] = {}
-        for name, each in value.items():
-            if name not in shape:
-                found[name] = each
-            elif each.__class__ in (dict, list) and (inner := shape[name]) is not None:
-                more = find_in(inner, each)
-                if more is not None:
-                    found[name] = more
-        return found or None
-    if isinstance(value, list):
-        parts = {str(index): more for index, each in enumerate(value) if (more := find_in(shape, each)) is not None}
-        return parts or None
-    return None
-
-
 def kept(value: T, given: Any) -> T:
     """Return a struct with the members of the decoded JSON object that it was converted from and does not know."""
-    found = find(type(value), given)
+    found = find(value, given)
     return value if found is None else attach(value, found)
 
 

@@ -10,7 +10,7 @@ from carrel.catalog.catalog import Catalog
 from carrel.catalog.provider import Request
 from carrel.search.engine import Match
 from carrel.search.manifest import IndexedResource
-from carrel.search.ranking import Ranked, fuse
+from carrel.search.ranking import Matches, Ranked, fuse
 from carrel.search.store import IndexStore
 from carrel.search.terms import Word
 from carrel.uri.parse import percent_encode
@@ -139,7 +139,7 @@ def find(store: IndexStore, words: list[Word], filters: Filters, limit: int, vec
     meant: list[Match] = []
     if vector is not None and store.vectors is not None:
         meant = accepted.of(store.vectors.nearest(vector), wanted)
-    return fuse(accepted.entries, passages, names, misspelled, words, meant=meant)
+    return fuse(accepted.entries, Matches(passages, names, misspelled, meant), words)
 
 
 def named(store: IndexStore, words: list[Word], filters: Filters, limit: int) -> list[str]:

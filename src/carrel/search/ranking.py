@@ -17,7 +17,7 @@ from carrel.search.manifest import IndexedResource, importance_of
 from carrel.search.terms import Word
 from carrel.sources.content.words import terms_of
 
-__all__ = ["Ranked", "fuse"]
+__all__ = ["Matches", "Ranked", "fuse"]
 
 #: Constant of reciprocal rank fusion: the higher, the less the first ranks stand out.
 SMOOTHING = 20
@@ -46,35 +46,37 @@ class Ranked(NamedTuple):
     passage: Match | None
 
 
+class Matches(NamedTuple):
+    """Matches of a query of each kind, best first. ``meant`` are passages that match by their embeddings."""
+
+    passages: Iterable[Match]
+    names: Iterable[Match]
+    misspelled: Iterable[Match]
+    meant: Iterable[Match] = ()
+
+
 def fuse(
     entries: Mapping[int, IndexedResource],
-    passages: Iterable[Match],
-    names: Iterable[Match],
-    misspelled: Iterable[Match],
+    matches: Matches,
     words: list[Word],
     now: datetime | None = None,
-    *,
-    meant: Iterable[Match] = (),
 ) -> list[Ranked]:
-    """Return the resources of ``entries`` that match, best first. Matches are given best first.
-
-    ``meant`` are passages that match the query by embedding.
-    """
+    """Return the resources of ``entries`` that match, best first."""
     best: dict[int, Match] = {}
     sums: dict[int, float] = {}
     counts: dict[int, int] = {}
-    for match in passages:
+    for match in matches.passages:
         number = match.number
         if number in entries:
             best.setdefault(number, match)
             count = counts[number] = counts.get(number, -1) + 1
             sums[number] = sums.get(number, 0.0) + match.score * FADING**count
     whole = sorted(sums, key=lambda number: -sums[number])
-    named = [match.number for match in names if match.number in entries]
-    alike = [match.number for match in misspelled if match.number in entries]
+    named = [match.number for match in matches.names if match.number in entries]
+    alike = [match.number for match in matches.misspelled if match.number in entries]
     scores: dict[int, float] = {}
     nearest: dict[int, Match] = {}
-    for match in meant:
+    for match in matches.meant:
         if match.number in entries:
             nearest.setdefault(match.number, match)
     lists = ((PASSAGE, best), (WHOLE, whole), (NAMES, named), (MISSPELLED, alike), (EMBEDDINGS, nearest))

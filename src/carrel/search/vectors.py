@@ -19,16 +19,17 @@ from carrel.search.engine import Damaged, Match
 
 __all__ = ["Nearest", "Vectors"]
 
-#: ``place`` is the row of a vector in the file of vectors.
+#: Version of the schema; vectors in another format are computed again.
+FORMAT = 2
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS passages (number INTEGER NOT NULL, first INTEGER, last INTEGER, hash BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS passages_by_number ON passages(number);
 CREATE INDEX IF NOT EXISTS passages_by_hash ON passages(hash);
-CREATE TABLE IF NOT EXISTS vectors (hash BLOB PRIMARY KEY, place INTEGER NOT NULL UNIQUE) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS vectors (hash BLOB PRIMARY KEY, file_row INTEGER NOT NULL UNIQUE) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS waiting (hash BLOB PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID;
 """
-ROWS = "SELECT COALESCE(MAX(place) + 1, 0) FROM vectors"
+ROWS = "SELECT COALESCE(MAX(file_row) + 1, 0) FROM vectors"
 #: Number of vectors compared at a time, and number of rows in one SELECT statement.
 COMPARED, SELECTED = 16_384, 500
 #: Characters of a passage that are embedded.
@@ -92,7 +93,7 @@ class Vectors:
             raise
 
     def _prepare(self, model: str, fresh: bool) -> None:
-        database = self._database
+        database, model = self._database, f"{model}, format {FORMAT}"
         if self._write:
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("PRAGMA synchronous=NORMAL")
@@ -104,7 +105,7 @@ class Vectors:
                 raise Damaged("the list of vectors is damaged")
         about = dict(database.execute("SELECT key, value FROM about").fetchall())
         if about.get("model") != model:
-            raise Damaged("the vectors are from another model")
+            raise Damaged("the vectors are from another model, or in another format")
         self.dimensions = int(about.get("dimensions", 0))
         (self._rows,) = database.execute(ROWS).fetchone()
         if self._rows and os.path.getsize(self._path) < self._rows * self.dimensions * 4:  # noqa: PTH202
@@ -169,7 +170,7 @@ class Vectors:
         def tidy() -> None:
             for table in ("vectors", "waiting"):
                 self._database.execute(f"DELETE FROM {table} WHERE hash NOT IN (SELECT hash FROM passages)")  # noqa: S608
-            used = {row for (row,) in self._database.execute("SELECT place FROM vectors")}
+            used = {row for (row,) in self._database.execute("SELECT file_row FROM vectors")}
             self._free = [row for row in range(self._rows) if row not in used]
 
         self._safely(tidy)
@@ -273,8 +274,8 @@ class Vectors:
         for at in range(0, len(scored), SELECTED):
             part = [row for row, _ in scored[at : at + SELECTED]]
             statement = (
-                "SELECT place, number, first, last FROM vectors JOIN passages USING (hash) "  # noqa: S608
-                f"WHERE place IN ({','.join('?' * len(part))})"
+                "SELECT file_row, number, first, last FROM vectors JOIN passages USING (hash) "  # noqa: S608
+                f"WHERE file_row IN ({','.join('?' * len(part))})"
             )
             rows = self._safely(lambda one=statement, two=part: self._database.execute(one, two).fetchall())  # type: ignore[misc]
             for row, *match in rows:

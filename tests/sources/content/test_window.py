@@ -339,7 +339,7 @@ def test_a_file_that_shrinks_or_grows_while_it_is_read_gives_what_is_there(tmp_p
     try:
         with open(path, "ab") as file:
             file.write(b"more\n")
-        contents = read_file(descriptor, "file:///moving.log", "moving.log", None, 10**6)
+        contents = read_file(descriptor, "file:///moving.log", "moving.log", None, FilesOptions(max_size=10**6))
         assert contents.text.endswith("line\nmore\n")
     finally:
         os.close(descriptor)
@@ -404,18 +404,20 @@ def test_a_file_that_reports_no_size_has_windows_and_a_limit() -> None:
     descriptor = os.open("/proc/self/status", os.O_RDONLY)
     try:
         assert os.fstat(descriptor).st_size == 0
-        whole = read_file(descriptor, "file:///status", "status", None, 10**6)
+        whole = read_file(descriptor, "file:///status", "status", None, FilesOptions(max_size=10**6))
         assert isinstance(whole, TextResourceContents)
         lines = whole.text.splitlines(keepends=True)
         for query, expected in (("lines=1-2", lines[:2]), ("bytes=0-3", ["Name"]), ("tail=1", lines[-1:])):
             os.lseek(descriptor, 0, os.SEEK_SET)
-            contents = read_file(descriptor, "file:///status", "status", parse_window(query), 10**6)
+            contents = read_file(
+                descriptor, "file:///status", "status", parse_window(query), FilesOptions(max_size=10**6)
+            )
             assert isinstance(contents, TextResourceContents)
             assert contents.text.partition(":")[0] == "".join(expected).partition(":")[0]
         for window in (None, parse_window("lines=1-2")):
             os.lseek(descriptor, 0, os.SEEK_SET)
             with pytest.raises(ResourceTooLarge, match="more than 10 bytes"):
-                read_file(descriptor, "file:///status", "status", window, 10)
+                read_file(descriptor, "file:///status", "status", window, FilesOptions(max_size=10))
     finally:
         os.close(descriptor)
 

@@ -133,6 +133,7 @@ class Start:
         self, host: Host, model: Model, approvals: Approvals, show: Callable[[ChatEvent], None]
     ) -> ChatSession:
         """Return the chat session, with the messages of the resumed conversation."""
+        from carrel.chat.loop import MAX_ROUNDS, ChatOptions
         from carrel.chat.models.open import open_model
         from carrel.chat.session import ChatSession
 
@@ -146,9 +147,7 @@ class Start:
             store=self.store,
             targets=self.targets,
             own_tools=not options.no_resource_tools,
-            window=options.context,
-            system=options.system,
-            max_rounds=options.max_rounds,
+            options=ChatOptions(options.context, options.max_rounds or MAX_ROUNDS, system=options.system),
         )
         if self.saved is not None:
             session.resume(self.saved)

@@ -237,14 +237,13 @@ def slice_lines(read_at: ReadAt, size: int, window: Window, limit: int, encoding
                 "lines", f"the file ends with line {total:,}, and the window begins at {window.first:,}"
             )
         return Excerpt(b"", None, None, total)
-    wanted = None if window.last is None else window.last - skip
-    return collect_lines(read_at, size, begin, window.first, wanted, limit, feed)
+    return collect_lines(read_at, size, begin, window, limit, feed)
 
 
-def collect_lines(
-    read_at: ReadAt, size: int, begin: int, first: int, wanted: int | None, limit: int, feed: bytes
-) -> Excerpt:
-    """Read up to ``wanted`` lines (None: all) from offset ``begin``, where line ``first`` begins."""
+def collect_lines(read_at: ReadAt, size: int, begin: int, window: Window, limit: int, feed: bytes) -> Excerpt:
+    """Read the lines of a window, which begins at offset ``begin``."""
+    first = window.first
+    wanted = None if window.last is None else window.last - first + 1
     parts: list[bytes] = []
     offset, lines, whole = begin, 0, 0  # whole: how many lines end within the limit
     while offset < size and (wanted is None or lines < wanted):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from carrel.errors import ResourceTooLarge
 from carrel.heap import LARGE_BLOCK, unmap_large_blocks
@@ -20,7 +20,6 @@ from carrel.sources.content.text import (
     recognise,
 )
 from carrel.sources.content.window import (
-    MAX_SCAN,
     ReadAt,
     TooFar,
     TooWide,
@@ -35,7 +34,8 @@ from carrel.threads import stop_if_cancelled
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 
 __all__ = [
-    *("HEAD", "Contents", "contents_of", "read_file", "read_original", "read_part", "read_window", "too_large_of"),
+    *("HEAD", "Contents", "contents_of", "read_file", "read_original", "read_part", "read_window"),
+    *("ReadLimits", "too_large_of"),
 ]
 
 Contents: TypeAlias = TextResourceContents | BlobResourceContents
@@ -45,20 +45,26 @@ LOOK = 1_048_576  # bytes looked through for the first one that is not ASCII
 CHUNK = 1_048_576  # bytes read between checks for cancellation
 
 
-def read_file(
-    descriptor: int, uri: str, name: str, window: Window | None, limit: int, scan: int = MAX_SCAN
-) -> Contents:
-    """Read an open file named ``name``, or a window of it, of at most ``limit`` bytes.
+class ReadLimits(Protocol):
+    """Options of a source: maximum number of bytes to return, and to scan for the lines of a window."""
 
-    To find lines, up to ``scan`` bytes before them are scanned.
+    @property
+    def max_size(self) -> int: ...
+
+    @property
+    def max_scan(self) -> int: ...
+
+
+def read_file(descriptor: int, uri: str, name: str, window: Window | None, limits: ReadLimits) -> Contents:
+    """Read an open file named ``name``, or a window of it.
 
     Raises:
         ResourceTooLarge: it is larger, or too far into the file; the message has the URIs of smaller windows.
         InvalidParams: the window is not valid for this file.
     """
-    size = os.fstat(descriptor).st_size
+    size, limit = os.fstat(descriptor).st_size, limits.max_size
     if window is not None:
-        return read_window(descriptor, uri, name, size, window, limit, scan)
+        return read_window(descriptor, uri, name, size, window, limits)
     if size >= LARGE_BLOCK:
         unmap_large_blocks()
     data = read_all(descriptor, size, limit) if size <= limit else None
@@ -100,25 +106,26 @@ def read_original(descriptor: int, uri: str, name: str, limit: int, known: Calla
     return Original(kind, version, data)
 
 
-def read_window(descriptor: int, uri: str, name: str, size: int, window: Window, limit: int, scan: int) -> Contents:
+def read_window(descriptor: int, uri: str, name: str, size: int, window: Window, limits: ReadLimits) -> Contents:
     read_at = reader(descriptor)
     if size == 0:
         # Files in /proc and the like report no size, and may differ each time they are read.
-        data = read_all(descriptor, 0, limit)
+        data = read_all(descriptor, 0, limits.max_size)
         if data is None:
-            raise too_large(descriptor, uri, limit)
+            raise too_large(descriptor, uri, limits.max_size)
         read_at, size = (lambda offset, count: data[offset : offset + count]), len(data)
-    return read_part(read_at, uri, name, size, window, limit, scan)
+    return read_part(read_at, uri, name, size, window, limits)
 
 
-def read_part(read_at: ReadAt, uri: str, name: str, size: int, window: Window, limit: int, scan: int) -> Contents:
+def read_part(read_at: ReadAt, uri: str, name: str, size: int, window: Window, limits: ReadLimits) -> Contents:
     """Read a window of a file with ``size`` bytes.
 
     Raises:
-        ResourceTooLarge: the window is larger than ``limit``, or too far into the file. The message suggests the URIs
+        ResourceTooLarge: the window is over the limit, or too far into the file. The message suggests the URIs
             of smaller windows.
         InvalidParams: the window is not valid.
     """
+    limit, scan = limits.max_size, limits.max_scan
     head = read_at(0, SAMPLE)
     encoding = recognise(head, truncated=size > len(head))
     try:

@@ -183,7 +183,7 @@ class FilesReader(FolderReader[SharedFolder]):
                 if node.handle is not None:
                     return directory_contents(uri, self._entries(uri, parts), window, options.max_size)
                 name = parts[-1] if parts else os.path.basename(self.folder.path)
-                return read_file(node.descriptor, uri, name, window, options.max_size, options.max_scan)
+                return read_file(node.descriptor, uri, name, window, options)
         except OSError as error:
             raise translate(error, uri) from None
 

@@ -424,7 +424,7 @@ def read_part(opened: OpenRepository, entry: TreeObjectEntry, window: Window, ur
         with opened.store.spool(entry.id, options.max_scan) as file:
             size = file.seek(0, 2)
             name = display(entry.name)
-            return read_window(file.fileno(), uri, name, size, window, options.max_size, options.max_scan)
+            return read_window(file.fileno(), uri, name, size, window, options)
     except BlobTooLarge as error:
         raise ResourceTooLarge(
             uri,

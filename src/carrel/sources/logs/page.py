@@ -32,7 +32,6 @@ class LogPage:
     def __init__(
         self,
         uri: str,
-        base: str,
         entries: Sequence[LocatedEntry],
         asked: LogQuery,
         given: Mapping[str, str],
@@ -41,7 +40,7 @@ class LogPage:
         several: bool,
     ) -> None:
         self._uri = uri
-        self._base = base
+        self._base = uri.partition("?")[0]
         self._asked = asked
         self._given = given
         self._entries = entries[: -asked.skip] if asked.skip else entries

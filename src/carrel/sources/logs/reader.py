@@ -213,7 +213,7 @@ class LogsReader:
                 continue
             newest.take(name, entries)
             stopped = name if budget.is_over() else None
-        answer = LogPage(uri, base, newest.sorted(), asked, given, notes, several=base not in logs)
+        answer = LogPage(uri, newest.sorted(), asked, given, notes, several=base not in logs)
         if stopped is not None:
             answer.stopped_at(stopped, left, budget)
         elif newest.dropped and not asked.tail:

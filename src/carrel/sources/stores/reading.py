@@ -113,16 +113,14 @@ class ObjectReader:
         return part.data
 
     async def _window(self, key: str, uri: str, window: Window, client: str) -> Contents:
-        options, known = self._options, self._cache.get(key)
+        known = self._cache.get(key)
         head = await self._store.get(key, GetOptions(SAMPLE, first=0))
         assert head is not None
         if known is not None and known.entry.version == head.entry.version:
             head = known
         ranges = Ranges(self._store, key, head)
         size = head.entry.size or 0
-        return await self._workers.run(
-            client, read_part, ranges, uri, name_of(key), size, window, options.max_size, options.max_scan
-        )
+        return await self._workers.run(client, read_part, ranges, uri, name_of(key), size, window, self._options)
 
 
 class Ranges:

@@ -29,7 +29,7 @@ from carrel.transports.server.application import HasEndpoint
 from carrel.transports.server.authorizer import Authorizer, client_of, let_in
 from carrel.transports.server.dispatcher import CLEANUP, Work, cancel
 from carrel.transports.server.http_endpoint import Endpoint
-from carrel.transports.server.http_request import Bodies, Headers, Rejection, read_headers
+from carrel.transports.server.http_request import Bodies, HTTPExchange, Rejection, read_headers
 from carrel.transports.server.http_response import (
     PendingResponse,
     Receive,
@@ -253,47 +253,42 @@ class StreamableHTTP:
             return
         if not self._running:
             await self.start()
-        exchange = await self._serve(scope, receive, send)
-        if exchange is not None:
-            patience = self._keep_alive if exchange.stateless else self._patience
-            await exchange.run(receive, send, patience, self._streams, self._answers)
+        response = await self._serve(HTTPExchange(scope, receive, send, path_of(scope)))
+        if response is not None:
+            patience = self._keep_alive if response.stateless else self._patience
+            await response.run(receive, send, patience, self._streams, self._answers)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> PendingResponse | StandingResponse | None:
+    async def _serve(self, exchange: HTTPExchange) -> PendingResponse | StandingResponse | None:
         """Handle a request, or return its response if that is not ready."""
-        extra: list[tuple[bytes, bytes]] = []
+        scope, send = exchange.scope, exchange.send
         try:
-            headers = read_headers(scope["headers"])
+            headers = exchange.headers = read_headers(scope["headers"])
             problem = self._origins.check(headers)
             if problem is not None:
                 raise Rejection(403, problem)
-            method, path = scope["method"], path_of(scope)
+            method, path = scope["method"], exchange.path
             if path == HEALTH and method in ("GET", "HEAD"):
                 await respond(send, 200, b'{"status":"ok"}', [(b"cache-control", b"no-store")])
                 return None
             if b"origin" in headers:
-                extra = self._origins.answer(headers)
-            if self._authorization is not None and await self._describe(scope, headers, send, extra):
+                exchange.extra = self._origins.answer(headers)
+            if self._authorization is not None and await self._describe(exchange):
                 return None
-            if (
-                self._routes is not None
-                and path != self._path
-                and await self._serve_route(path, scope, headers, receive, send, extra)
-            ):
+            if self._routes is not None and path != self._path and await self._serve_route(exchange):
                 return None
             if path != self._path:
-                path = self._find(path, scope)
-            caller = None
+                path = exchange.path = self._find(path, scope)
             if self._authorization is not None and method != "OPTIONS":
-                caller = await let_in(self._authorization, scope, headers, self._path)
+                exchange.caller = await let_in(self._authorization, scope, headers, self._path)
             if path != self._path and method != "OPTIONS":
                 assert self._sse is not None
-                await self._sse.serve(path, scope, headers, receive, send, extra, caller)
+                await self._sse.serve(exchange)
             elif method == "POST":
-                return await self._endpoint.post(headers, receive, send, extra, caller, client_of(scope, caller))
+                return await self._endpoint.post(exchange, client_of(scope, exchange.caller))
             elif method == "GET":
-                return await self._endpoint.get(headers, extra, caller)
+                return await self._endpoint.get(exchange)
             elif method == "DELETE":
-                await self._endpoint.delete(headers, send, extra, caller)
+                await self._endpoint.delete(exchange)
             elif method == "OPTIONS" and b"origin" in headers:
                 await respond(send, 204, b"", self._origins.preflight(headers))
             else:
@@ -302,13 +297,14 @@ class StreamableHTTP:
                 )
         except Rejection as rejection:
             body = encode_error(UNSET, INVALID_REQUEST, str(rejection))
-            await respond(send, rejection.status, body, [*rejection.headers, *extra])
+            await respond(send, rejection.status, body, [*rejection.headers, *exchange.extra])
         except ServerUnavailable as error:
-            await respond_unavailable(send, error, extra)
+            await respond_unavailable(send, error, exchange.extra)
         return None
 
-    async def _describe(self, scope: Scope, headers: Headers, send: Send, extra: list[tuple[bytes, bytes]]) -> bool:
+    async def _describe(self, exchange: HTTPExchange) -> bool:
         """Send the protected resource metadata document if the request is for that; return whether it was."""
+        scope, send = exchange.scope, exchange.send
         if self._authorization is None or scope["method"] not in ("GET", "OPTIONS"):
             return False
         document = self._authorization.document(scope, self._path)
@@ -317,21 +313,14 @@ class StreamableHTTP:
         if isinstance(document, Challenge):
             raise Rejection(document.status, document.message, document.headers)
         if scope["method"] == "OPTIONS":
-            await respond(send, 204, b"", self._origins.preflight(headers))
+            await respond(send, 204, b"", self._origins.preflight(exchange.headers))
         else:
-            await respond(send, 200, document, [(b"cache-control", b"max-age=300"), *extra])
+            await respond(send, 200, document, [(b"cache-control", b"max-age=300"), *exchange.extra])
         return True
 
-    async def _serve_route(
-        self,
-        path: str,
-        scope: Scope,
-        headers: Headers,
-        receive: Receive,
-        send: Send,
-        extra: list[tuple[bytes, bytes]],
-    ) -> bool:
+    async def _serve_route(self, exchange: HTTPExchange) -> bool:
         """Answer a request for a route beside the endpoint; return whether it was one. The endpoint comes first."""
+        path, scope, headers = exchange.path, exchange.scope, exchange.headers
         assert self._routes is not None
         if path.rstrip("/") == self._path.rstrip("/") or (self._sse is not None and self._sse.owns(path)):
             return False
@@ -339,15 +328,13 @@ class StreamableHTTP:
         if route is None:
             return False
         if scope["method"] == "OPTIONS":
-            await respond(send, 204, b"", self._origins.preflight(headers) if b"origin" in headers else ())
+            await respond(exchange.send, 204, b"", self._origins.preflight(headers) if b"origin" in headers else ())
             return True
         from carrel.transports.server import routes
 
-        caller = None
         if route.authorized and self._authorization is not None:
-            caller = await let_in(self._authorization, scope, headers, self._path)
-        client = client_of(scope, caller)
-        await routes.serve(route, path, scope, headers, receive, send, self._bodies, client, caller, extra)
+            exchange.caller = await let_in(self._authorization, scope, headers, self._path)
+        await routes.serve(route, exchange, self._bodies)
         return True
 
     def _find(self, path: str, scope: Scope) -> str:

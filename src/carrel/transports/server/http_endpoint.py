@@ -23,12 +23,10 @@ from carrel.protocol.server import Batch, Call, ErrorResponse, Event, Notificati
 from carrel.transports.server.application import Application
 from carrel.transports.server.authorizer import Authorizer, Lease, owner_of, permit
 from carrel.transports.server.dispatcher import absorb, answer_batch, attach, begin, check_load, spawn
-from carrel.transports.server.http_request import Bodies, Headers, Rejection, accepts, is_json
+from carrel.transports.server.http_request import Bodies, Headers, HTTPExchange, Rejection, accepts, is_json
 from carrel.transports.server.http_response import (
     RETRY_LATER,
     PendingResponse,
-    Receive,
-    Send,
     answer,
     respond,
 )
@@ -79,28 +77,21 @@ class Endpoint:
         session.client.principal = None if caller is None else caller.principal
         return session
 
-    async def post(
-        self,
-        headers: Headers,
-        receive: Receive,
-        send: Send,
-        extra: list[tuple[bytes, bytes]],
-        caller: Caller | None,
-        client: str,
-    ) -> PendingResponse | None:
+    async def post(self, exchange: HTTPExchange, client: str) -> PendingResponse | None:
         """Handle the message of a POST request.
 
         Raises:
             Rejection: it is refused before the message is read, or has no session.
             ServerUnavailable: the store has failed.
         """
+        headers, caller = exchange.headers, exchange.caller
         if not is_json(headers):
             raise Rejection(415, "The content type must be application/json")
         json, events = accepts(headers.get(b"accept", b"*/*"))
         if not json and not events:
             raise Rejection(406, "The Accept header must allow application/json and text/event-stream")
         session = await self._session(headers, caller, required=False) if b"mcp-session-id" in headers else None
-        body = await self._bodies.read(headers, receive, client)
+        body = await self._bodies.read(headers, exchange.receive, client)
         version = headers.get(b"mcp-protocol-version")
         if session is None:
             connection, served = self._app.connect(), ConnectedClient(self._app.budget, client)
@@ -112,7 +103,7 @@ class Endpoint:
             permit(self._authorization, caller, event)
         attach(event, served, headers)
         if type(event) is not Call:
-            return await self._post_other(event, session, headers, send, extra, json=json, events=events)
+            return await self._post_other(event, session, exchange, json=json, events=events)
         opened = False
         try:
             if not events and event.request.endless:
@@ -124,13 +115,14 @@ class Endpoint:
                 session = await self._open(event, headers, caller)
                 opened = True
         except ServerUnavailable as error:
-            await respond(send, 503, connection.reject(event, error).reply, [RETRY_LATER, *extra])
+            reply = connection.reject(event, error).reply
+            await respond(exchange.send, 503, reply, [RETRY_LATER, *exchange.extra])
             return None
         except ProtocolError as error:
             rejected = connection.reject(event, error)
-            await respond(send, rejected.status, rejected.reply, extra)
+            await respond(exchange.send, rejected.status, rejected.reply, exchange.extra)
             return None
-        return await self._answer_call(event, session, send, extra, caller, opened=opened, json=json, events=events)
+        return await self._answer_call(event, session, exchange, opened=opened, json=json, events=events)
 
     async def _open(self, call: Call, headers: Headers, caller: Caller | None) -> StreamableHTTPSession:
         """Open the session that a call initializes.
@@ -151,9 +143,7 @@ class Endpoint:
         self,
         call: Call,
         session: StreamableHTTPSession | None,
-        send: Send,
-        extra: list[tuple[bytes, bytes]],
-        caller: Caller | None,
+        exchange: HTTPExchange,
         *,
         opened: bool,
         json: bool,
@@ -161,6 +151,7 @@ class Endpoint:
     ) -> PendingResponse | None:
         """Answer a call in a session, which it may just have opened, or a stateless one."""
         connection, client = call.connection, call.client
+        send, extra, caller = exchange.send, exchange.extra, exchange.caller
         granted = [*extra, (b"mcp-session-id", session.id.encode())] if opened and session is not None else extra
         stream = _stream(client, session, events=events)
         try:
@@ -196,7 +187,7 @@ class Endpoint:
             lease = Lease(stream.expire)
             lease.extend(caller)
             work.add_done_callback(lease.cancel)
-        return PendingResponse(call.id, work, stream, client, session, granted, json=json, events=events)
+        return PendingResponse(call.id, work, stream, session, granted, json=json)
 
     def _count_down(self, client: str) -> None:
         count = self._in_flight[client] - 1
@@ -209,14 +200,13 @@ class Endpoint:
         self,
         event: Event,
         session: StreamableHTTPSession | None,
-        headers: Headers,
-        send: Send,
-        extra: list[tuple[bytes, bytes]],
+        exchange: HTTPExchange,
         *,
         json: bool,
         events: bool,
     ) -> PendingResponse | None:
         """Handle a notification, a response, a batch or an invalid message."""
+        send, extra = exchange.send, exchange.extra
         if type(event) is ErrorResponse:
             await respond(send, event.status, event.reply, extra)
             return None
@@ -224,8 +214,8 @@ class Endpoint:
             assert session is not None  # only revisions with sessions have batches
             stream = _stream(session.client, session, events=events)
             answers = spawn(self._answer_batch(event, session, stream))
-            return PendingResponse(stream, answers, stream, session.client, session, extra, json=json, events=events)
-        if session is None and headers.get(b"mcp-protocol-version") not in self._stateless:
+            return PendingResponse(stream, answers, stream, session, extra, json=json)
+        if session is None and exchange.headers.get(b"mcp-protocol-version") not in self._stateless:
             raise _no_session()
         self._take(event, session)
         await respond(send, 202, b"", extra)
@@ -250,13 +240,14 @@ class Endpoint:
 
     # GET and DELETE: sessions only
 
-    async def get(self, headers: Headers, extra: list[tuple[bytes, bytes]], caller: Caller | None) -> StandingResponse:
+    async def get(self, exchange: HTTPExchange) -> StandingResponse:
         """Open or resume a stream.
 
         Raises:
             Rejection: the request is not for a stream, or has no session.
             ServerUnavailable: the store has failed.
         """
+        headers, extra, caller = exchange.headers, exchange.extra, exchange.caller
         if not accepts(headers.get(b"accept", b""))[1]:
             raise Rejection(406, "This is an MCP endpoint: GET is for streams, and must accept text/event-stream")
         session = await self._session(headers, caller, required=True)
@@ -282,19 +273,17 @@ class Endpoint:
             self._app.catch_up(session.connection, missed.changes)
         return StandingResponse(stream, session, caller, extra)
 
-    async def delete(
-        self, headers: Headers, send: Send, extra: list[tuple[bytes, bytes]], caller: Caller | None
-    ) -> None:
+    async def delete(self, exchange: HTTPExchange) -> None:
         """End a session.
 
         Raises:
             Rejection: the session does not exist.
             ServerUnavailable: the store has failed.
         """
-        session = await self._session(headers, caller, required=True)
+        session = await self._session(exchange.headers, exchange.caller, required=True)
         assert session is not None
         await self._sessions.end(session)
-        await respond(send, 204, b"", extra)
+        await respond(exchange.send, 204, b"", exchange.extra)
 
 
 def _stream(client: ConnectedClient, session: StreamableHTTPSession | None, *, events: bool) -> Stream:

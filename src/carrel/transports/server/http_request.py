@@ -11,11 +11,16 @@ from collections.abc import Awaitable, Generator, Iterable, Sequence
 from types import coroutine
 from typing import Any
 
-from carrel.limits import Budget, Limits, Quota
-from carrel.transports.server.direct import take_body
-from carrel.transports.server.http_response import Receive
+import msgspec
 
-__all__ = ["Bodies", "Headers", "Rejection", "accepts", "is_json", "read_headers", "session_quota_exceeded"]
+from carrel.limits import Budget, Limits, Quota
+from carrel.protocol.principal import Caller
+from carrel.transports.server.direct import take_body
+from carrel.transports.server.http_response import Receive, Send
+
+__all__ = [
+    *("Bodies", "HTTPExchange", "Headers", "Rejection", "accepts", "is_json", "read_headers", "session_quota_exceeded"),
+]
 
 #: The headers of a request, by lower-case name.
 Headers = dict[bytes, bytes]
@@ -27,6 +32,20 @@ JSON = b"application/json"
 EVENTS = b"text/event-stream"
 #: Headers that must not be repeated: a proxy and a server could each use another one of them.
 SINGLE = frozenset((b"authorization", b"content-type", b"host", b"last-event-id", b"origin"))
+
+
+class HTTPExchange(msgspec.Struct):
+    """An HTTP request, and how to respond to it. ``path`` is relative to where the transport is mounted."""
+
+    scope: dict[str, Any]
+    receive: Receive
+    send: Send
+    path: str
+    headers: Headers = {}
+    extra: list[tuple[bytes, bytes]] = []
+    """Headers to add to the response."""
+    caller: Caller | None = None
+    """Authenticated caller; None if the request needs no authorization."""
 
 
 class Rejection(Exception):

@@ -43,32 +43,28 @@ STREAM_HEADERS = [
 class PendingResponse:
     """Pending HTTP response to a request in flight, as JSON or as an SSE stream.
 
-    ``key`` identifies the request in its session; ``json`` and ``events`` are the accepted media types. If the client
+    ``key`` identifies the request in its session; ``json``: the client accepts JSON. If the client
     disconnects, the request is cancelled, unless the stream has begun and is resumable.
     """
 
-    __slots__ = ("_client", "_events", "_extra", "_json", "_key", "_session", "_stream", "_streaming", "_work")
+    __slots__ = ("_extra", "_json", "_key", "_session", "_stream", "_streaming", "_work")
 
     def __init__(
         self,
         key: Any,
         work: Work,
         stream: Stream,
-        client: ConnectedClient,
         session: StreamableHTTPSession | None,
         extra: Headers,
         *,
         json: bool,
-        events: bool,
     ) -> None:
         self._key = key
         self._work = work
-        self._client = client
         self._stream = stream
         self._session = session
         self._extra = extra
         self._json = json
-        self._events = events
         self._streaming = False
 
     @property
@@ -91,11 +87,11 @@ class PendingResponse:
         gone = disconnected(receive, stream)
         timer = asyncio.get_running_loop().call_later(patience, stream.nudge)
         try:
-            while not (work.done() or gone.done()) and (stream.idle or not self._events):
+            while not (work.done() or gone.done()) and (stream.idle or stream.muted):
                 await stream.wait()
             timer.cancel()
             del timer  # frees memory, as a stream may live long
-            if work.done() and self._json and (stream.idle or not self._events):
+            if work.done() and self._json and (stream.idle or stream.muted):
                 await self._respond(send)
             elif not gone.done():
                 self._streaming = True
@@ -138,7 +134,7 @@ class PendingResponse:
         if isinstance(reply, ErrorResponse):
             await respond(send, reply.status, reply.reply, self._extra)
         elif reply:
-            await answer(send, self._client, self._key, reply, self._extra)
+            await answer(send, self._stream.client, self._key, reply, self._extra)
         elif reply is None and (self._session is None or self._session.closed):
             error = encode_error(UNSET, INTERNAL_ERROR, "The session or the server ended before the response was ready")
             await respond(send, 503, error, self._extra)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Hashable
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -22,14 +21,20 @@ from msgspec import UNSET
 from carrel.limits import Quota
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.http import event
-from carrel.protocol.principal import Caller
 from carrel.protocol.revisions import REVISIONS
 from carrel.protocol.server import Call, ErrorResponse
 from carrel.transports.server.application import Application
 from carrel.transports.server.authorizer import Authorizer, Lease, client_of, owner_of, permit
 from carrel.transports.server.dispatcher import Dispatcher, Work, attach, spawn
-from carrel.transports.server.http_request import Bodies, Headers, Rejection, accepts, is_json, session_quota_exceeded
-from carrel.transports.server.http_response import Receive, Send, disconnected, end, pump, respond
+from carrel.transports.server.http_request import (
+    Bodies,
+    HTTPExchange,
+    Rejection,
+    accepts,
+    is_json,
+    session_quota_exceeded,
+)
+from carrel.transports.server.http_response import disconnected, end, pump, respond
 from carrel.transports.server.streams import Stream
 
 __all__ = ["HTTPWithSSE"]
@@ -192,46 +197,30 @@ class HTTPWithSSE:
         for listener in self._listeners.values():
             listener.end()
 
-    async def serve(
-        self,
-        path: str,
-        scope: dict[str, Any],
-        headers: Headers,
-        receive: Receive,
-        send: Send,
-        extra: list[tuple[bytes, bytes]],
-        caller: Caller | None = None,
-    ) -> None:
-        """Handle a request to one of the endpoints, whose Host, Origin and ``caller`` have been checked.
+    async def serve(self, exchange: HTTPExchange) -> None:
+        """Handle a request to one of the endpoints, whose Host, Origin and caller have been checked.
 
         Raises:
             Rejection: the request is refused.
         """
-        listening = path.rstrip("/") != self._messages
-        method, allowed = scope["method"], "GET" if listening else "POST"
+        listening = exchange.path.rstrip("/") != self._messages
+        method, allowed = exchange.scope["method"], "GET" if listening else "POST"
         if method != allowed:
             raise Rejection(
                 405, f"{method} is not allowed at this endpoint of HTTP+SSE", [(b"allow", allowed.encode())]
             )
-        version = headers.get(b"mcp-protocol-version", b"").decode("latin-1").strip(" \t")
+        version = exchange.headers.get(b"mcp-protocol-version", b"").decode("latin-1").strip(" \t")
         if version and (version not in REVISIONS or REVISIONS[version].stateless):
             complaint = f"MCP-Protocol-Version {version[:50]!r} is not supported over HTTP+SSE: use {self._alternative}"
             raise Rejection(400, complaint)
         if listening:
-            await self._listen(scope, headers, receive, send, extra, caller)
+            await self._listen(exchange)
         else:
-            await self._post(scope, headers, receive, send, extra, caller)
+            await self._post(exchange)
 
-    async def _listen(
-        self,
-        scope: dict[str, Any],
-        headers: Headers,
-        receive: Receive,
-        send: Send,
-        extra: list[tuple[bytes, bytes]],
-        caller: Caller | None,
-    ) -> None:
-        if not accepts(headers.get(b"accept", b"*/*"))[1]:
+    async def _listen(self, exchange: HTTPExchange) -> None:
+        scope, caller = exchange.scope, exchange.caller
+        if not accepts(exchange.headers.get(b"accept", b"*/*"))[1]:
             raise Rejection(406, "This is a stream of HTTP+SSE: the Accept header must allow text/event-stream")
         client = client_of(scope, caller)
         self._quota.limit(self._limits.max_sessions, self._limits.max_sessions_per_client)
@@ -243,9 +232,9 @@ class HTTPWithSSE:
         listener.owner = owner_of(caller)
         listener.lease.extend(caller)
         self._listeners[id] = listener
-        gone = disconnected(receive, listener)
+        gone = disconnected(exchange.receive, listener)
         try:
-            unended = await pump(listener, gone, send, extra, self._streams)
+            unended = await pump(listener, gone, exchange.send, exchange.extra, self._streams)
         finally:
             self._quota.give(client)
             gone.cancel()
@@ -254,37 +243,31 @@ class HTTPWithSSE:
             listener.end_content()
             await listener.dispatcher.close()
         if unended:
-            await end(send)
+            await end(exchange.send)
 
-    async def _post(
-        self,
-        scope: dict[str, Any],
-        headers: Headers,
-        receive: Receive,
-        send: Send,
-        extra: list[tuple[bytes, bytes]],
-        caller: Caller | None,
-    ) -> None:
-        listener = self._find(scope.get("query_string", b""))
+    async def _post(self, exchange: HTTPExchange) -> None:
+        headers, caller = exchange.headers, exchange.caller
+        listener = self._find(exchange.scope.get("query_string", b""))
         if listener.owner != owner_of(caller):
             raise Rejection(404, NO_SESSION)
         listener.lease.extend(caller)
         if not is_json(headers):
             raise Rejection(415, "The content type must be application/json")
         await listener.be_ready()
-        body = await self._bodies.read(headers, receive, client_of(scope, caller))
+        body = await self._bodies.read(headers, exchange.receive, client_of(exchange.scope, caller))
         if listener.complete or listener.disconnected:
             raise Rejection(404, NO_SESSION)
         message = listener.dispatcher.connection.receive(body)
         permit(self._authorization, caller, message)
         attach(message, listener.dispatcher.client, headers)
         if type(message) is ErrorResponse and message.reply.startswith(ANONYMOUS):
-            await respond(send, message.status, message.reply, extra)  # has no id to match it by in the stream
+            # has no id to match it by in the stream
+            await respond(exchange.send, message.status, message.reply, exchange.extra)
             return
         reply = listener.dispatcher.take(message)
         if reply is not None:
             listener.dispatcher.send(message.id if type(message) is Call else None, reply)
-        await respond(send, 202, b"", extra)
+        await respond(exchange.send, 202, b"", exchange.extra)
 
     def _find(self, query: bytes) -> Listener:
         values = [pair.partition(b"=")[2] for pair in query.split(b"&") if pair.partition(b"=")[0] == b"sessionId"]

@@ -11,9 +11,9 @@ from typing import Any
 
 from carrel.errors import ConfigError
 from carrel.log import Log
-from carrel.protocol.principal import Caller, Principal
-from carrel.transports.server.http_request import Bodies, Headers, Rejection
-from carrel.transports.server.http_response import Receive, Send
+from carrel.protocol.principal import Principal
+from carrel.transports.server.authorizer import client_of
+from carrel.transports.server.http_request import Bodies, HTTPExchange, Rejection
 from carrel.transports.server.route import HTTPRequest, HTTPResponse, Route
 
 __all__ = ["Routes", "serve"]
@@ -74,42 +74,33 @@ class Routes:
         raise Rejection(405, f"{method} is not allowed here", [(b"allow", ", ".join(allowed).encode())])
 
 
-async def serve(
-    route: Route,
-    path: str,
-    scope: dict[str, Any],
-    headers: Headers,
-    receive: Receive,
-    send: Send,
-    bodies: Bodies,
-    client: str,
-    caller: Caller | None,
-    extra: list[tuple[bytes, bytes]],
-) -> None:
+async def serve(route: Route, exchange: HTTPExchange, bodies: Bodies) -> None:
     """Answer a request by its route. An exception of a handler is logged and answered with status 500.
 
     Raises:
         Rejection: the body is too long, or late.
     """
-    principal = None if caller is None else caller.principal
+    scope, send = exchange.scope, exchange.send
+    principal = None if exchange.caller is None else exchange.caller.principal
     if route.asgi is not None:
-        await route.asgi(_scope_of(route, scope, principal), receive, send)
+        await route.asgi(_scope_of(route, scope, principal), exchange.receive, send)
         return
     assert route.handler is not None
-    body = await bodies.read(headers, receive, client, route.max_body)
+    body = await bodies.read(exchange.headers, exchange.receive, client_of(scope, exchange.caller), route.max_body)
     request = HTTPRequest(
         method=scope["method"],
-        path=path,
+        path=exchange.path,
         query=scope.get("query_string", b"").decode("latin-1"),
-        headers={name.decode("latin-1"): value.decode("latin-1") for name, value in headers.items()},
+        headers={name.decode("latin-1"): value.decode("latin-1") for name, value in exchange.headers.items()},
         body=body,
         principal=principal,
     )
     try:
-        start, content = _encode(HTTPResponse(*await route.handler(request)), extra)
+        start, content = _encode(HTTPResponse(*await route.handler(request)), exchange.extra)
     except Exception:
         log.exception("the route %s failed", route.path)
-        start, content = _encode(HTTPResponse(500, {"content-type": "text/plain"}, "Internal server error"), extra)
+        failure = HTTPResponse(500, {"content-type": "text/plain"}, "Internal server error")
+        start, content = _encode(failure, exchange.extra)
     await send(start)
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else content})
 

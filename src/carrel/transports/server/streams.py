@@ -48,23 +48,25 @@ class Stream(StreamStates):
     """SSE stream to a client: the response to a POST, or the long-lived stream of a GET (``StandingStream``).
 
     Messages are buffered until the connection sends them. On a resumable stream, which has a ``log``, each has an event
-    id, and the last ones are kept for replay. Both count against the budget of the client of ``owner``. ``retry`` is in
+    id, and the last ones are kept for replay. Both count against the budget of ``client``. ``retry`` is in
     milliseconds.
     """
 
     __slots__ = (
-        *("_burst", "_counted", "_drained", "_held", "_kept", "_leaving", "_log", "_messages", "_next", "_owner"),
+        *("_burst", "_counted", "_drained", "_held", "_kept", "_leaving", "_log", "_messages", "_next"),
         *("_waiter", "_waiting"),
-        *("attached", "direct", "id", "nudged", "ping", "primed", "pump", "retry", "size", "stalls"),
+        *("attached", "client", "direct", "id", "nudged", "ping", "primed", "pump", "retry", "size", "stalls"),
     )
     standing = False
     """Whether the stream was opened by GET, and carries messages that belong to no request."""
+    muted = False
+    """Whether the client accepts no SSE, so that no request can be sent to it."""
 
     def __init__(
-        self, owner: ConnectedClient, id: str = "", log: SessionLog | None = None, *, primed: bool = False
+        self, client: ConnectedClient, id: str = "", log: SessionLog | None = None, *, primed: bool = False
     ) -> None:
         super().__init__(bool(id))
-        self._owner = owner
+        self.client = client
         self._log = log
         self.id = id
         self.primed = primed
@@ -128,7 +130,7 @@ class Stream(StreamStates):
 
     def finish(self, answer: bytes, too_large: bytes) -> None:
         """Send the response, or ``too_large`` if it exceeds the budget, and complete the stream."""
-        if len(answer) > UNWEIGHED and not self._owner.has_room(len(answer)):
+        if len(answer) > UNWEIGHED and not self.client.has_room(len(answer)):
             answer = too_large
         if answer:
             self.send(answer)
@@ -142,7 +144,7 @@ class Stream(StreamStates):
     def _count(self) -> None:
         """Charge buffered bytes to the client's budget; if that is exhausted, close the connection."""
         more = self._waiting - self._counted
-        if self._owner.take(more):
+        if self.client.take(more):
             self._counted += more
         else:
             self.give_up()
@@ -152,7 +154,7 @@ class Stream(StreamStates):
         less = self._counted - max(self._waiting, UNWEIGHED)
         if less > 0:
             self._counted -= less
-            self._owner.give(less)
+            self.client.give(less)
 
     def give_up(self) -> None:
         """Close the connection because its client reads too slowly or not at all."""
@@ -253,7 +255,7 @@ class Stream(StreamStates):
             self._kept = deque()
         while self._kept and (len(self._kept) >= MAX_EVENTS or self.size + len(data) > MAX_EVENT_BYTES):
             self._drop()
-        while not self._owner.take(len(data)):
+        while not self.client.take(len(data)):
             if not self._kept:
                 return data
             self._drop()
@@ -267,14 +269,14 @@ class Stream(StreamStates):
         assert self._kept is not None
         _, size = self._kept.popleft()
         self.size -= size
-        self._owner.give(size)
+        self.client.give(size)
 
     def forget(self, *, drop: bool = True) -> None:
         """Drop the events kept for replay: the stream cannot be resumed any more, or only on another replica."""
         self.step(StreamStep.DROP)
         if self._kept is not None:
             self._kept = None
-            self._owner.give(self.size)
+            self.client.give(self.size)
             self.size = 0
             if drop and self._log is not None:
                 self._log.drop(self.id)
@@ -363,7 +365,6 @@ class MutedStream(Stream):
 
     __slots__ = ()
     muted = True
-    """No request can be sent to the client on this stream."""
 
     def send(self, message: bytes, key: Hashable = None) -> None:
         """Drop a message."""
@@ -378,8 +379,8 @@ class ResumedStream(Stream):
 
     __slots__ = ("_after", "_following", "_fresh", "_origin", "_task")
 
-    def __init__(self, owner: ConnectedClient, log: SessionLog, origin: str, after: int) -> None:
-        super().__init__(owner, log=log)
+    def __init__(self, client: ConnectedClient, log: SessionLog, origin: str, after: int) -> None:
+        super().__init__(client, log=log)
         self._origin = origin
         self._after = after
         self._fresh = b""
