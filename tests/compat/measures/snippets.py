@@ -19,6 +19,8 @@ from compat.measures.report import Result
 __all__ = ["blocks", "imports_of", "measure"]
 
 BLOCK = re.compile(r"(?ms)^(?P<indent>[ \t]*)```(?:python|py)\b[^\n]*\n(?P<code>.*?)^[ \t]*```")
+#: Documentation of earlier versions.
+OLDER = re.compile(r"docs/v\d/")
 MIRRORED = ("fastmcp", "mcp", "mcp_types")
 AT_ONCE = 2
 #: What a program of imports prints if all of them resolve.
@@ -28,6 +30,8 @@ RESOLVED = "resolved"
 def blocks(root: Path) -> Iterator[tuple[str, str]]:
     """Yield the snippets of a package's sources: a name, and the code."""
     for path in sorted([*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("docs/**/*.mdx")]):
+        if OLDER.match(str(path.relative_to(root))):
+            continue
         for number, match in enumerate(BLOCK.finditer(path.read_text()), 1):
             yield f"{path.relative_to(root)}#{number}", textwrap.dedent(match["indent"] + match["code"])
     for path in sorted(root.glob("docs_src/**/*.py")):
