@@ -21,6 +21,7 @@ from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
 from pathlib import Path
 
+from made_up import arguments
 from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
@@ -29,35 +30,6 @@ from mcp.shared.exceptions import McpError
 
 PLAN = json.loads(sys.argv[1])
 LIMIT = timedelta(seconds=40)
-
-
-def example(schema, root):
-    """Return a value that fits a JSON Schema, as far as it says."""
-    if "$ref" in schema:
-        return example(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
-    for key in ("anyOf", "oneOf", "allOf"):
-        if key in schema:
-            return example(schema[key][0], root)
-    if "enum" in schema:
-        return schema["enum"][0]
-    if "const" in schema:
-        return schema["const"]
-    kind = schema.get("type")
-    if kind == "object":
-        return arguments(schema, root)
-    if kind == "array":
-        return [example(schema.get("items", {}), root)]
-    if kind in ("integer", "number"):
-        return max(1, schema.get("minimum", 1))
-    if kind == "boolean":
-        return True
-    return None if kind == "null" else "UTC-text"[: schema.get("maxLength", 8)]
-
-
-def arguments(schema, root):
-    """Return the required arguments of a tool."""
-    properties = schema.get("properties", {})
-    return {name: example(properties.get(name, {}), root) for name in schema.get("required", ())}
 
 
 class Probe:

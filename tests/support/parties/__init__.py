@@ -36,6 +36,8 @@ __all__ = [
     "prepare",
     "python",
     "python_program",
+    "ready",
+    "run",
 ]
 
 HERE = Path(__file__).parent
@@ -108,12 +110,12 @@ def prepare() -> None:
 
 
 @functools.cache
-def ready(name: str, recipe: bytes, install: Callable[[Path], None]) -> Path:
+def ready(name: str, recipe: bytes, install: Callable[[Path], None], cache: Path = CACHE) -> Path:
     """Return the directory of a party, after ``install`` has filled it unless that was done for the same recipe."""
-    home = CACHE / name
+    home = cache / name
     stamp = home / ".recipe"
     wanted = hashlib.sha256(recipe).hexdigest()
-    with only_one(name):
+    with only_one(name, cache):
         if stamp.exists() and stamp.read_text() == wanted:
             return home
         began = time.monotonic()
@@ -127,10 +129,10 @@ def ready(name: str, recipe: bytes, install: Callable[[Path], None]) -> Path:
 
 
 @contextlib.contextmanager
-def only_one(name: str) -> Iterator[None]:
+def only_one(name: str, cache: Path) -> Iterator[None]:
     """Hold the lock of a party, across processes."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / f"{name}.lock").open("w") as lock:
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -1,0 +1,47 @@
+"""Results of a measure, as Markdown."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["Result", "table"]
+
+MAX_NAMED = 4
+
+
+@dataclass
+class Result:
+    """Result of a measure: lines of its table, and the failures by reason."""
+
+    title: str
+    columns: Sequence[str]
+    lines: list[Sequence[object]] = field(default_factory=list)
+    failures: list[tuple[str, str]] = field(default_factory=list)
+
+    def markdown(self) -> str:
+        """Return the table, and a table of the failures grouped by reason."""
+        groups: dict[str, list[str]] = defaultdict(list)
+        for name, reason in self.failures:
+            if name not in groups[reason]:
+                groups[reason].append(name)
+        ranked = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+        text = f"### {self.title}\n\n{table(self.columns, self.lines)}"
+        if not ranked:
+            return text
+        rows = [(len(names), f"`{reason}`", shortened(names)) for reason, names in ranked]
+        return f"{text}\n{table(('number', 'reason', 'where'), rows)}"
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Return the first names of a list, and how many more there are."""
+    more = f", and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more
+
+
+def table(columns: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
+    """Return a table in Markdown."""
+    rows = [columns, ["---"] * len(columns), *lines]
+    cells = ([str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows)
+    return "".join(f"| {' | '.join(row)} |\n" for row in cells)

@@ -1,0 +1,88 @@
+"""Plugin of pytest that runs a package's test suite on Carrel, and notes the outcome of each test.
+
+A module of tests still loads if one of its statements fails, such as the import of a private module: the tests that
+need the statement fail, and the other ones run. MEASURE_NOTES is the file of the outcomes, MEASURE_ERRORS the file of
+the statements that failed, and MEASURE_CARREL is set if imports are redirected to Carrel.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import sys
+
+from _pytest.assertion import rewrite
+
+sys.dont_write_bytecode = True
+plain_rewrite = rewrite.rewrite_asserts
+
+if os.environ.get("MEASURE_CARREL"):
+    from carrel.compat import redirect_imports
+
+    redirect_imports()
+
+
+def note(file):
+    """Write down why a statement of a module failed."""
+    error = sys.exc_info()[1]
+    with open(os.environ["MEASURE_ERRORS"], "a") as errors:
+        errors.write(json.dumps([file, f"{type(error).__name__}: {error}"[:300]]) + "\n")
+
+
+def guarded(statement, file):
+    """Return a statement that notes its failure instead of ending the module."""
+    call = ast.parse(f"__import__({__name__!r}).note({file!r})").body
+    handler = ast.ExceptHandler(ast.Name("Exception", ast.Load()), None, call)
+    whole = ast.copy_location(ast.Try([statement], [handler], [], []), statement)
+    for node in ast.walk(handler):
+        node.lineno = node.end_lineno = statement.lineno
+        node.col_offset = node.end_col_offset = statement.col_offset
+    whole.end_lineno = whole.end_col_offset = None
+    return whole
+
+
+def rewrite_guarded(tree, source, module_path=None, config=None):
+    """Guard the statements of a module, after pytest has rewritten its assertions."""
+    plain_rewrite(tree, source, module_path, config)
+    file = os.path.relpath(str(module_path))
+    if not file.startswith("tests/"):
+        return  # a plugin of pytest
+    first = next((index for index, each in enumerate(tree.body) if not is_head(each)), len(tree.body))
+    tree.body[first:] = [guarded(each, file) for each in tree.body[first:]]
+
+
+def is_head(statement):
+    """Return whether a statement has to be at the head of a module."""
+    if isinstance(statement, ast.ImportFrom):
+        return statement.module == "__future__"
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+rewrite.rewrite_asserts = rewrite_guarded
+
+
+class Outcomes:
+    """Outcomes of the tests, by their names; the reason of a failure is the first line of its error."""
+
+    def __init__(self):
+        self.found = {}
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            message = crash.message if crash is not None else str(report.longrepr).strip().rpartition("\n")[2]
+            self.found[report.nodeid] = ["failed", message.partition("\n")[0][:200]]
+        elif report.skipped:
+            self.found.setdefault(report.nodeid, ["skipped", ""])
+        elif report.when == "call":
+            self.found.setdefault(report.nodeid, ["passed", ""])
+
+    def pytest_sessionfinish(self):
+        with open(os.environ["MEASURE_NOTES"], "w") as notes:
+            json.dump(self.found, notes)
+
+
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Outcomes())
