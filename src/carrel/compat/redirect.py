@@ -22,7 +22,6 @@ INSTEAD = {
     "fastmcp.contrib": "copy the module into the program",
     "fastmcp.experimental": "use carrel.Server",
     "fastmcp.server.apps": "use carrel.Server (docs/apps.md)",
-    "fastmcp.server.auth": "use carrel.Server with carrel.security.Authorization (docs/authorization.md)",
     "fastmcp.server.event_store": "Carrel replays events from its own store (docs/http.md)",
     "fastmcp.server.openapi": "use carrel serve openapi+https://host/openapi.json (docs/sources/openapi.md)",
     "fastmcp.server.providers": "mount servers, or use carrel.Server and add_provider (docs/providers.md)",

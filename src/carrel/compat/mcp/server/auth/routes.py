@@ -34,6 +34,7 @@ __all__ = [
     "cors_middleware",
     "create_auth_routes",
     "create_protected_resource_routes",
+    "post_route",
     "validate_issuer_url",
 ]
 
@@ -75,7 +76,8 @@ def _limited(handler: Endpoint) -> Any:
     return RequestBodyLimitMiddleware(request_response(handler), DEFAULT_MAX_REQUEST_BODY_SIZE)
 
 
-def _post_route(path: str, handler: Endpoint) -> Route:
+def post_route(path: str, handler: Endpoint) -> Route:
+    """Return the route of an endpoint for scripts of any origin, with a limit of the size of bodies."""
     methods = ["POST", "OPTIONS"]
     return Route(path, _with_cors(_limited(handler), methods), methods=methods)
 
@@ -107,12 +109,12 @@ def create_auth_routes(
     routes = [
         _document_route(METADATA_PATH, MetadataHandler(metadata).handle),
         Route(AUTHORIZATION_PATH, _limited(AuthorizationHandler(provider).handle), methods=["GET", "POST"]),
-        _post_route(TOKEN_PATH, TokenHandler(provider, authenticator).handle),
+        post_route(TOKEN_PATH, TokenHandler(provider, authenticator).handle),
     ]
     if registration.enabled:
-        routes.append(_post_route(REGISTRATION_PATH, RegistrationHandler(provider, registration).handle))
+        routes.append(post_route(REGISTRATION_PATH, RegistrationHandler(provider, registration).handle))
     if revocation.enabled:
-        routes.append(_post_route(REVOCATION_PATH, RevocationHandler(provider, authenticator).handle))
+        routes.append(post_route(REVOCATION_PATH, RevocationHandler(provider, authenticator).handle))
     return routes
 
 
