@@ -128,16 +128,6 @@ async def test_clients_of_http_with_sse_share_a_server_that_stops_after_the_last
             urllib.request.urlopen(urllib.request.Request(f"{origin}/messages/?sessionId=x", b"{}"))
 
 
-async def test_credentials_of_httpx_are_refused_with_what_to_use() -> None:
-    for connect in (streamablehttp_client, sse_client):
-        with pytest.raises(ValueError, match=r"use carrel\.Client with carrel\.security\.client"):
-            async with connect("http://127.0.0.1:9/mcp", auth=object()):
-                pass
-    with pytest.raises(ValueError, match=r"use carrel\.Client with carrel\.security\.client"):
-        async with streamable_http_client("http://127.0.0.1:9", http_client=SimpleNamespace(auth=object())):
-            pass
-
-
 async def test_an_endpoint_runs_once_and_only_then_answers() -> None:
     manager = StreamableHTTPSessionManager(books("one")._mcp_server)
     with pytest.raises(RuntimeError, match="Make sure to use run"):

@@ -33,8 +33,8 @@ def test_a_redirected_module_is_the_mirrored_one_under_both_names() -> None:
     ("statement", "words"),
     [
         (
-            "from mcp.server.auth.provider import TokenVerifier",
-            "mcp.server.auth is not mirrored by carrel.compat: use car",
+            "from mcp.server.websocket import websocket_server",
+            "mcp.server.websocket is not mirrored by carrel.compat: use Str",
         ),
         ("import mcp.cli", "mcp.cli is not mirrored by carrel.compat: the command is `carrel`"),
         ("import mcp.nothing.here", "mcp.nothing is not mirrored by carrel.compat: run the program without --compat"),

@@ -22,7 +22,6 @@ INSTEAD = {
     "fastmcp.contrib": "copy the module into the program",
     "fastmcp.experimental": "use carrel.Server",
     "fastmcp.server.apps": "use carrel.Server (docs/apps.md)",
-    "fastmcp.server.auth": "use carrel.Server with carrel.security.Authorization (docs/authorization.md)",
     "fastmcp.server.event_store": "Carrel replays events from its own store (docs/http.md)",
     "fastmcp.server.openapi": "use carrel serve openapi+https://host/openapi.json (docs/sources/openapi.md)",
     "fastmcp.server.providers": "mount servers, or use carrel.Server and add_provider (docs/providers.md)",
@@ -39,14 +38,11 @@ INSTEAD = {
     "fastmcp.tools.tool_transform": "write a function that calls the tool",
     "fastmcp.utilities.skills": "use carrel.Client (docs/client-skills.md)",
     "mcp.cli": "the command is `carrel`",
-    "mcp.client.auth": "use carrel.Client with carrel.security.client (docs/authorization.md)",
     "mcp.client.experimental": "use carrel.Client, whose calls follow tasks by themselves",
     "mcp.client.session_group": "use carrel.host",
     "mcp.client.websocket": "use Streamable HTTP",
-    "mcp.server.auth": "use carrel.Server with carrel.security.Authorization (docs/authorization.md)",
     "mcp.server.experimental": "use carrel.Server and @app.tool(task=...)",
     "mcp.server.websocket": "use Streamable HTTP",
-    "mcp.shared.auth": "use carrel.security (docs/authorization.md)",
     "mcp.shared.experimental": "use carrel.Server and @app.tool(task=...)",
 }
 

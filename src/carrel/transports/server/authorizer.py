@@ -35,8 +35,8 @@ class Authorizer(Protocol):
     def routes(self, path: str) -> Sequence[Route]:
         """Return the routes of the authorizer, such as the endpoints of an authorization server."""
 
-    async def identify(self, scope: dict[str, Any], headers: Headers, path: str) -> Caller | Challenge:
-        """Authenticate a request, and remove the credentials from ``headers``."""
+    async def identify(self, scope: dict[str, Any], headers: Headers, path: str) -> Caller | Challenge | None:
+        """Authenticate a request, and remove the credentials from ``headers``. None accepts an anonymous request."""
 
     def permit(self, caller: Caller, event: Call | Batch) -> Challenge | None:
         """Authorize a call or batch: return a challenge if the caller lacks permission, or None."""
@@ -45,8 +45,8 @@ class Authorizer(Protocol):
         """Close connections. May be called more than once; the authorizer remains usable."""
 
 
-async def let_in(authorizer: Authorizer, scope: dict[str, Any], headers: Headers, path: str) -> Caller:
-    """Authenticate a request and return its caller.
+async def let_in(authorizer: Authorizer, scope: dict[str, Any], headers: Headers, path: str) -> Caller | None:
+    """Authenticate a request and return its caller, or None for an anonymous request.
 
     Raises:
         Rejection: authentication failed.

@@ -16,7 +16,7 @@ from carrel.compat.fastmcp.client.progress import ProgressHandler, default_progr
 from carrel.compat.fastmcp.client.results import CallToolResult, Reader
 from carrel.compat.fastmcp.client.roots import RootsHandler, RootsList, roots_callback
 from carrel.compat.fastmcp.client.sampling import SamplingHandler, sampling_callback
-from carrel.compat.fastmcp.client.transports import HTTPClientTransport, infer_transport
+from carrel.compat.fastmcp.client.transports import infer_transport
 from carrel.compat.fastmcp.exceptions import ToolError
 from carrel.compat.fastmcp.settings import settings
 from carrel.compat.mcp import types
@@ -55,7 +55,7 @@ class Client(Generic[TransportT]):
     ) -> None:
         self.name = name or "Client"
         self.transport = infer_transport(transport)
-        if auth is not None and isinstance(self.transport, HTTPClientTransport):
+        if auth is not None:
             self.transport.set_auth(auth)
         self._options: dict[str, Any] = {
             "logging_callback": log_handler or default_log_handler,

@@ -8,10 +8,10 @@ import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import urlparse
 
-from carrel.compat.fastmcp.client.auth import BearerAuth
+from carrel.compat.fastmcp.client.auth.bearer import BearerAuth
 from carrel.compat.fastmcp.server.server import FastMCP
 from carrel.compat.mcp.client.session import ClientSession
 from carrel.compat.mcp.client.sse import sse_client
@@ -44,6 +44,10 @@ class ClientTransport:
         """Yield a session that is not initialized yet."""
         raise NotImplementedError
         yield
+
+    def set_auth(self, auth: Any) -> None:
+        """Raise ValueError: only HTTP has credentials."""
+        raise ValueError("This transport does not support auth")
 
     async def close(self) -> None:
         """Do nothing: the transport is closed with the session."""
@@ -181,7 +185,7 @@ class NpxStdioTransport(StdioTransport):
 
 
 class HTTPClientTransport(ClientTransport):
-    """Transport to a URL, with headers and a bearer token."""
+    """Transport to a URL, with headers and credentials: a bearer token, "oauth", or an ``httpx.Auth``."""
 
     def __init__(
         self,
@@ -194,30 +198,29 @@ class HTTPClientTransport(ClientTransport):
     ) -> None:
         self.url = str(url)
         self.headers = dict(headers or {})
+        self.httpx_client_factory = httpx_client_factory
+        self.auth: Any = None
         self.set_auth(auth)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}(url='{self.url}')>"
 
     def set_auth(self, auth: Any) -> None:
-        """Take a bearer token.
-
-        Raises:
-            NotImplementedError: it is another kind of authentication.
-        """
+        """Set the credentials: a token, "oauth" for a login in the browser, or an ``httpx.Auth``."""
         if auth is None:
             return
-        token = auth.token if isinstance(auth, BearerAuth) else auth
-        if not isinstance(token, str) or token in ("oauth",):
-            _reject_auth()
-        self.headers["Authorization"] = f"Bearer {token}"
+        if auth == "oauth":
+            from carrel.compat.fastmcp.client.auth.oauth import OAuth
 
+            auth = OAuth(httpx_client_factory=self.httpx_client_factory)
+        elif isinstance(auth, str):
+            auth = BearerAuth(auth)
+        bind = getattr(auth, "_bind", None)
+        if bind is not None:
+            bind(self.url)
+        self.auth = auth
 
-def _reject_auth() -> NoReturn:
-    raise NotImplementedError(
-        "OAuth and auth of httpx are not mirrored by carrel.compat: use carrel.Client with carrel.security.client "
-        "(docs/client-authorization.md)"
-    )
+    _set_auth = set_auth
 
 
 class StreamableHttpTransport(HTTPClientTransport):
@@ -227,7 +230,9 @@ class StreamableHttpTransport(HTTPClientTransport):
     async def connect_session(self, **options: Any) -> AsyncIterator[ClientSession]:
         """Yield a session with the URL."""
         async with (
-            streamablehttp_client(self.url, self.headers) as (read, write, get_session_id),
+            streamablehttp_client(
+                self.url, self.headers, auth=self.auth, httpx_client_factory=self.httpx_client_factory
+            ) as (read, write, get_session_id),
             ClientSession(read, write, **options) as session,
         ):
             self.get_session_id = get_session_id
@@ -241,7 +246,10 @@ class SSETransport(HTTPClientTransport):
     async def connect_session(self, **options: Any) -> AsyncIterator[ClientSession]:
         """Yield a session with the URL."""
         async with (
-            sse_client(self.url, self.headers) as (read, write),
+            sse_client(self.url, self.headers, auth=self.auth, httpx_client_factory=self.httpx_client_factory) as (
+                read,
+                write,
+            ),
             ClientSession(read, write, **options) as session,
         ):
             yield session

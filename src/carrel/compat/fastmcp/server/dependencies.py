@@ -5,11 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from carrel.compat.application import request_ctx
 from carrel.compat.exchange import http_scope
 from carrel.compat.fastmcp.server.context import Context, current_context
+from carrel.compat.lazy import lazily
+
+if TYPE_CHECKING:
+    from carrel.compat.fastmcp.server.auth.auth import AccessToken
 
 __all__ = [
     "AccessToken",
@@ -29,7 +33,6 @@ __all__ = [
     "resolved",
 ]
 
-AccessToken = Any
 
 #: Headers that are about one hop, or are secrets.
 PRIVATE = frozenset(
@@ -240,5 +243,22 @@ def get_http_headers(include_all: bool = False, include: set[str] | None = None)
 
 
 def get_access_token() -> AccessToken | None:
-    """Return None: Carrel authorizes requests, and its handlers have ``context.claims``."""
-    return None
+    """Return the access token of the HTTP request, or None."""
+    from carrel.compat.fastmcp.server.auth import auth
+    from carrel.compat.mcp.server.auth.middleware.auth_context import auth_context_var
+    from carrel.compat.mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+
+    try:
+        user = get_http_request().scope.get("user")
+    except RuntimeError:
+        user = None
+    if not isinstance(user, AuthenticatedUser):
+        user = auth_context_var.get()
+    if user is None or isinstance(user.access_token, auth.AccessToken):
+        return None if user is None else user.access_token
+    values = user.access_token.model_dump()
+    return auth.AccessToken(**{**values, "claims": values.get("claims") or {}})
+
+
+if not TYPE_CHECKING:
+    __getattr__ = lazily("carrel.compat.fastmcp.server", {"AccessToken": "auth"})

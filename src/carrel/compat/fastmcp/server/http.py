@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from carrel.compat.fastmcp.server.auth.guard import Guard
 from carrel.compat.fastmcp.settings import settings
 from carrel.compat.mcp.server.lowlevel.server import NotificationOptions, Server
 from carrel.compat.mcp.server.stdio import stdio_server
@@ -20,6 +21,7 @@ class Running:
     """Transports of a server: stdio, Streamable HTTP and HTTP+SSE, with routes of the author's own."""
 
     name: str
+    auth: Any
     _mcp_server: Server[Any, Any]
 
     def __init__(self, defaults: dict[str, Any]) -> None:
@@ -71,11 +73,12 @@ class Running:
 
         from carrel.compat.mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+        guard = Guard(self.auth, path)
         manager = StreamableHTTPSessionManager(self._mcp_server)
         app = Starlette(
             debug=bool(self._default("debug", None)),
-            routes=[Route(path, Endpoint(manager)), *self._routes],
-            middleware=list(middleware),
+            routes=[Route(path, guard.wrap(Endpoint(manager))), *guard.routes, *self._routes],
+            middleware=[*guard.middleware, *middleware],
             lifespan=lambda _: manager.run(),
         )
         app.state.path = path
@@ -84,7 +87,6 @@ class Running:
 
     def _sse_app(self, path: str, middleware: Sequence[Any]) -> Any:
         from starlette.applications import Starlette
-        from starlette.responses import Response
         from starlette.routing import Mount, Route
 
         from carrel.compat.mcp.server.sse import SseServerTransport
@@ -92,28 +94,23 @@ class Running:
         server, messages = self._mcp_server, self._default("message_path", None)
         transport = SseServerTransport(messages)
 
-        async def listen(scope: Any, receive: Any, send: Any) -> None:
-            async with transport.connect_sse(scope, receive, send) as (read, write):
-                await server.run(read, write, server.create_initialization_options())
-
-        async def respond(request: Any) -> Response:
-            await listen(request.scope, request.receive, request._send)
-            return Sent()
-
-        class Sent(Response):
-            """Response of an endpoint that has responded already."""
+        class Stream:
+            """Endpoint of the stream: an ASGI application."""
 
             async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-                """Do nothing."""
+                async with transport.connect_sse(scope, receive, send) as (read, write):
+                    await server.run(read, write, server.create_initialization_options())
 
+        guard = Guard(self.auth, path)
         app = Starlette(
             debug=bool(self._default("debug", None)),
             routes=[
-                Route(path, respond, methods=["GET"]),
-                Mount(messages, transport.handle_post_message),
+                Route(path, guard.wrap(Stream()), methods=["GET"]),
+                Mount(messages, guard.wrap(transport.handle_post_message)),
+                *guard.routes,
                 *self._routes,
             ],
-            middleware=list(middleware),
+            middleware=[*guard.middleware, *middleware],
         )
         app.state.path = path
         app.lifespan = app.router.lifespan_context  # type: ignore[attr-defined]

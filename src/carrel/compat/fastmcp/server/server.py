@@ -42,7 +42,6 @@ DEFAULTS = (
     "streamable_http_path",
 )
 INSTEAD = {
-    "auth": "use carrel.Server with carrel.security.Authorization (docs/authorization.md)",
     "providers": "mount servers, or use carrel.Server and add_provider (docs/providers.md)",
     "session_state_store": "use the state of carrel.Server (docs/scale.md)",
     "tasks": "use carrel.Server and @app.tool(task=...)",
@@ -72,6 +71,7 @@ class FastMCP(Answering, Running, Generic[LifespanResultT]):
         version: str | int | float | None = None,
         website_url: str | None = None,
         icons: list[base.Icon] | None = None,
+        auth: Any = None,
         middleware: Sequence[Any] | None = None,
         lifespan: Callable[[Any], AbstractAsyncContextManager[Any]] | None = None,
         tools: Sequence[Tool | Function] | None = None,
@@ -92,6 +92,7 @@ class FastMCP(Answering, Running, Generic[LifespanResultT]):
     ) -> None:
         _check_options(options)
         super().__init__({key: options.get(key) for key in DEFAULTS})
+        self.auth = auth
         self.middleware = list(middleware or ())
         self.dependencies = dependencies or []
         self.local_provider = LocalProvider(

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from carrel.compat.credentials import credentials_of
 from carrel.compat.streams import ClientStream
 from carrel.transports.client.http_sse import HTTPSSETransport
 from carrel.transports.client.options import HTTPOptions
@@ -23,15 +24,13 @@ async def sse_client(
     auth: Any = None,
     on_session_created: Callable[[str], None] | None = None,
 ) -> AsyncIterator[tuple[ClientStream, ClientStream]]:
-    """Yield the streams of a server.
+    """Yield the streams of a server. ``auth`` is an ``httpx.Auth``, or a user and a password."""
 
-    Raises:
-        ValueError: there is ``auth``.
-    """
-    if auth is not None:
-        raise ValueError(
-            "auth of httpx is not mirrored by carrel.compat: use carrel.Client with carrel.security.client"
+    def open() -> HTTPSSETransport:
+        options = HTTPOptions(
+            auth=credentials_of(auth, httpx_client_factory), headers=headers or {}, connect_timeout=timeout
         )
-    options = HTTPOptions(headers=headers or {}, connect_timeout=timeout)
-    stream = ClientStream(lambda: HTTPSSETransport(url, options))
+        return HTTPSSETransport(url, options)
+
+    stream = ClientStream(open)
     yield stream, stream

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from datetime import timedelta
 from typing import Any
 
+from carrel.compat.credentials import credentials_of
 from carrel.compat.streams import ClientStream
 from carrel.transports.client.http import HTTPTransport
 from carrel.transports.client.options import HTTPOptions
@@ -17,24 +18,22 @@ Streams = tuple[ClientStream, ClientStream, Callable[[], str | None]]
 
 #: Headers that an HTTP client sets by itself, and that belong to the transport here.
 OWN = frozenset(("accept", "accept-encoding", "connection", "content-type", "host", "user-agent"))
-NO_AUTH = "auth of httpx is not mirrored by carrel.compat: use carrel.Client with carrel.security.client"
 
 
 @asynccontextmanager
 async def streamable_http_client(
     url: str, *, http_client: Any = None, terminate_on_close: bool = True
 ) -> AsyncIterator[Streams]:
-    """Yield the streams of a server, and a function that returns the id of its session. Headers are the client's.
+    """Yield the streams of a server, and a function that returns the id of its session.
 
-    Raises:
-        ValueError: the client authenticates by itself.
+    The headers and the credentials of the client are used, and the client sends the requests of an authorization.
     """
     headers: dict[str, str] = {}
+    auth = None
     if http_client is not None:
-        if getattr(http_client, "auth", None) is not None:
-            raise ValueError(NO_AUTH)
         headers = {name: value for name, value in http_client.headers.items() if name.lower() not in OWN}
-    async with _connect(url, headers) as streams:
+        auth = http_client.auth
+    async with _connect(url, headers, auth=auth, connect=lambda: nullcontext(http_client)) as streams:
         yield streams
 
 
@@ -50,22 +49,22 @@ async def streamablehttp_client(
 ) -> AsyncIterator[Streams]:
     """Yield the streams of a server, and a function that returns the id of its session.
 
-    Raises:
-        ValueError: there is ``auth``.
+    ``auth`` is an ``httpx.Auth``, or a user and a password.
     """
-    if auth is not None:
-        raise ValueError(NO_AUTH)
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    async with _connect(url, headers or {}, seconds) as streams:
+    async with _connect(url, headers or {}, seconds, auth, httpx_client_factory) as streams:
         yield streams
 
 
 @asynccontextmanager
-async def _connect(url: str, headers: Mapping[str, str], timeout: float = 30.0) -> AsyncIterator[Streams]:
+async def _connect(
+    url: str, headers: Mapping[str, str], timeout: float = 30.0, auth: Any = None, connect: Any = None
+) -> AsyncIterator[Streams]:
     opened: list[HTTPTransport] = []
 
     def open() -> HTTPTransport:
-        opened.append(HTTPTransport(url, HTTPOptions(headers=headers, connect_timeout=timeout)))
+        credentials = credentials_of(auth, connect)
+        opened.append(HTTPTransport(url, HTTPOptions(auth=credentials, headers=headers, connect_timeout=timeout)))
         return opened[-1]
 
     stream = ClientStream(open)

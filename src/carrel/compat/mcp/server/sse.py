@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
+from carrel.compat.authorizer import UserAuthorizer
 from carrel.compat.exchange import http_scope
 from carrel.compat.mcp.server.transport_security import TransportSecuritySettings, names_of
 from carrel.compat.streams import ServerStream
@@ -62,7 +63,13 @@ class SseServerTransport:
 
     async def _listen(self, app: HasEndpoint, scope: Any, receive: Any, send: Any) -> None:
         if self._http is None:
-            self._http = StreamableHTTP(app, sse_path=STREAM, allowed_hosts=self._hosts, allowed_origins=self._origins)
+            self._http = StreamableHTTP(
+                app,
+                sse_path=STREAM,
+                allowed_hosts=self._hosts,
+                allowed_origins=self._origins,
+                authorization=UserAuthorizer(),
+            )
         http = self._http
         self._clients += 1
         try:

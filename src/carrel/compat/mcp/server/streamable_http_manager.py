@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from carrel.compat.authorizer import UserAuthorizer
 from carrel.compat.exchange import http_scope
 from carrel.compat.mcp.server.lowlevel.server import Server
 from carrel.compat.mcp.server.transport_security import TransportSecuritySettings, names_of
@@ -56,7 +57,13 @@ class StreamableHTTPSessionManager:
             )
         self._started = True
         hosts, origins = names_of(self.security_settings)
-        endpoint = StreamableHTTP(self.app.application(), path=PATH, allowed_hosts=hosts, allowed_origins=origins)
+        endpoint = StreamableHTTP(
+            self.app.application(),
+            path=PATH,
+            allowed_hosts=hosts,
+            allowed_origins=origins,
+            authorization=UserAuthorizer(),
+        )
         async with endpoint.lifespan():
             self._endpoint = endpoint
             try:

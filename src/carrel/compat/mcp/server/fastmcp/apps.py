@@ -11,6 +11,7 @@ from carrel.compat.mcp.server.lowlevel.server import Server as MCPServer
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from carrel.compat.mcp.server.fastmcp.authorization import Protection
     from carrel.compat.mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 __all__ = ["HTTPApps"]
@@ -21,6 +22,8 @@ class HTTPApps:
 
     settings: Settings
     _mcp_server: MCPServer[Any, Any]
+    _auth_server_provider: Any
+    _token_verifier: Any
 
     def __init__(self) -> None:
         self._custom_starlette_routes: list[Any] = []
@@ -66,11 +69,12 @@ class HTTPApps:
                 stateless=settings.stateless_http,
                 security_settings=settings.transport_security,
             )
-        manager = self._session_manager
-        endpoint = Route(self.settings.streamable_http_path, StreamableHTTPASGIApp(manager))
+        manager, protection = self._session_manager, self._protection()
+        endpoint = Route(self.settings.streamable_http_path, protection.guard(StreamableHTTPASGIApp(manager)))
         return Starlette(
             debug=self.settings.debug,
-            routes=[endpoint, *self._custom_starlette_routes],
+            routes=[endpoint, *protection.routes(), *self._custom_starlette_routes],
+            middleware=protection.middleware(),
             lifespan=lambda _: manager.run(),
         )
 
@@ -88,19 +92,29 @@ class HTTPApps:
         messages = settings.mount_path.rstrip("/") + "/" + settings.message_path.lstrip("/")
         transport = SseServerTransport(messages, settings.transport_security)
 
-        async def listen(request: Any) -> Any:
-            async with transport.connect_sse(request.scope, request.receive, request._send) as (read, write):
-                await server.run(read, write, server.create_initialization_options())
-            return _sent()
+        class Stream:
+            """Endpoint of the stream: an ASGI application."""
 
+            async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+                async with transport.connect_sse(scope, receive, send) as (read, write):
+                    await server.run(read, write, server.create_initialization_options())
+
+        protection = self._protection()
         return Starlette(
             debug=settings.debug,
             routes=[
-                Route(settings.sse_path, listen, methods=["GET"]),
-                Mount(settings.message_path, transport.handle_post_message),
+                Route(settings.sse_path, protection.guard(Stream()), methods=["GET"]),
+                Mount(settings.message_path, protection.guard(transport.handle_post_message)),
+                *protection.routes(),
                 *self._custom_starlette_routes,
             ],
+            middleware=protection.middleware(),
         )
+
+    def _protection(self) -> Protection:
+        from carrel.compat.mcp.server.fastmcp.authorization import Protection
+
+        return Protection(self.settings.auth, self._auth_server_provider, self._token_verifier)
 
     async def run_sse_async(self, mount_path: str | None = None) -> None:
         """Serve HTTP+SSE until the process is told to stop."""
@@ -128,14 +142,3 @@ class StreamableHTTPASGIApp:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await self.session_manager.handle_request(scope, receive, send)
-
-
-def _sent() -> Any:
-    """Return the response of an endpoint that has responded already."""
-    from starlette.responses import Response
-
-    class Sent(Response):
-        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-            """Do nothing."""
-
-    return Sent()

@@ -43,7 +43,7 @@ class FastMCP(HTTPApps, Generic[LifespanResultT]):
     """Server with decorators for tools, resources and prompts.
 
     Raises:
-        ValueError: authorization is set up, which is not mirrored.
+        ValueError: authorization has settings without a token verifier or provider, or the other way round.
     """
 
     def __init__(
@@ -60,11 +60,13 @@ class FastMCP(HTTPApps, Generic[LifespanResultT]):
         tools: list[Tool] | None = None,
         **options: Unpack[SettingsOptions],
     ) -> None:
-        if auth_server_provider is not None or token_verifier is not None or options.get("auth") is not None:
-            raise ValueError(
-                "authorization is not mirrored by carrel.compat: use carrel.Server with carrel.security.Authorization"
-            )
         self.settings: Settings = settings_of(options)
+        if any((self.settings.auth, auth_server_provider, token_verifier)):
+            from carrel.compat.mcp.server.fastmcp.authorization import check_authorization
+
+            check_authorization(self.settings.auth, auth_server_provider, token_verifier)
+        self._auth_server_provider = auth_server_provider
+        self._token_verifier = token_verifier
         self.dependencies = self.settings.dependencies
         own = self.settings.lifespan
         self._mcp_server: MCPServer[LifespanResultT, Any] = MCPServer(

@@ -1,0 +1,27 @@
+"""Guard of the endpoints of a server: its provider's middleware, routes and requirements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Guard"]
+
+
+class Guard:
+    """Authorization of an endpoint at a path. Without a provider, everything is open."""
+
+    def __init__(self, auth: Any, path: str) -> None:
+        self._auth = auth
+        self.routes: list[Any] = [] if auth is None else list(auth.get_routes(mcp_path=path))
+        self.middleware: list[Any] = [] if auth is None else list(auth.get_middleware())
+        self._url = None if auth is None else auth._get_resource_url(path)
+
+    def wrap(self, endpoint: Any) -> Any:
+        """Return an endpoint that only requests with a valid token reach."""
+        if self._auth is None:
+            return endpoint
+        from carrel.compat.fastmcp.server.auth.middleware import RequireAuthMiddleware
+        from carrel.compat.mcp.server.auth.routes import build_resource_metadata_url
+
+        metadata = None if self._url is None else build_resource_metadata_url(self._url)
+        return RequireAuthMiddleware(endpoint, self._auth.required_scopes, metadata)

@@ -1,0 +1,38 @@
+"""Responses to requests without a valid token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from carrel.compat.mcp.server.auth.middleware import bearer_auth
+
+__all__ = ["RequireAuthMiddleware"]
+
+#: Description of an invalid token, for developers of clients.
+REJECTED = (
+    "The bearer token is invalid, expired or unknown to this server. To resolve: clear authentication tokens in the "
+    "client and reconnect; clients then automatically re-register and authorize."
+)
+
+
+class RequireAuthMiddleware(bearer_auth.RequireAuthMiddleware):
+    """Middleware that refuses requests. Without any credentials, the challenge has no error (RFC 6750, section 3.1)."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+        elif any(name.lower() == b"authorization" for name, _ in scope.get("headers", ())):
+            await super().__call__(scope, receive, send)
+        else:
+            await self._send_missing_auth(send)
+
+    async def _send_missing_auth(self, send: Any) -> None:
+        url = self.resource_metadata_url
+        challenge = f'Bearer resource_metadata="{url}"' if url else "Bearer"
+        headers = [(b"content-length", b"0"), (b"www-authenticate", challenge.encode())]
+        await send({"type": "http.response.start", "status": 401, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _send_auth_error(self, send: Any, status_code: int, error: str, description: str) -> None:
+        said = REJECTED if error == "invalid_token" else description
+        await super()._send_auth_error(send, status_code, error, said)

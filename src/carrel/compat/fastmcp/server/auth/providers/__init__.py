@@ -1,0 +1,1 @@
+"""Providers: token verifiers and logins of usual authorization servers."""

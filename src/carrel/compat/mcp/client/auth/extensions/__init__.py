@@ -1,0 +1,1 @@
+"""OAuth grants without a user."""

@@ -1,0 +1,1 @@
+"""Middleware for bearer tokens and client authentication."""
