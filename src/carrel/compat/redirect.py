@@ -24,7 +24,7 @@ MOVED = {
     "fastmcp.resources.function_resource": "fastmcp.resources.resource",
     "fastmcp.server.apps": "fastmcp.apps",
     "fastmcp.server.openapi": "fastmcp.server.providers.openapi",
-    "fastmcp.server.proxy": "fastmcp.server.providers.proxy",
+    "fastmcp.server.providers.proxy": "fastmcp.server.proxy",
     "fastmcp.tools.base": "fastmcp.tools.tool",
     "fastmcp.tools.function_tool": "fastmcp.tools.tool",
 }

@@ -48,6 +48,8 @@ DEFAULTS = (
     "stateless_http",
     "streamable_http_path",
 )
+#: Arguments of ``OpenAPIProvider``.
+ROUTING = ("route_maps", "route_map_fn", "mcp_component_fn", "mcp_names", "tags", "validate_output")
 INSTEAD = {
     "auth": "use carrel.Server with carrel.security.Authorization (docs/authorization.md)",
     "session_state_store": "use the state of carrel.Server (docs/scale.md)",
@@ -311,6 +313,34 @@ class FastMCP(Answering, Running, Generic[LifespanResultT]):
         """Do nothing: transforms stay. Use ``disable`` to hide a tool."""
 
     @classmethod
+    def from_openapi(
+        cls, openapi_spec: dict[str, Any], client: Any = None, name: str = "OpenAPI Server", **options: Any
+    ) -> FastMCP[Any]:
+        """Return a server with the operations of an API that is described in OpenAPI 3."""
+        from carrel.compat.fastmcp.server.providers.openapi.provider import OpenAPIProvider
+
+        chosen = {key: options.pop(key) for key in ROUTING if key in options}
+        return cls(name=name, providers=[OpenAPIProvider(openapi_spec, client, **chosen)], **options)
+
+    @classmethod
+    def from_fastapi(
+        cls,
+        app: Any,
+        name: str | None = None,
+        httpx_client_kwargs: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> FastMCP[Any]:
+        """Return a server with the operations of an application of FastAPI, in this process."""
+        from carrel.compat.fastmcp.server.providers.openapi.provider import asgi_client
+
+        return cls.from_openapi(app.openapi(), asgi_client(app, httpx_client_kwargs), name or app.title, **options)
+
+    @classmethod
+    def as_proxy(cls, backend: Any, **options: Any) -> FastMCPProxy:
+        """Return a server in front of another one."""
+        return create_proxy(backend, **options)
+
+    @classmethod
     def generate_name(cls, name: str | None = None) -> str:
         """Return a name with random digits."""
         return "-".join([cls.__name__, *([name] if name else []), secrets.token_hex(2)])
@@ -329,3 +359,22 @@ def _check_options(options: dict[str, Any]) -> None:
 def _default_security() -> Any:
     """Return the checks of templates' variables, which 3.x does not have."""
     return DEFAULT_RESOURCE_SECURITY if generation() > 3 else None
+
+
+class FastMCPProxy(FastMCP[Any]):
+    """Server in front of another one, which ``client_factory`` reaches."""
+
+    def __init__(self, *, client_factory: Any, provider_error_strategy: Any = "warn", **options: Any) -> None:
+        from carrel.compat.fastmcp.server.providers.remote import ProxyProvider  # which loads the client
+
+        super().__init__(**options)
+        self.provider_error_strategy = provider_error_strategy
+        self.client_factory = client_factory
+        self.add_provider(ProxyProvider(client_factory))
+
+
+def create_proxy(target: Any, **options: Any) -> FastMCPProxy:
+    """Return a server in front of another one: a server, client, transport, URL, file or configuration."""
+    from carrel.compat.fastmcp.server.providers.remote import client_factory_of
+
+    return FastMCPProxy(client_factory=client_factory_of(target), **options)

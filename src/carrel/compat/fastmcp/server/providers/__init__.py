@@ -12,7 +12,7 @@ NAMES = {
     "LocalProvider": "local_provider",
     "OpenAPIProvider": "openapi",
     "Provider": "base",
-    "ProxyProvider": "proxy",
+    "ProxyProvider": "remote",
     "SkillProvider": "skills",
     "SkillsDirectoryProvider": "skills",
     "SkillsProvider": "skills",
