@@ -33,7 +33,6 @@ MOVED = {
 INSTEAD = {
     "fastmcp.cli": "the command is `carrel`",
     "fastmcp.client.sampling.handlers": "give Client(sampling_handler=) a function",
-    "fastmcp.contrib": "copy the module into the program",
     "fastmcp.experimental": "use carrel.Server",
     "fastmcp.server.auth": "use carrel.Server with carrel.security.Authorization (docs/authorization.md)",
     "fastmcp.server.middleware.authorization": "use carrel.Server with carrel.security (docs/access.md)",
