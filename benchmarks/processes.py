@@ -74,7 +74,9 @@ class Contender:
 
     def run(self, code: str) -> str:
         """Run a few lines of Python in this contender's environment, and return the output."""
-        done = subprocess.run([self.interpreter(), "-c", code], env=ENVIRONMENT, check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            [self.interpreter(), "-c", code], env=ENVIRONMENT, check=True, capture_output=True, text=True
+        )
         return done.stdout.strip()
 
 

@@ -15,28 +15,28 @@ __all__ = ["NotMirroredError", "redirect_imports"]
 PACKAGE = "carrel.compat"
 MIRRORED = ("fastmcp", "mcp")
 
+#: Modules of which another one has all names, as in other versions of the package.
+MOVED = {
+    "fastmcp.experimental.server.openapi": "fastmcp.server.providers.openapi",
+    "fastmcp.prompts.base": "fastmcp.prompts.prompt",
+    "fastmcp.prompts.function_prompt": "fastmcp.prompts.prompt",
+    "fastmcp.resources.base": "fastmcp.resources.resource",
+    "fastmcp.resources.function_resource": "fastmcp.resources.resource",
+    "fastmcp.server.apps": "fastmcp.apps",
+    "fastmcp.server.openapi": "fastmcp.server.providers.openapi",
+    "fastmcp.server.providers.proxy": "fastmcp.server.proxy",
+    "fastmcp.tools.base": "fastmcp.tools.tool",
+    "fastmcp.tools.function_tool": "fastmcp.tools.tool",
+}
+
 #: Modules that are not mirrored, and what to use in their place.
 INSTEAD = {
     "fastmcp.cli": "the command is `carrel`",
     "fastmcp.client.sampling.handlers": "give Client(sampling_handler=) a function",
-    "fastmcp.contrib": "copy the module into the program",
     "fastmcp.experimental": "use carrel.Server",
-    "fastmcp.server.apps": "use carrel.Server (docs/apps.md)",
-    "fastmcp.server.event_store": "Carrel replays events from its own store (docs/http.md)",
-    "fastmcp.server.openapi": "use carrel serve openapi+https://host/openapi.json (docs/sources/openapi.md)",
-    "fastmcp.server.providers": "mount servers, or use carrel.Server and add_provider (docs/providers.md)",
     "fastmcp.server.middleware.authorization": "use carrel.Server with carrel.security (docs/access.md)",
-    "fastmcp.server.middleware.caching": "leave it out: results are cached by clients (docs/client-cache.md)",
-    "fastmcp.server.middleware.ping": "leave it out: transports notice by themselves when a client is gone",
-    "fastmcp.server.middleware.rate_limiting": "use the limits of carrel.Server (docs/limits.md)",
-    "fastmcp.server.middleware.response_limiting": "use the limits of carrel.Server (docs/limits.md)",
-    "fastmcp.server.middleware.tool_injection": "register the tools with the decorator of the server",
-    "fastmcp.server.proxy": "use carrel.Server and add_provider(RemoteProvider(url)) (docs/providers.md)",
     "fastmcp.server.tasks": "use carrel.Server and @app.tool(task=...)",
-    "fastmcp.server.transforms": "mount servers with a namespace, or use enable and disable of a server",
     "fastmcp.telemetry": "use carrel.Server (docs/observability.md)",
-    "fastmcp.tools.tool_transform": "write a function that calls the tool",
-    "fastmcp.utilities.skills": "use carrel.Client (docs/client-skills.md)",
     "mcp.cli": "the command is `carrel`",
     "mcp.client.experimental": "use carrel.Client, whose calls follow tasks by themselves",
     "mcp.client.session_group": "use carrel.host",
@@ -81,7 +81,7 @@ class Redirection(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname.partition(".")[0] not in MIRRORED:
             return None
-        name = f"{PACKAGE}.{fullname}"
+        name = f"{PACKAGE}.{MOVED.get(fullname, fullname)}"
         real = find_spec(name) if _exists(name) else None
         if real is None:
             raise NotMirroredError(fullname)

@@ -12,12 +12,11 @@ from typing import Any
 from urllib.parse import urlparse
 
 from carrel.compat.fastmcp.client.auth.bearer import BearerAuth
-from carrel.compat.fastmcp.server.server import FastMCP
+from carrel.compat.fastmcp.server.dependencies import get_http_headers
 from carrel.compat.mcp.client.session import ClientSession
 from carrel.compat.mcp.client.sse import sse_client
 from carrel.compat.mcp.client.stdio import StdioServerParameters, stdio_client
 from carrel.compat.mcp.client.streamable_http import streamablehttp_client
-from carrel.compat.mcp.server.fastmcp.server import FastMCP as FastMCP1
 from carrel.compat.streams import ClientStream
 from carrel.transports.memory import MemoryTransport
 
@@ -200,10 +199,15 @@ class HTTPClientTransport(ClientTransport):
         self.headers = dict(headers or {})
         self.httpx_client_factory = httpx_client_factory
         self.auth: Any = None
+        self.forward_incoming_headers = False
         self.set_auth(auth)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}(url='{self.url}')>"
+
+    def _sent_headers(self) -> dict[str, str]:
+        """Headers of requests, with those of the request that is being answered if they are to be passed on."""
+        return {**(get_http_headers() if self.forward_incoming_headers else {}), **self.headers}
 
     def set_auth(self, auth: Any) -> None:
         """Set the credentials: a token, "oauth" for a login in the browser, or an ``httpx.Auth``."""
@@ -231,7 +235,7 @@ class StreamableHttpTransport(HTTPClientTransport):
         """Yield a session with the URL."""
         async with (
             streamablehttp_client(
-                self.url, self.headers, auth=self.auth, httpx_client_factory=self.httpx_client_factory
+                self.url, self._sent_headers(), auth=self.auth, httpx_client_factory=self.httpx_client_factory
             ) as (read, write, get_session_id),
             ClientSession(read, write, **options) as session,
         ):
@@ -246,10 +250,9 @@ class SSETransport(HTTPClientTransport):
     async def connect_session(self, **options: Any) -> AsyncIterator[ClientSession]:
         """Yield a session with the URL."""
         async with (
-            sse_client(self.url, self.headers, auth=self.auth, httpx_client_factory=self.httpx_client_factory) as (
-                read,
-                write,
-            ),
+            sse_client(
+                self.url, self._sent_headers(), auth=self.auth, httpx_client_factory=self.httpx_client_factory
+            ) as (read, write),
             ClientSession(read, write, **options) as session,
         ):
             yield session
@@ -301,7 +304,7 @@ def infer_transport(given: Any) -> ClientTransport:
     """
     if isinstance(given, ClientTransport):
         return given
-    if isinstance(given, FastMCP | FastMCP1):
+    if hasattr(given, "_mcp_server"):  # a server of ``fastmcp``, or of ``mcp`` 1.x
         return FastMCPTransport(given)
     text = str(given)
     if isinstance(given, str | Path) and Path(text).exists():

@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Literal
 import pydantic_core
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
+from carrel.compat.fastmcp.decorators import PromptMeta, get_fastmcp_meta, marked
 from carrel.compat.fastmcp.exceptions import FastMCPError, PromptError
-from carrel.compat.fastmcp.tools.tool import check_unsupported, marked
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent
 from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.json_schema import compress_schema
+from carrel.compat.fastmcp.utilities.tasks import TaskConfig
 from carrel.compat.mcp.types import ContentBlock, GetPromptResult, PromptMessage, TextContent
 from carrel.compat.mcp.types import Prompt as MCPPrompt
 from carrel.compat.mcp.types import PromptArgument as MCPPromptArgument
@@ -83,7 +84,7 @@ class PromptResult(BaseModel):
 class Prompt(FastMCPComponent):
     """Messages for the arguments of a client. Subclasses have ``render``."""
 
-    kind: ClassVar[str] = "prompt"
+    KEY_PREFIX: ClassVar[str] = "prompt"
 
     arguments: list[PromptArgument] | None = None
 
@@ -151,24 +152,31 @@ class FunctionPrompt(Prompt):
         cls,
         fn: Callable[..., Any],
         *,
-        name: str | None = None,
-        description: str | None = None,
-        task: Any = None,
-        auth: Any = None,
+        metadata: PromptMeta | None = None,
         **details: Any,
     ) -> FunctionPrompt:
         """Return the prompt of a function.
 
         Raises:
+            TypeError: both ``metadata`` and details are given.
             ValueError: it has no name, or takes any number of arguments.
         """
-        check_unsupported(task, auth)
+        given = {key: each for key, each in details.items() if each is not None}
+        if metadata is not None and given:
+            raise TypeError(
+                "Cannot pass both 'metadata' and individual parameters to from_function(). Use one of them."
+            )
+        mark = metadata if metadata is not None or given else get_fastmcp_meta(fn)
+        given = mark.details if isinstance(mark, PromptMeta) else given
+        name, description, task = (given.pop(key, None) for key in ("name", "description", "task"))
         for each in inspect.signature(fn).parameters.values():
             if each.kind is each.VAR_POSITIONAL:
                 raise ValueError("Functions with *args are not supported as prompts")
             if each.kind is each.VAR_KEYWORD:
                 raise ValueError("Functions with **kwargs are not supported as prompts")
         callee = Callee(fn)
+        mode = TaskConfig.of(task)
+        mode.validate_function(callee.function, name or callee.name)
         if (name or callee.name) == "<lambda>":
             raise ValueError("You must provide a name for lambda functions")
         schema = callee.described(compress_schema(callee.schema(), prune_titles=True))
@@ -181,9 +189,10 @@ class FunctionPrompt(Prompt):
             fn=callee.function,
             callee=callee,
             name=name or callee.name,
-            description=description or callee.description,
+            description=callee.description if description is None else description,
             arguments=arguments,
-            **details,
+            task_config=mode,
+            **given,
         )
 
     async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
@@ -234,5 +243,5 @@ def _describe(kind: Any, field: dict[str, Any]) -> str | None:
 def prompt(name_or_fn: Any = None, *, name: str | None = None, **details: Any) -> Any:
     """Mark the decorated function as a prompt, for ``add_prompt``."""
     if callable(name_or_fn):
-        return marked(name_or_fn, "prompt", {"name": name, **details})
-    return lambda function: marked(function, "prompt", {"name": name_or_fn or name, **details})
+        return marked(name_or_fn, PromptMeta(name=name, **details))
+    return lambda function: marked(function, PromptMeta(name=name_or_fn or name, **details))

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import pydantic_core
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from carrel.compat.fastmcp.tools.tool import check_unsupported, marked
+from carrel.compat.fastmcp.decorators import ResourceMeta, marked
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent
 from carrel.compat.fastmcp.utilities.functions import Callee
+from carrel.compat.fastmcp.utilities.tasks import TaskConfig
 from carrel.compat.mcp.types import BlobResourceContents, ReadResourceResult, TextResourceContents
 from carrel.compat.mcp.types import Resource as MCPResource
 from carrel.compat.mcp.types.base import Annotations, Uri
@@ -90,7 +91,7 @@ def result_of(value: Any, mime_type: str, meta: dict[str, Any] | None) -> Resour
 class Resource(FastMCPComponent):
     """Resource that clients read. Subclasses have ``read``. Without a name, that is the URI."""
 
-    kind: ClassVar[str] = "resource"
+    KEY_PREFIX: ClassVar[str] = "resource"
 
     uri: Uri
     name: str = ""
@@ -155,7 +156,6 @@ class FunctionResource(Resource):
         name: str | None = None,
         description: str | None = None,
         task: Any = None,
-        auth: Any = None,
         **details: Any,
     ) -> FunctionResource:
         """Return the resource of a function.
@@ -163,8 +163,9 @@ class FunctionResource(Resource):
         Raises:
             ValueError: it has no name.
         """
-        check_unsupported(task, auth)
         callee = Callee(fn)
+        mode = TaskConfig.of(task)
+        mode.validate_function(callee.function, name or callee.name)
         if (name or callee.name) == "<lambda>":
             raise ValueError("You must provide a name for lambda functions")
         return cls(
@@ -172,7 +173,8 @@ class FunctionResource(Resource):
             callee=callee,
             uri=uri,
             name=name or callee.name,
-            description=description or callee.description,
+            description=callee.description if description is None else description,
+            task_config=mode,
             **details,
         )
 
@@ -193,4 +195,4 @@ def resource(uri: str, **details: Any) -> Any:
             "The @resource decorator was used incorrectly. "
             "It requires a URI as the first argument. Use @resource('uri') instead of @resource"
         )
-    return lambda function: marked(function, "resource", {"uri": uri, **details})
+    return lambda function: marked(function, ResourceMeta(uri=uri, **details))

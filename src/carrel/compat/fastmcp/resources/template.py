@@ -7,33 +7,49 @@ import re
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs, quote, unquote, urlencode
 
 from pydantic import Field, field_validator
 
 from carrel.compat.fastmcp.resources.resource import PLAIN, FunctionResource, Resource, ResourceResult, result_of
-from carrel.compat.fastmcp.tools.tool import check_unsupported
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent
 from carrel.compat.fastmcp.utilities.functions import Callee
+from carrel.compat.fastmcp.utilities.tasks import TaskConfig
 from carrel.compat.mcp.types import ResourceTemplate as MCPResourceTemplate
 from carrel.compat.mcp.types.base import Annotations
 
-__all__ = ["FunctionResourceTemplate", "ResourceTemplate"]
+__all__ = ["FunctionResourceTemplate", "ResourceTemplate", "expand_uri_template"]
 
 QUERY = re.compile(r"\{\?([^}]+)\}")
 VARIABLE = re.compile(r"\{(\w+)(\*?)\}")
 TRUE = ("true", "1", "yes")
 
 
+def expand_uri_template(uri_template: str, params: dict[str, Any]) -> str:
+    """Return the URI of values of a template's variables; query variables without a value are left out."""
+
+    def query(found: re.Match[str]) -> str:
+        names = [name.strip() for name in found.group(1).split(",")]
+        given = urlencode({name: params[name] for name in names if name in params})
+        return f"?{given}" if given else ""
+
+    def variable(found: re.Match[str]) -> str:
+        name, star = found.groups()
+        return quote(str(params[name]), safe="/" if star else "") if name in params else found.group()
+
+    return VARIABLE.sub(variable, QUERY.sub(query, uri_template))
+
+
 class ResourceTemplate(FastMCPComponent):
     """Template whose variables are in the path (``{name}``, or ``{name*}`` with slashes) or query (``{?a,b}``)."""
 
-    kind: ClassVar[str] = "template"
+    KEY_PREFIX: ClassVar[str] = "template"
 
     uri_template: str
     mime_type: str = Field(default=PLAIN, validate_default=True)
     parameters: dict[str, Any]
     annotations: Annotations | None = None
+    security: Any = Field(default=None, exclude=True)
 
     @field_validator("mime_type", mode="before")
     @classmethod
@@ -120,7 +136,6 @@ class FunctionResourceTemplate(ResourceTemplate):
         name: str | None = None,
         description: str | None = None,
         task: Any = None,
-        auth: Any = None,
         **details: Any,
     ) -> FunctionResourceTemplate:
         """Return the template of a function.
@@ -128,8 +143,9 @@ class FunctionResourceTemplate(ResourceTemplate):
         Raises:
             ValueError: its parameters are not the variables of the template.
         """
-        check_unsupported(task, auth)
         callee = Callee(fn)
+        mode = TaskConfig.of(task)
+        mode.validate_function(callee.function, name or callee.name)
         if (name or callee.name) == "<lambda>":
             raise ValueError("You must provide a name for lambda functions")
         _check_variables(callee, uri_template)
@@ -138,7 +154,8 @@ class FunctionResourceTemplate(ResourceTemplate):
             callee=callee,
             uri_template=uri_template,
             name=name or callee.name,
-            description=description or callee.description,
+            description=callee.description if description is None else description,
+            task_config=mode,
             parameters=callee.schema(),
             **details,
         )

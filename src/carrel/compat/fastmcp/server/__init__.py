@@ -7,11 +7,11 @@ from carrel.compat.lazy import lazily
 NAMES = {
     "Context": "context",
     "FastMCP": "server",
+    "create_proxy": "server",
     **{module: module for module in ("context", "dependencies", "elicitation", "lifespan", "middleware", "server")},
 }
-INSTEAD = {"create_proxy": "use carrel.Server and add_provider(RemoteProvider(url)) (docs/providers.md)"}
 
 __all__ = sorted(NAMES)
 
 if not TYPE_CHECKING:
-    __getattr__ = lazily(__name__, NAMES, INSTEAD)
+    __getattr__ = lazily(__name__, NAMES)

@@ -1,4 +1,4 @@
-"""Lists, calls, reads and prompts of a server's components and its mounted servers."""
+"""Lists, calls, reads and prompts of the components of a server's providers."""
 
 from __future__ import annotations
 
@@ -7,35 +7,55 @@ from typing import Any, TypeVar
 
 from pydantic import AnyUrl
 
-from carrel.compat.fastmcp.exceptions import FastMCPError, NotFoundError, PromptError, ResourceError, ToolError
+from carrel.compat.fastmcp.exceptions import (
+    AuthorizationError,
+    FastMCPError,
+    NotFoundError,
+    PromptError,
+    ResourceError,
+    ToolError,
+)
 from carrel.compat.fastmcp.prompts.prompt import Prompt, PromptResult
 from carrel.compat.fastmcp.resources.resource import Resource, ResourceResult
 from carrel.compat.fastmcp.resources.template import ResourceTemplate
 from carrel.compat.fastmcp.server.context import Context, current_context
 from carrel.compat.fastmcp.server.middleware.middleware import MiddlewareContext, run_middleware
-from carrel.compat.fastmcp.server.mounting import Mounted
-from carrel.compat.fastmcp.server.registry import LocalProvider, Registry
-from carrel.compat.fastmcp.server.visibility import Visibility
+from carrel.compat.fastmcp.server.providers.aggregate import AggregateProvider
+from carrel.compat.fastmcp.server.transforms.visibility import is_enabled
 from carrel.compat.fastmcp.tools.tool import Tool, ToolResult
-from carrel.compat.fastmcp.utilities.components import FastMCPComponent
+from carrel.compat.fastmcp.utilities.versions import VersionSpec, version_sort_key
 from carrel.compat.mcp import types
 from carrel.compat.mcp.shared.exceptions import McpError, UrlElicitationRequiredError
 from carrel.log import Log
 
 __all__ = ["Answering"]
 
-C = TypeVar("C", bound=FastMCPComponent)
+C = TypeVar("C", bound=Any)
 logger = Log("fastmcp.server")
 
+#: Requests of lists: their methods and messages, by the kind of component.
+LISTS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "tool": ("tools/list", lambda: types.ListToolsRequest()),
+    "resource": ("resources/list", lambda: types.ListResourcesRequest()),
+    "resource_template": ("resources/templates/list", lambda: types.ListResourceTemplatesRequest()),
+    "prompt": ("prompts/list", lambda: types.ListPromptsRequest()),
+}
 
-class Answering:
+
+def _meta_of(version: VersionSpec | None) -> dict[str, Any]:
+    if version is None:
+        return {}
+    limits = {key: value for key, value in vars(version).items() if value is not None}
+    wanted: Any = version.eq if list(limits) == ["eq"] else limits
+    return {"_meta": {"fastmcp": {"version": wanted}}}
+
+
+class Answering(AggregateProvider):
     """Lists, calls, reads and prompts, inside of the middleware."""
 
     middleware: list[Any]
-    local_provider: LocalProvider
-    _mounts: list[Mounted]
-    _visibility: Visibility
     _mask_error_details: bool
+    _resource_security: Any
 
     async def _inside(
         self, method: str, message: Any, call: Callable[[MiddlewareContext[Any]], Awaitable[Any]], run: bool = True
@@ -47,65 +67,43 @@ class Answering:
                 return await run_middleware(self.middleware, request, call)
             return await call(request)
 
-    def _shows(self, component: FastMCPComponent) -> bool:
-        """Return whether the client sees a component, by the rules of its session and the server."""
+    async def _seen(self, components: list[C]) -> list[C]:
+        """Return the components that the client sees, by the rules of the server and of its session."""
         context = current_context.get()
-        for rules in (None if context is None else context.visibility, self._visibility):
-            verdict = None if rules is None else rules.verdict(component)
-            if verdict is not None:
-                return verdict
-        return component.enabled
+        rules = [] if context is None else context.session_transforms
+        for transform in rules:
+            components = [transform.change(each) for each in components]
+        return [each for each in components if is_enabled(each) and await self._allows(each)]
+
+    async def _allows(self, component: Any) -> bool:
+        """Return whether the caller is authorized to use a component."""
+        return True
 
     # Lists
 
-    async def _all(self, registry: Registry[C], method: str) -> list[C]:
-        found: dict[str, C] = {each.identifier: each for each in registry.all() if self._shows(each)}
-        for mounted in self._mounts:
-            for each in await getattr(mounted.server, method)():
-                outside = mounted.outside(each)
-                if self._shows(outside):
-                    found.setdefault(outside.identifier, outside)
-        return list(found.values())
+    async def _list(self, kind: str, run: bool) -> list[Any]:
+        method, message = LISTS[kind]
+
+        async def call(_: Any) -> list[Any]:
+            return await self._seen(await self._listed(kind))
+
+        return list(await self._inside(method, message(), call, run))
 
     async def list_tools(self, *, run_middleware: bool = True) -> list[Tool]:
-        """Return the tools that clients see."""
-        found: list[Tool] = await self._inside(
-            "tools/list",
-            types.ListToolsRequest(),
-            lambda _: self._all(self.local_provider.tools, "list_tools"),
-            run_middleware,
-        )
-        return list(found)
+        """Return the tools that clients see, in all versions."""
+        return await self._list("tool", run_middleware)
 
     async def list_resources(self, *, run_middleware: bool = True) -> list[Resource]:
-        """Return the resources that clients see."""
-        found: list[Resource] = await self._inside(
-            "resources/list",
-            types.ListResourcesRequest(),
-            lambda _: self._all(self.local_provider.resources, "list_resources"),
-            run_middleware,
-        )
-        return list(found)
+        """Return the resources that clients see, in all versions."""
+        return await self._list("resource", run_middleware)
 
     async def list_resource_templates(self, *, run_middleware: bool = True) -> list[ResourceTemplate]:
-        """Return the resource templates that clients see."""
-        found: list[ResourceTemplate] = await self._inside(
-            "resources/templates/list",
-            types.ListResourceTemplatesRequest(),
-            lambda _: self._all(self.local_provider.templates, "list_resource_templates"),
-            run_middleware,
-        )
-        return list(found)
+        """Return the resource templates that clients see, in all versions."""
+        return await self._list("resource_template", run_middleware)
 
     async def list_prompts(self, *, run_middleware: bool = True) -> list[Prompt]:
-        """Return the prompts that clients see."""
-        found: list[Prompt] = await self._inside(
-            "prompts/list",
-            types.ListPromptsRequest(),
-            lambda _: self._all(self.local_provider.prompts, "list_prompts"),
-            run_middleware,
-        )
-        return list(found)
+        """Return the prompts that clients see, in all versions."""
+        return await self._list("prompt", run_middleware)
 
     async def get_tools(self) -> dict[str, Tool]:
         """Return the tools by name."""
@@ -125,54 +123,48 @@ class Answering:
 
     # One component
 
-    async def _find(self, registry: Registry[C], name: str, method: str) -> tuple[C, Mounted | None] | None:
-        """Return the component of a name or URI, and the server that has it if that is not this one."""
-        own = registry.get(name)
-        if own is not None:
-            return (own, None) if self._shows(own) else None
-        by_uri = method == "get_resource"
-        for mounted in self._mounts:
-            inner = mounted.own_uri(name) if by_uri else mounted.own_name(name)
-            found = None if inner is None else await getattr(mounted.server, method)(inner)
-            if found is not None:
-                outside = mounted.outside(found)
-                return (outside, mounted) if self._shows(outside) else None
-        return None
-
-    async def get_tool(self, name: str) -> Tool | None:
-        """Return a visible tool, or None."""
-        found = await self._find(self.local_provider.tools, name, "get_tool")
-        return None if found is None else found[0]
-
-    async def get_resource(self, uri: str) -> Resource | None:
-        """Return a visible resource, or None."""
-        found = await self._find(self.local_provider.resources, str(uri), "get_resource")
-        return None if found is None else found[0]
-
-    async def get_prompt(self, name: str) -> Prompt | None:
-        """Return a visible prompt, or None."""
-        found = await self._find(self.local_provider.prompts, name, "get_prompt")
-        return None if found is None else found[0]
-
-    async def get_resource_template(self, uri: str) -> ResourceTemplate | None:
-        """Return the template that matches a URI, or None."""
-        for template in self.local_provider.templates.all():
-            if self._shows(template) and template.matches(uri) is not None:
-                return template
-        for mounted in self._mounts:
-            inner = mounted.own_uri(uri)
-            found = None if inner is None else await mounted.server.get_resource_template(inner)
-            if found is not None:
-                return mounted.outside(found)  # type: ignore[no-any-return]
-        return None
+    async def _found(self, kind: str, identifier: str, version: VersionSpec | None) -> Any:
+        """Return the newest version of a component that the client sees, or None."""
+        found = await super()._found(kind, identifier, version)
+        if found is None:
+            return None
+        seen = await self._seen([found])
+        if seen or version is not None:
+            return seen[0] if seen else None
+        by_uri = kind == "resource_template"
+        others = [
+            each
+            for each in await self._listed(kind)
+            if (each.matches(identifier) is not None if by_uri else each.identifier == identifier)
+        ]
+        return max(await self._seen(others), key=version_sort_key, default=None)
 
     # Calls, reads and prompts
 
-    def _masked(self, message: str, error: Exception) -> str:
-        return message if self._mask_error_details else f"{message}: {error}"
+    async def _guarded(
+        self, verb: str, name: str, kind: type[FastMCPError], call: Awaitable[Any], passed: tuple[type[Exception], ...]
+    ) -> Any:
+        """Return the result of a call. Errors of its function become errors of ``kind``."""
+        what = f"{verb} {name!r}"
+        try:
+            return await call
+        except (FastMCPError, *passed) as error:  # type: ignore[misc]
+            logger.log(getattr(error, "log_level", 40), "%s: %s", what, error)
+            raise
+        except Exception as error:
+            logger.exception("%s", what)
+            if kind is ToolError and type(error).__module__.startswith("pydantic"):
+                raise
+            raise kind(what if self._mask_error_details else f"{what}: {error}") from error
 
     async def call_tool(
-        self, name: str, arguments: dict[str, Any] | None = None, *, run_middleware: bool = True
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        version: VersionSpec | None = None,
+        run_middleware: bool = True,
+        task_meta: Any = None,
     ) -> ToolResult:
         """Call a tool.
 
@@ -181,81 +173,69 @@ class Answering:
             ToolError: it failed.
             ValidationError: the arguments are not valid.
         """
-        message = types.CallToolRequestParams(name=name, arguments=arguments or {})
-        result: ToolResult = await self._inside(
-            "tools/call",
-            message,
-            lambda context: self._call(context.message.name, context.message.arguments or {}),
-            run_middleware,
-        )
+
+        async def call(context: Any) -> ToolResult:
+            name, arguments = context.message.name, context.message.arguments or {}
+            tool = await self.get_tool(name, version)
+            if tool is None:
+                raise NotFoundError(f"Unknown tool: {name!r}")
+            found = self._guarded(
+                "Error calling tool", name, ToolError, tool.run(arguments), (UrlElicitationRequiredError,)
+            )
+            return await found  # type: ignore[no-any-return]
+
+        message = types.CallToolRequestParams(name=name, arguments=arguments or {}, **_meta_of(version))
+        result: ToolResult = await self._inside("tools/call", message, call, run_middleware)
         return result
 
-    async def _call(self, name: str, arguments: dict[str, Any]) -> ToolResult:
-        found = await self._find(self.local_provider.tools, name, "get_tool")
-        if found is None:
-            raise NotFoundError(f"Unknown tool: {name!r}")
-        tool, mounted = found
-        if mounted is not None:
-            result: ToolResult = await mounted.server.call_tool(mounted.own_name(name), arguments)
-            return result
-        try:
-            return await tool.run(arguments)
-        except (FastMCPError, UrlElicitationRequiredError):
-            logger.exception("Error calling tool %r", name)
-            raise
-        except Exception as error:
-            logger.exception("Error calling tool %r", name)
-            if type(error).__module__.startswith("pydantic"):
-                raise
-            raise ToolError(self._masked(f"Error calling tool {name!r}", error)) from error
-
-    async def read_resource(self, uri: str | AnyUrl, *, run_middleware: bool = True) -> ResourceResult:
+    async def read_resource(
+        self,
+        uri: str | AnyUrl,
+        *,
+        version: VersionSpec | None = None,
+        run_middleware: bool = True,
+        task_meta: Any = None,
+    ) -> ResourceResult:
         """Read a resource, or one of a template.
 
         Raises:
             NotFoundError: no visible component has this name or URI.
             ResourceError: it cannot be read.
         """
-        message = types.ReadResourceRequestParams(uri=AnyUrl(str(uri)))
-        result: ResourceResult = await self._inside(
-            "resources/read", message, lambda context: self._read(str(context.message.uri)), run_middleware
-        )
+
+        async def read(context: Any) -> ResourceResult:
+            uri = str(context.message.uri)
+            reading = await self._reading(uri, version)
+            return await self._guarded("Error reading resource", uri, ResourceError, reading, (McpError,))  # type: ignore[no-any-return]
+
+        message = types.ReadResourceRequestParams(uri=AnyUrl(str(uri)), **_meta_of(version))
+        result: ResourceResult = await self._inside("resources/read", message, read, run_middleware)
         return result
 
-    async def _read(self, uri: str) -> ResourceResult:
-        found = await self._find(self.local_provider.resources, uri, "get_resource")
-        template = None if found is not None else await self.get_resource_template(uri)
-        if found is None and template is None:
-            raise NotFoundError(f"Unknown resource: {uri!r}")
-        own = self.local_provider.templates.all()
-        mounted = found[1] if found is not None else None
-        if mounted is None and template is not None and template not in own:
-            mounted = await self._mount_of(uri)
-        if mounted is not None:
-            result: ResourceResult = await mounted.server.read_resource(mounted.own_uri(uri))
-            return result
+    async def _reading(self, uri: str, version: VersionSpec | None) -> Awaitable[ResourceResult]:
         try:
-            if found is not None:
-                return await found[0].read_result()
-            assert template is not None
-            return await template.read_result(template.matches(uri) or {})
-        except (FastMCPError, McpError):
-            logger.exception("Error reading resource %r", uri)
-            raise
-        except Exception as error:
-            logger.exception("Error reading resource %r", uri)
-            raise ResourceError(self._masked(f"Error reading resource {uri!r}", error)) from error
-
-    async def _mount_of(self, uri: str) -> Mounted | None:
-        """Return the server that has a template for a URI."""
-        for mounted in self._mounts:
-            inner = mounted.own_uri(uri)
-            if inner is not None and await mounted.server.get_resource_template(inner) is not None:
-                return mounted
-        return None
+            found = await self.get_resource(uri, version)
+        except AuthorizationError:
+            found = None
+        if found is not None:
+            return found.read_result()  # type: ignore[no-any-return]
+        template = await self.get_resource_template(uri, version)
+        if template is None:
+            raise NotFoundError(f"Unknown resource: {uri!r}" + ("" if version is None else f" version {version!r}"))
+        values = template.matches(uri) or {}
+        security = self._resource_security if template.security is None else template.security
+        if security and security.validate(values) is not None:
+            raise NotFoundError(f"Unknown resource: {uri!r}")
+        return template.read_result(values)  # type: ignore[no-any-return]
 
     async def render_prompt(
-        self, name: str, arguments: dict[str, Any] | None = None, *, run_middleware: bool = True
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        version: VersionSpec | None = None,
+        run_middleware: bool = True,
+        task_meta: Any = None,
     ) -> PromptResult:
         """Return the messages of a prompt.
 
@@ -263,28 +243,15 @@ class Answering:
             NotFoundError: no visible component has this name or URI.
             PromptError: an argument is missing or wrong, or the function failed.
         """
-        message = types.GetPromptRequestParams(name=name, arguments=arguments)
-        result: PromptResult = await self._inside(
-            "prompts/get",
-            message,
-            lambda context: self._render(context.message.name, context.message.arguments),
-            run_middleware,
-        )
-        return result
 
-    async def _render(self, name: str, arguments: dict[str, Any] | None) -> PromptResult:
-        found = await self._find(self.local_provider.prompts, name, "get_prompt")
-        if found is None:
-            raise NotFoundError(f"Unknown prompt: {name!r}")
-        prompt, mounted = found
-        if mounted is not None:
-            result: PromptResult = await mounted.server.render_prompt(mounted.own_name(name), arguments)
-            return result
-        try:
-            return await prompt.render(arguments)
-        except (FastMCPError, McpError):
-            logger.exception("Error rendering prompt %r", name)
-            raise
-        except Exception as error:
-            logger.exception("Error rendering prompt %r", name)
-            raise PromptError(self._masked(f"Error rendering prompt {name!r}", error)) from error
+        async def render(context: Any) -> PromptResult:
+            name, arguments = context.message.name, context.message.arguments
+            prompt = await self.get_prompt(name, version)
+            if prompt is None:
+                raise NotFoundError(f"Unknown prompt: {name!r}")
+            rendered = prompt.render(arguments)
+            return await self._guarded("Error rendering prompt", name, PromptError, rendered, (McpError,))  # type: ignore[no-any-return]
+
+        message = types.GetPromptRequestParams(name=name, arguments=arguments, **_meta_of(version))
+        result: PromptResult = await self._inside("prompts/get", message, render, run_middleware)
+        return result

@@ -14,7 +14,7 @@ from pydantic import AnyUrl
 from carrel.compat.application import request_ctx
 from carrel.compat.fastmcp.server.elicitation import CancelledElicitation, DeclinedElicitation, form_of
 from carrel.compat.fastmcp.server.sampling import SamplingResult, messages_of, preferences_of
-from carrel.compat.fastmcp.server.visibility import Visibility
+from carrel.compat.fastmcp.server.transforms.visibility import Visibility
 from carrel.compat.mcp import types
 from carrel.wire.base import LoggingLevel
 
@@ -28,7 +28,7 @@ current_context: ContextVar[Context | None] = ContextVar("current_context", defa
 #: State by session; sessions of stateless clients live as long as one request.
 _states: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 _session_ids: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-_visibilities: WeakKeyDictionary[Any, Visibility] = WeakKeyDictionary()
+_visibilities: WeakKeyDictionary[Any, list[Visibility]] = WeakKeyDictionary()
 _levels: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
@@ -241,28 +241,27 @@ class Context:
     # Visibility
 
     @property
-    def visibility(self) -> Visibility | None:
-        """Rules of the session; None without any."""
+    def session_transforms(self) -> list[Visibility]:
+        """Rules of the session, in their order."""
         found = self.request_context
-        return None if found is None else _visibilities.get(found.session)
+        return [] if found is None else _visibilities.get(found.session, [])
 
     async def enable_components(self, **what: Any) -> None:
-        """Show components to this session by ``names``, ``keys``, ``tags`` or kind (``components``)."""
-        await self._change_visibility(True, what)
+        """Show components to this session, as ``enable`` of a server does to all."""
+        await self._add_visibility(Visibility(True, **what), what.get("components"))
 
     async def disable_components(self, **what: Any) -> None:
-        """Hide components from this session by ``names``, ``keys``, ``tags`` or kind (``components``)."""
-        await self._change_visibility(False, what)
+        """Hide components from this session, as ``disable`` of a server does from all."""
+        await self._add_visibility(Visibility(False, **what), what.get("components"))
 
     async def reset_visibility(self) -> None:
         """Forget the rules of this session."""
         _visibilities.pop(self.session, None)
         await self._notify(None)
 
-    async def _change_visibility(self, shown: bool, what: dict[str, Any]) -> None:
-        rules = _visibilities.setdefault(self.session, Visibility())
-        rules.add(shown, **{key: each for key, each in what.items() if key != "version"})
-        await self._notify(what.get("components"))
+    async def _add_visibility(self, rule: Visibility, kinds: Any) -> None:
+        _visibilities.setdefault(self.session, []).append(rule)
+        await self._notify(kinds)
 
     async def _notify(self, kinds: Any) -> None:
         """Notify the client of the lists that have changed."""

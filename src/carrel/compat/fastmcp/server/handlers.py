@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pydantic import AnyUrl
 
+from carrel.compat.application import request_ctx
 from carrel.compat.fastmcp.exceptions import NotFoundError
 from carrel.compat.fastmcp.utilities.json_schema import dereference_refs
+from carrel.compat.fastmcp.utilities.pagination import paginate_sequence
+from carrel.compat.fastmcp.utilities.versions import VersionSpec, dedupe_with_versions
 from carrel.compat.mcp import types
 from carrel.compat.mcp.server.lowlevel.server import NotificationOptions, Server
 from carrel.compat.mcp.shared.exceptions import McpError
@@ -18,7 +19,7 @@ from carrel.compat.mcp.types.base import INVALID_PARAMS, ErrorData
 
 __all__ = ["LowLevelServer", "register"]
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Any)
 RESOURCE_NOT_FOUND = -32002
 
 
@@ -39,7 +40,7 @@ def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | N
     """Register handlers that answer with the methods of a ``FastMCP``."""
 
     async def list_tools(request: types.ListToolsRequest) -> types.ListToolsResult:
-        tools = [each.to_mcp_tool() for each in await app.list_tools()]
+        tools = [each.to_mcp_tool(name=each.name) for each in _newest(await app.list_tools())]
         if inline:
             for tool in tools:
                 tool.inputSchema = dereference_refs(tool.inputSchema)
@@ -48,39 +49,35 @@ def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | N
         return types.ListToolsResult(tools=found, nextCursor=cursor)
 
     async def list_resources(request: types.ListResourcesRequest) -> types.ListResourcesResult:
-        found, cursor = _page([each.to_mcp_resource() for each in await app.list_resources()], request, page)
+        found, cursor = _page([each.to_mcp_resource() for each in _newest(await app.list_resources())], request, page)
         return types.ListResourcesResult(resources=found, nextCursor=cursor)
 
     async def list_prompts(request: types.ListPromptsRequest) -> types.ListPromptsResult:
-        found, cursor = _page([each.to_mcp_prompt() for each in await app.list_prompts()], request, page)
+        found, cursor = _page([each.to_mcp_prompt() for each in _newest(await app.list_prompts())], request, page)
         return types.ListPromptsResult(prompts=found, nextCursor=cursor)
 
     async def list_templates(request: types.ListResourceTemplatesRequest) -> types.ServerResult:
-        templates = [each.to_mcp_template() for each in await app.list_resource_templates()]
+        templates = [each.to_mcp_template() for each in _newest(await app.list_resource_templates())]
         found, cursor = _page(templates, request, page)
         result = types.ListResourceTemplatesResult(resourceTemplates=found, nextCursor=cursor)
         return types.ServerResult.model_construct(result)
 
     async def call_tool(name: str, arguments: dict[str, Any]) -> Any:
-        result = await app.call_tool(name, arguments)
-        if result.meta is not None or result.is_error:
-            return result.to_mcp_result()
-        if result.structured_content is None:
-            return result.content
-        return result.content, result.structured_content
+        result = await app.call_tool(name, arguments, version=_wanted())
+        return result.to_mcp_result()
 
     async def read_resource(request: types.ReadResourceRequest) -> types.ServerResult:
         uri: AnyUrl = request.params.uri
         try:
-            result = await app.read_resource(str(uri))
+            result = await app.read_resource(str(uri), version=_wanted())
         except NotFoundError as error:
             message = f"Resource not found: {error}"
             raise McpError(ErrorData(code=RESOURCE_NOT_FOUND, message=message)) from None
         return types.ServerResult.model_construct(result.to_mcp_result(uri))
 
     async def get_prompt(name: str, arguments: dict[str, Any] | None) -> types.GetPromptResult:
-        found: types.GetPromptResult = (await app.render_prompt(name, arguments)).to_mcp_prompt_result()
-        return found
+        result = await app.render_prompt(name, arguments, version=_wanted())
+        return result.to_mcp_prompt_result()
 
     low_level.list_tools()(list_tools)
     low_level.list_resources()(list_resources)
@@ -92,17 +89,27 @@ def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | N
     low_level.set_logging_level()(app._set_log_level)
 
 
+def _newest(components: Sequence[T]) -> list[T]:
+    return dedupe_with_versions(components, lambda each: each.identifier)
+
+
+def _wanted() -> VersionSpec | None:
+    """Return the version that the request asks for in its ``_meta``."""
+    context = request_ctx.get(None)
+    meta = None if context is None else context.meta
+    own = getattr(meta, "fastmcp", None)
+    version = own.get("version") if isinstance(own, dict) else None
+    if isinstance(version, dict):
+        return VersionSpec(**{key: version.get(key) for key in ("gte", "lt", "eq")})
+    return VersionSpec(eq=str(version)) if version else None
+
+
 def _page(items: Sequence[T], request: Any, size: int | None) -> tuple[list[T], str | None]:
     """Return a page of a list, and the cursor of the next one."""
     if size is None:
         return list(items), None
     cursor = None if request is None or request.params is None else request.params.cursor
-    start = 0
-    if cursor is not None:
-        try:
-            start = int(base64.urlsafe_b64decode(cursor))
-        except (ValueError, binascii.Error):
-            raise McpError(ErrorData(code=INVALID_PARAMS, message=f"Invalid cursor: {cursor}")) from None
-    end = start + size
-    following = base64.urlsafe_b64encode(str(end).encode()).decode() if end < len(items) else None
-    return list(items[start:end]), following
+    try:
+        return paginate_sequence(items, cursor, size)
+    except ValueError as error:
+        raise McpError(ErrorData(code=INVALID_PARAMS, message=str(error))) from None

@@ -28,6 +28,7 @@ class Running:
         self._routes: list[Any] = []
         self._defaults = {key: value for key, value in defaults.items() if value is not None}
         self._transport: str | None = None
+        self._started = asyncio.Event()
 
     def _default(self, name: str, given: Any) -> Any:
         return given if given is not None else self._defaults.get(name, getattr(settings, name, None))

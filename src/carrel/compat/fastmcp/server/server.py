@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
+import copy
 import secrets
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Generic, NoReturn, TypeVar
 
 from carrel.compat.fastmcp.exceptions import NotFoundError
+from carrel.compat.fastmcp.generation import generation
 from carrel.compat.fastmcp.prompts.prompt import Prompt
 from carrel.compat.fastmcp.resources.resource import Resource
+from carrel.compat.fastmcp.resources.security import DEFAULT_RESOURCE_SECURITY
 from carrel.compat.fastmcp.resources.template import ResourceTemplate
 from carrel.compat.fastmcp.server.answering import Answering
 from carrel.compat.fastmcp.server.context import set_log_level
 from carrel.compat.fastmcp.server.handlers import LowLevelServer, register
 from carrel.compat.fastmcp.server.http import Running
-from carrel.compat.fastmcp.server.mounting import Mounted
-from carrel.compat.fastmcp.server.registry import Duplicates, LocalProvider
-from carrel.compat.fastmcp.server.visibility import Visibility
+from carrel.compat.fastmcp.server.providers.base import Provider
+from carrel.compat.fastmcp.server.providers.fastmcp_provider import FastMCPProvider
+from carrel.compat.fastmcp.server.providers.local_provider import DuplicateBehavior, LocalProvider
+from carrel.compat.fastmcp.server.transforms.namespace import Namespace
+from carrel.compat.fastmcp.server.transforms.tool_transform import ToolTransform
+from carrel.compat.fastmcp.server.transforms.transform import Transform
 from carrel.compat.fastmcp.settings import settings
-from carrel.compat.fastmcp.tools.tool import Tool, decorated
+from carrel.compat.fastmcp.tools.tool import Tool
+from carrel.compat.fastmcp.tools.tool_transform import ToolTransformConfig
+from carrel.compat.fastmcp.utilities.types import NotSet
 from carrel.compat.mcp.types import base
 from carrel.protocol import VERSION
 
@@ -41,14 +48,12 @@ DEFAULTS = (
     "stateless_http",
     "streamable_http_path",
 )
+#: Arguments of ``OpenAPIProvider``.
+ROUTING = ("route_maps", "route_map_fn", "mcp_component_fn", "mcp_names", "tags", "validate_output")
 INSTEAD = {
-    "providers": "mount servers, or use carrel.Server and add_provider (docs/providers.md)",
     "session_state_store": "use the state of carrel.Server (docs/scale.md)",
-    "tasks": "use carrel.Server and @app.tool(task=...)",
-    "tool_transformations": "write a function that calls the tool",
     "sampling_handler": "give the handler to the client",
 }
-OPENAPI = "use carrel serve openapi+https://host/openapi.json, or carrel.sources.openapi (docs/sources/openapi.md)"
 
 
 def _reject(what: str, instead: str) -> NoReturn:
@@ -75,10 +80,12 @@ class FastMCP(Answering, Running, Generic[LifespanResultT]):
         middleware: Sequence[Any] | None = None,
         lifespan: Callable[[Any], AbstractAsyncContextManager[Any]] | None = None,
         tools: Sequence[Tool | Function] | None = None,
-        on_duplicate: Duplicates | None = None,
-        on_duplicate_tools: Duplicates | None = None,
-        on_duplicate_resources: Duplicates | None = None,
-        on_duplicate_prompts: Duplicates | None = None,
+        providers: Sequence[Any] | None = None,
+        transforms: Sequence[Transform] | None = None,
+        on_duplicate: DuplicateBehavior | None = None,
+        on_duplicate_tools: DuplicateBehavior | None = None,
+        on_duplicate_resources: DuplicateBehavior | None = None,
+        on_duplicate_prompts: DuplicateBehavior | None = None,
         mask_error_details: bool | None = None,
         include_tags: Collection[str] | None = None,
         exclude_tags: Collection[str] | None = None,
@@ -88,21 +95,37 @@ class FastMCP(Answering, Running, Generic[LifespanResultT]):
         tool_serializer: Callable[[Any], str] | None = None,
         dependencies: list[str] | None = None,
         include_fastmcp_meta: bool | None = None,
+        tool_transformations: dict[str, ToolTransformConfig] | None = None,
+        tasks: bool | None = None,
+        resource_security: Any = NotSet,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         **options: Any,
     ) -> None:
         _check_options(options)
-        super().__init__({key: options.get(key) for key in DEFAULTS})
+        Answering.__init__(self)
+        Running.__init__(self, {key: options.get(key) for key in DEFAULTS})
         self.auth = auth
         self.middleware = list(middleware or ())
         self.dependencies = dependencies or []
-        self.local_provider = LocalProvider(
-            on_duplicate_tools or on_duplicate,
-            on_duplicate_resources or on_duplicate,
-            on_duplicate_prompts or on_duplicate,
-        )
-        self._mounts: list[Mounted] = []
-        self._visibility = Visibility(include_tags, exclude_tags)
+        kinds = {"tool": on_duplicate_tools, "resource": on_duplicate_resources, "prompt": on_duplicate_prompts}
+        policies = {kind: policy or on_duplicate for kind, policy in kinds.items()}
+        policies["template"] = policies["resource"]
+        self.local_provider = LocalProvider(policies if any(kinds.values()) else on_duplicate or "warn")
+        for provider in (self.local_provider, *(providers or ())):
+            self.add_provider(provider)
+        for transform in transforms or ():
+            self.add_transform(transform)
+        for name_, change in (tool_transformations or {}).items():
+            self.add_tool_transformation(name_, change)
+        if include_tags is not None:
+            self.enable(tags=include_tags, only=True)
+        if exclude_tags is not None:
+            self.disable(tags=exclude_tags)
         self._serializer = tool_serializer
+        self._tasks = tasks
+        self._resource_security = resource_security if resource_security is not NotSet else _default_security()
+        if list_page_size is not None and list_page_size <= 0:
+            raise ValueError("list_page_size must be a positive integer")
         masks = settings.mask_error_details if mask_error_details is None else mask_error_details
         self._mask_error_details = masks
         strict = settings.strict_input_validation if strict_input_validation is None else strict_input_validation
@@ -112,7 +135,7 @@ class FastMCP(Answering, Running, Generic[LifespanResultT]):
         self._entered = 0
         self._leave = AsyncExitStack()
         self._mcp_server = LowLevelServer(
-            name or f"FastMCP-{secrets.token_hex(2)}",
+            name or self.generate_name(),
             version=VERSION if version is None else str(version),
             instructions=instructions,
             website_url=website_url,
@@ -161,8 +184,7 @@ class FastMCP(Answering, Running, Generic[LifespanResultT]):
         self._entered += 1
         try:
             if self._entered == 1:
-                for mounted in self._mounts:
-                    await self._leave.enter_async_context(mounted.server._live())
+                await self._leave.enter_async_context(self.lifespan())
                 if self._lifespan is not None:
                     self._lifespan_result = await self._leave.enter_async_context(self._lifespan(self))
             yield {} if self._lifespan_result is None else self._lifespan_result
@@ -180,25 +202,22 @@ class FastMCP(Answering, Running, Generic[LifespanResultT]):
         """Add middleware, inside of what there is."""
         self.middleware.append(middleware)
 
-    # Tools
+    # Components of the server itself
 
     def add_tool(self, tool: Tool | Function) -> Tool:
         """Register a tool or a function."""
-        added = tool if isinstance(tool, Tool) else Tool.from_function(tool, **_marked(tool))
-        if self._serializer is not None and added.serializer is None:
-            added.serializer = self._serializer
-        return self.local_provider.tools.add(added)
+        return self.local_provider.add_tool(tool)
 
-    def remove_tool(self, name: str) -> None:
+    def remove_tool(self, name: str, version: str | None = None) -> None:
         """Remove a tool.
 
         Raises:
             NotFoundError: no tool has this name.
         """
         try:
-            self.local_provider.remove_tool(name)
-        except KeyError:
-            raise NotFoundError(f"Tool {name!r} not found") from None
+            self.local_provider.remove_tool(name, version)
+        except KeyError as error:
+            raise NotFoundError(error.args[0]) from None
 
     def tool(self, name_or_fn: Any = None, *, name: str | None = None, **details: Any) -> Any:
         """Register the decorated function as a tool.
@@ -206,141 +225,126 @@ class FastMCP(Answering, Running, Generic[LifespanResultT]):
         Raises:
             TypeError: the argument is neither a name nor a function, or there are two names.
         """
-        return _decorate("tool", name_or_fn, name, lambda fn, named: self._add_function(fn, named, details))
-
-    def _add_function(self, fn: Function, name: str | None, details: dict[str, Any]) -> None:
-        self.add_tool(Tool.from_function(fn, name=name, **_given(details)))
-
-    # Resources
+        details.setdefault("serializer", self._serializer)
+        details.setdefault("task", self._tasks)
+        return self.local_provider.tool(name_or_fn, name=name, **details)
 
     def add_resource(self, resource: Resource | Function) -> Resource | ResourceTemplate:
         """Register a resource, or a function that is marked as one."""
-        if isinstance(resource, Resource):
-            return self.local_provider.resources.add(resource)
-        mark = decorated(resource)
-        if mark is None:
-            raise TypeError(f"{resource!r} is neither a resource nor a function with the decorator resource")
-        return self._add_resource_function(resource, **mark[1])
+        return self.local_provider.add_resource(resource)
 
     def add_template(self, template: ResourceTemplate) -> ResourceTemplate:
         """Register a resource template."""
-        return self.local_provider.templates.add(template)
-
-    def _add_resource_function(self, fn: Function, uri: str, **details: Any) -> Resource | ResourceTemplate:
-        if "{" in uri and "}" in uri:
-            return self.add_template(ResourceTemplate.from_function(fn, uri, **_given(details)))
-        resource = Resource.from_function(fn, uri, **_given(details))
-        if resource.callee.parameters:
-            return self.add_template(ResourceTemplate.from_function(fn, uri, **_given(details)))  # which says why not
-        return self.local_provider.resources.add(resource)
+        return self.local_provider.add_template(template)
 
     def resource(self, uri: str, **details: Any) -> Callable[[Function], Function]:
-        """Register the decorated function as a resource, or as a template if the URI has variables.
-
-        Raises:
-            TypeError: there is no URI.
-        """
-        if not isinstance(uri, str):
-            raise TypeError(
-                "The @resource decorator was used incorrectly. "
-                "It requires a URI as the first argument. Use @resource('uri') instead of @resource"
-            )
-
-        def decorator(fn: Function) -> Function:
-            _check_function(fn, "resource")
-            self._add_resource_function(fn, uri, **details)
-            return fn
-
-        return decorator
-
-    # Prompts
+        """Register the decorated function as a resource, or as a template if the URI has variables."""
+        return self.local_provider.resource(uri, **details)
 
     def add_prompt(self, prompt: Prompt | Function) -> Prompt:
         """Register a prompt or a function."""
-        added = prompt if isinstance(prompt, Prompt) else Prompt.from_function(prompt, **_marked(prompt))
-        return self.local_provider.prompts.add(added)
+        return self.local_provider.add_prompt(prompt)
 
     def prompt(self, name_or_fn: Any = None, *, name: str | None = None, **details: Any) -> Any:
-        """Register the decorated function as a prompt.
+        """Register the decorated function as a prompt."""
+        return self.local_provider.prompt(name_or_fn, name=name, **details)
 
-        Raises:
-            TypeError: the argument is neither a name nor a function, or there are two names.
-        """
+    # Other servers and providers
 
-        def add(fn: Function, named: str | None) -> None:
-            self.add_prompt(Prompt.from_function(fn, name=named, **_given(details)))
-
-        return _decorate("prompt", name_or_fn, name, add)
-
-    # Visibility
-
-    def enable(self, *, only: bool = False, **what: Any) -> FastMCP[LifespanResultT]:
-        """Show components by ``names``, ``keys``, ``tags`` or kind (``components``); with ``only`` nothing else."""
-        self._visibility.add(True, only=only, **_sets(what))
-        return self
-
-    def disable(self, **what: Any) -> FastMCP[LifespanResultT]:
-        """Hide components by ``names``, ``keys``, ``tags`` or kind (``components``)."""
-        self._visibility.add(False, **_sets(what))
-        return self
-
-    # Other servers
+    def add_provider(self, provider: Any, *, namespace: str = "") -> None:
+        """Add a provider or a server, with a namespace in names and URIs."""
+        if isinstance(provider, FastMCP):
+            provider._mcp_server.served = True
+            self._routes += provider._routes
+            provider = FastMCPProvider(provider)
+        super().add_provider(provider, namespace=namespace)
 
     def mount(
-        self, server: Any, namespace: Any = None, as_proxy: bool | None = None, *, prefix: str | None = None, **_: Any
+        self,
+        server: Any,
+        namespace: Any = None,
+        as_proxy: bool | None = None,
+        tool_names: dict[str, str] | None = None,
+        *,
+        prefix: str | None = None,
+        **_: Any,
     ) -> None:
         """Add all that another server has, now and later, with a namespace in names and URIs.
 
         Raises:
             TypeError: it is no ``FastMCP``.
+            ValueError: it is this server, or there are two namespaces.
         """
         if isinstance(server, str):  # the order of arguments of 2.x
             server, namespace = namespace, server
         if not isinstance(server, FastMCP):
             raise TypeError(f"mount takes a FastMCP server, not {server!r}")
+        if server is self:
+            raise ValueError("Cannot mount a server onto itself")
+        if prefix is not None and namespace is not None:
+            raise ValueError("Cannot specify both 'prefix' and 'namespace'")
         server._mcp_server.served = True
-        self._mounts.append(Mounted(server, namespace or prefix or None))
         self._routes += server._routes
+        provider: Provider = FastMCPProvider(server)
+        if tool_names:
+            names = {old: ToolTransformConfig(name=new) for old, new in tool_names.items()}
+            provider = provider.wrap_transform(ToolTransform(names))
+        self.add_provider(provider, namespace=namespace or prefix or "")
 
     async def import_server(self, server: Any, prefix: Any = None, **_: Any) -> None:
         """Copy what another server has now, with a prefix in names and URIs."""
         if isinstance(server, str):
             server, prefix = prefix, server
         server._mcp_server.served = True
-        mounted = Mounted(server, prefix)
-        for tool in await server.list_tools(run_middleware=False):
-            self.add_tool(mounted.outside(tool))
-        for resource in await server.list_resources(run_middleware=False):
-            self.add_resource(mounted.outside(resource))
-        for template in await server.list_resource_templates(run_middleware=False):
-            self.add_template(mounted.outside(template))
-        for prompt in await server.list_prompts(run_middleware=False):
-            self.add_prompt(mounted.outside(prompt))
+        change = Namespace(prefix).change if prefix else copy.copy
+        for kind, add in (
+            ("tool", self.add_tool),
+            ("resource", self.add_resource),
+            ("resource_template", self.add_template),
+            ("prompt", self.add_prompt),
+        ):
+            for each in await getattr(server, f"list_{kind}s")(run_middleware=False):
+                add(change(each))
+
+    def add_tool_transformation(self, tool_name: str, transformation: ToolTransformConfig) -> None:
+        """Change a tool."""
+        self.add_transform(ToolTransform({tool_name: transformation}))
+
+    def remove_tool_transformation(self, tool_name: str) -> None:
+        """Do nothing: transforms stay. Use ``disable`` to hide a tool."""
 
     @classmethod
-    def from_openapi(cls, *arguments: Any, **options: Any) -> NoReturn:
-        """Raise NotImplementedError, which says what to use."""
-        _reject("FastMCP.from_openapi", OPENAPI)
+    def from_openapi(
+        cls, openapi_spec: dict[str, Any], client: Any = None, name: str = "OpenAPI Server", **options: Any
+    ) -> FastMCP[Any]:
+        """Return a server with the operations of an API that is described in OpenAPI 3."""
+        from carrel.compat.fastmcp.server.providers.openapi.provider import OpenAPIProvider
+
+        chosen = {key: options.pop(key) for key in ROUTING if key in options}
+        return cls(name=name, providers=[OpenAPIProvider(openapi_spec, client, **chosen)], **options)
 
     @classmethod
-    def from_fastapi(cls, *arguments: Any, **options: Any) -> NoReturn:
-        """Raise NotImplementedError, which says what to use."""
-        _reject("FastMCP.from_fastapi", OPENAPI)
+    def from_fastapi(
+        cls,
+        app: Any,
+        name: str | None = None,
+        httpx_client_kwargs: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> FastMCP[Any]:
+        """Return a server with the operations of an application of FastAPI, in this process."""
+        from carrel.compat.fastmcp.server.providers.openapi.provider import asgi_client
+
+        return cls.from_openapi(app.openapi(), asgi_client(app, httpx_client_kwargs), name or app.title, **options)
 
     @classmethod
-    def as_proxy(cls, *arguments: Any, **options: Any) -> NoReturn:
-        """Raise NotImplementedError, which says what to use."""
-        _reject("FastMCP.as_proxy", "use carrel.Server and add_provider(RemoteProvider(url)) (docs/providers.md)")
+    def as_proxy(cls, backend: Any, **options: Any) -> FastMCPProxy:
+        """Return a server in front of another one."""
+        return create_proxy(backend, **options)
 
-    def add_provider(self, provider: Any, *, namespace: str = "") -> None:
-        """Mount a server; other providers are not mirrored."""
-        if not isinstance(provider, FastMCP):
-            _reject("add_provider", INSTEAD["providers"])
-        self.mount(provider, namespace or None)
-
-    def add_transform(self, transform: Any) -> NoReturn:
-        """Raise NotImplementedError, which says what to use."""
-        _reject("add_transform", "mount servers with a namespace, or show and hide components with enable and disable")
+    @classmethod
+    def generate_name(cls, name: str | None = None) -> str:
+        """Return a name with random digits."""
+        return "-".join([cls.__name__, *([name] if name else []), secrets.token_hex(2)])
 
 
 def _check_options(options: dict[str, Any]) -> None:
@@ -353,46 +357,25 @@ def _check_options(options: dict[str, Any]) -> None:
             raise TypeError(f"FastMCP() got an unexpected keyword argument {name!r}")
 
 
-def _sets(what: dict[str, Any]) -> dict[str, Any]:
-    return {key: {each} if isinstance(each, str) else each for key, each in what.items() if key != "version"}
+def _default_security() -> Any:
+    """Return the checks of templates' variables, which 3.x does not have."""
+    return DEFAULT_RESOURCE_SECURITY if generation() > 3 else None
 
 
-def _marked(function: Function) -> dict[str, Any]:
-    """Return the details that a decorator has left on a function."""
-    mark = decorated(function)
-    return {} if mark is None else _given(mark[1])
+class FastMCPProxy(FastMCP[Any]):
+    """Server in front of another one, which ``client_factory`` reaches."""
+
+    def __init__(self, *, client_factory: Any, provider_error_strategy: Any = "warn", **options: Any) -> None:
+        from carrel.compat.fastmcp.server.providers.remote import ProxyProvider  # which loads the client
+
+        super().__init__(**options)
+        self.provider_error_strategy = provider_error_strategy
+        self.client_factory = client_factory
+        self.add_provider(ProxyProvider(client_factory))
 
 
-def _given(details: dict[str, Any]) -> dict[str, Any]:
-    """Return the given details, without options that have no effect."""
-    return {
-        key: value
-        for key, value in details.items()
-        if (value is not None or key == "output_schema") and key not in ("app", "type")
-    }
+def create_proxy(target: Any, **options: Any) -> FastMCPProxy:
+    """Return a server in front of another one: a server, client, transport, URL, file or configuration."""
+    from carrel.compat.fastmcp.server.providers.remote import client_factory_of
 
-
-def _check_function(fn: Any, decorator: str) -> None:
-    if isinstance(fn, classmethod):
-        raise TypeError(
-            f"To decorate a classmethod, first define the method and then call {decorator}() directly on it."
-        )
-    if not (inspect.isroutine(fn) or callable(fn) or isinstance(fn, staticmethod)):
-        raise TypeError(f"The @{decorator} decorator takes a function, not {fn!r}")
-
-
-def _decorate(kind: str, given: Any, name: str | None, add: Callable[[Function, str | None], None]) -> Any:
-    """Return the decorator, or the function if it was called with one."""
-
-    def decorator(fn: Function) -> Function:
-        _check_function(fn, kind)
-        add(fn, name or (given if isinstance(given, str) else None))
-        return fn
-
-    if isinstance(given, str) and name is not None:
-        raise TypeError(f"Cannot specify both a name as first argument and as keyword argument: {given!r} and {name!r}")
-    if given is None or isinstance(given, str):
-        return decorator
-    if not callable(given) and not isinstance(given, classmethod | staticmethod):
-        raise TypeError(f"First argument to @{kind} must be a function, string, or None, got {type(given)}")
-    return decorator(given)
+    return FastMCPProxy(client_factory=client_factory_of(target), **options)

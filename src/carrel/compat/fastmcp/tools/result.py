@@ -83,9 +83,11 @@ class ToolResult(BaseModel):
         blocks = content_of(structured_content if content is None else content)
         super().__init__(content=blocks, structured_content=structured, meta=meta, is_error=is_error)
 
-    def to_mcp_result(self) -> CallToolResult:
-        """Return the result in the terms of the protocol."""
-        details: dict[str, Any] = {} if self.meta is None else {"_meta": self.meta}
-        return CallToolResult(
-            content=self.content, structuredContent=self.structured_content, isError=self.is_error, **details
-        )
+    def to_mcp_result(self) -> Any:
+        """Return the result in the terms of the protocol: content, content and structured content, or a result."""
+        if self.meta is not None or self.is_error:
+            details: dict[str, Any] = {} if self.meta is None else {"_meta": self.meta}
+            return CallToolResult(
+                content=self.content, structuredContent=self.structured_content, isError=self.is_error, **details
+            )
+        return self.content if self.structured_content is None else (self.content, self.structured_content)

@@ -14,22 +14,24 @@ import pydantic_core
 from pydantic import Field, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 
+from carrel.compat.fastmcp.decorators import ToolMeta, get_fastmcp_meta, marked
 from carrel.compat.fastmcp.exceptions import ValidationError
+from carrel.compat.fastmcp.generation import generation
 from carrel.compat.fastmcp.tools.result import BLOCKS, MEDIA, WRAPPED, Serializer, ToolResult, content_of
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent
 from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.json_schema import compress_schema, dereference_refs
+from carrel.compat.fastmcp.utilities.tasks import TaskConfig
 from carrel.compat.fastmcp.utilities.types import NotSet
 from carrel.compat.mcp.shared.exceptions import McpError
 from carrel.compat.mcp.types import Tool as MCPTool
-from carrel.compat.mcp.types import ToolAnnotations
+from carrel.compat.mcp.types import ToolAnnotations, ToolExecution
 from carrel.compat.mcp.types.base import ErrorData
 
-__all__ = ["FunctionTool", "Tool", "ToolResult", "check_unsupported", "decorated", "marked", "tool"]
+__all__ = ["FunctionTool", "Tool", "ToolMeta", "ToolResult", "default_title", "is_object", "output_schema_of", "tool"]
 
 T = TypeVar("T")
 UNSTRUCTURED = (*BLOCKS, *MEDIA, ToolResult, bytes)
-MARK = "__fastmcp__"
 TIMED_OUT = -32000
 
 
@@ -43,11 +45,14 @@ class Wrapped(Generic[T]):
 class Tool(FastMCPComponent):
     """Tool that clients call. Subclasses have ``run``."""
 
-    kind: ClassVar[str] = "tool"
+    KEY_PREFIX: ClassVar[str] = "tool"
+    transformed: ClassVar[Any] = None
+    """Class of transformed tools, which derives from this one."""
 
     parameters: dict[str, Any]
     output_schema: dict[str, Any] | None = None
     annotations: ToolAnnotations | None = None
+    execution: ToolExecution | None = None
     serializer: Serializer | None = Field(default=None, exclude=True)
     timeout: float | None = None
 
@@ -58,10 +63,13 @@ class Tool(FastMCPComponent):
 
     @classmethod
     def from_tool(cls, tool: Any, **details: Any) -> Any:
-        """Raise NotImplementedError: tools are not transformed."""
-        raise NotImplementedError(
-            "Tool.from_tool is not mirrored by carrel.compat: write a function that calls the other one"
-        )
+        """Return a tool that calls another one, with other details or arguments."""
+        return cls.transformed.from_tool(cls.ensure_tool(tool), **details)
+
+    @classmethod
+    def ensure_tool(cls, tool: Any) -> Tool:
+        """Return a tool, or the tool of a function."""
+        return tool if isinstance(tool, Tool) else cls.from_function(tool)
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         """Call the tool with arguments of a client."""
@@ -87,18 +95,31 @@ class Tool(FastMCPComponent):
 
     def to_mcp_tool(self, **changes: Any) -> MCPTool:
         """Return the tool as it is listed."""
-        title = self.title or (self.annotations.title if self.annotations is not None else None)
+        given = changes.get("annotations", self.annotations)
+        annotations = ToolAnnotations(**given) if isinstance(given, dict) else given
+        name = changes.get("name", self.name)
+        title = self.title or (annotations.title if annotations is not None else None)
+        if not title and generation() > 3:
+            title = default_title(name)
+        execution = self.execution
+        if execution is None and self.task_config.supports_tasks():
+            execution = ToolExecution(taskSupport=self.task_config.mode)
         fields: dict[str, Any] = {
-            "name": self.name,
+            "name": name,
             "title": title,
             "description": self.description,
             "inputSchema": self.parameters,
             "outputSchema": self.output_schema,
             "icons": self.icons,
-            "annotations": self.annotations,
+            "execution": execution,
             "_meta": self.get_meta(),
         }
-        return MCPTool(**{**fields, **changes})
+        return MCPTool(**{**fields, **changes, "annotations": annotations})
+
+    def get_span_attributes(self) -> dict[str, Any]:
+        """Return attributes for traces."""
+        own = {"fastmcp.component.type": "tool", "fastmcp.provider.type": "LocalProvider"}
+        return super().get_span_attributes() | own
 
 
 class FunctionTool(Tool):
@@ -106,47 +127,60 @@ class FunctionTool(Tool):
 
     fn: Callable[..., Any] = Field(exclude=True)
     callee: Any = Field(exclude=True)
-    run_in_thread: bool = Field(default=True, exclude=True)
+    return_type: Any = Field(default=None, exclude=True)
+    run_in_thread: bool = True
 
     @classmethod
-    def from_function(
-        cls,
-        fn: Callable[..., Any],
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        exclude_args: list[str] | None = None,
-        output_schema: Any = NotSet,
-        task: Any = None,
-        auth: Any = None,
-        **details: Any,
-    ) -> FunctionTool:
+    def from_function(cls, fn: Callable[..., Any], *, metadata: ToolMeta | None = None, **details: Any) -> FunctionTool:
         """Return the tool of a function.
 
         Raises:
+            TypeError: both ``metadata`` and details are given.
             ValueError: the function has no name or takes ``*args`` or ``**kwargs``, or the output schema has no object.
         """
+        given = {key: each for key, each in details.items() if each is not None or key == "output_schema"}
+        if metadata is not None and given:
+            raise TypeError(
+                "Cannot pass both 'metadata' and individual parameters to from_function(). Use one of them."
+            )
+        mark = metadata if metadata is not None or given else get_fastmcp_meta(fn)
+        if not isinstance(mark, ToolMeta):
+            mark = ToolMeta(**{key: each for key, each in given.items() if key != "enabled"})
         for each in inspect.signature(fn).parameters.values():
             if each.kind is each.VAR_POSITIONAL:
                 raise ValueError("Functions with *args are not supported as tools")
             if each.kind is each.VAR_KEYWORD:
                 raise ValueError("Functions with **kwargs are not supported as tools")
-        check_unsupported(task, auth)
-        callee = Callee(fn, exclude_args or ())
-        if (name or callee.name) == "<lambda>":
+        return cls._of_callee(Callee(fn, mark.exclude_args or ()), mark)
+
+    @classmethod
+    def _of_callee(cls, callee: Callee, mark: ToolMeta) -> FunctionTool:
+        name = mark.name or callee.name
+        if name == "<lambda>":
             raise ValueError("You must provide a name for lambda functions")
-        schema = output_schema if output_schema is not NotSet else _output_schema(callee)
-        if isinstance(schema, dict) and not _is_object(schema):
+        if mark.timeout is not None and not mark.run_in_thread and not callee.is_async:
+            raise ValueError(
+                f"Tool {name!r}: timeout cannot be enforced when run_in_thread=False on a sync function. "
+                "Drop the timeout, or let the function run in a thread."
+            )
+        task = TaskConfig.of(mark.task)
+        task.validate_function(callee.function, name)
+        schema = mark.output_schema if mark.output_schema is not NotSet else output_schema_of(callee)
+        if isinstance(schema, dict) and not is_object(schema):
             raise ValueError(
                 f"Output schemas must represent object types due to MCP spec limitations. Received: {schema!r}"
             )
+        handled = ("task", "exclude_args", "output_schema", "name", "description")
+        details = {key: each for key, each in mark.details.items() if key not in handled}
         return cls(
             fn=callee.function,
             callee=callee,
-            name=name or callee.name,
-            description=description or callee.description,
+            name=name,
+            description=callee.description if mark.description is None else mark.description,
             parameters=callee.described(compress_schema(callee.schema(), prune_titles=True)),
             output_schema=schema or None,
+            return_type=callee.hints.get("return"),
+            task_config=task,
             **details,
         )
 
@@ -176,13 +210,9 @@ class FunctionTool(Tool):
         return self.fn(*arguments, **named)
 
 
-def check_unsupported(task: Any, auth: Any) -> None:
-    if task:
-        raise NotImplementedError("task is not mirrored by carrel.compat: use carrel.Server and @app.tool(task=...)")
-    if auth is not None:
-        raise NotImplementedError(
-            "auth of components is not mirrored by carrel.compat: use carrel.Server with carrel.security"
-        )
+def default_title(name: str) -> str:
+    """Return the title that 4.x derives from the name of a tool."""
+    return name.replace("_", " ").replace("-", " ").title()
 
 
 def _contains(kind: Any, wanted: tuple[type, ...]) -> bool:
@@ -191,14 +221,14 @@ def _contains(kind: Any, wanted: tuple[type, ...]) -> bool:
     return inspect.isclass(kind) and issubclass(kind, wanted)
 
 
-def _output_schema(callee: Callee) -> dict[str, Any] | None:
+def output_schema_of(callee: Callee) -> dict[str, Any] | None:
     """Return the schema of the structured result by the return annotation; None if it has none."""
     kind = callee.hints.get("return", inspect.Signature.empty)
     if kind in (inspect.Signature.empty, None, type(None), Any, ...) or _contains(kind, UNSTRUCTURED):
         return None
     try:
         schema = TypeAdapter(kind).json_schema(mode="serialization")
-        if not _is_object(schema):
+        if not is_object(schema):
             wrapped: Any = Wrapped
             schema = TypeAdapter(wrapped[kind]).json_schema(mode="serialization")
             schema.pop("description", None)  # the docstring of the class
@@ -208,25 +238,12 @@ def _output_schema(callee: Callee) -> dict[str, Any] | None:
     return compress_schema(schema, prune_titles=True)
 
 
-def _is_object(schema: dict[str, Any]) -> bool:
+def is_object(schema: dict[str, Any]) -> bool:
     return "properties" in schema or dereference_refs(schema).get("type") == "object"
-
-
-def marked(function: Callable[..., Any], kind: str, details: dict[str, Any]) -> Callable[..., Any]:
-    """Return a function with a mark that it is to be registered: the kind of component and its details."""
-    target = getattr(function, "__func__", function)
-    setattr(target, MARK, (kind, details))
-    return function
-
-
-def decorated(function: Any) -> tuple[str, dict[str, Any]] | None:
-    """Return the mark of a function; None without one."""
-    found: tuple[str, dict[str, Any]] | None = getattr(function, MARK, None)
-    return found
 
 
 def tool(name_or_fn: Any = None, *, name: str | None = None, **details: Any) -> Any:
     """Mark the decorated function as a tool, for ``add_tool``."""
     if callable(name_or_fn):
-        return marked(name_or_fn, "tool", {"name": name, **details})
-    return lambda function: marked(function, "tool", {"name": name_or_fn or name, **details})
+        return marked(name_or_fn, ToolMeta(name=name, **details))
+    return lambda function: marked(function, ToolMeta(name=name_or_fn or name, **details))

@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, NoReturn, Self
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import BeforeValidator, ConfigDict, Field
 
+from carrel.compat.fastmcp.utilities.tasks import TaskConfig
 from carrel.compat.fastmcp.utilities.types import FastMCPBaseModel
 from carrel.compat.mcp.types.base import Icon
 
-__all__ = ["FastMCPComponent"]
+__all__ = ["FastMCPComponent", "get_fastmcp_metadata", "read_set", "read_version"]
+
+OWN = "fastmcp"
+"""Key of ``_meta`` with tags and versions. Names below it that begin with an underscore are not sent."""
+
+
+def read_set(given: Any) -> set[Any]:
+    """Return a set of values that may be missing."""
+    return given if isinstance(given, set) else set(given or ())
+
+
+def read_version(given: Any) -> str | None:
+    """Return a version as text.
+
+    Raises:
+        TypeError: the version is neither text nor a number.
+        ValueError: the version has an ``@``.
+    """
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        kind = "bool" if isinstance(given, bool) else type(given).__name__
+        raise TypeError(f"Version must be a string, int, or float, got {kind}: {given!r}")
+    if "@" in str(given):
+        raise ValueError(f"Version string cannot contain '@' (used as key delimiter): {str(given)!r}")
+    return str(given)
+
+
+def get_fastmcp_metadata(meta: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the part of ``_meta`` with tags and versions."""
+    found = (meta or {}).get(OWN, (meta or {}).get(f"_{OWN}"))
+    return found if isinstance(found, dict) else {}
 
 
 class FastMCPComponent(FastMCPBaseModel):
@@ -17,31 +49,27 @@ class FastMCPComponent(FastMCPBaseModel):
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
-    kind: ClassVar[str] = ""
+    KEY_PREFIX: ClassVar[str] = ""
 
     name: str
-    version: str | None = None
+    version: Annotated[str | None, BeforeValidator(read_version)] = None
     title: str | None = None
     description: str | None = None
     icons: list[Icon] | None = None
-    tags: set[str] = Field(default_factory=set)
+    tags: Annotated[set[str], BeforeValidator(read_set)] = Field(default_factory=set)
     meta: dict[str, Any] | None = None
-    enabled: bool = Field(default=True, exclude=True)
+    task_config: TaskConfig = Field(default_factory=lambda: TaskConfig("forbidden"))
+    auth: Any = Field(default=None, exclude=True)
 
-    @field_validator("tags", mode="before")
     @classmethod
-    def _read_tags(cls, given: Any) -> Any:
-        return given or set()
-
-    @field_validator("version", mode="before")
-    @classmethod
-    def _read_version(cls, given: Any) -> Any:
-        return None if given is None else str(given)
+    def make_key(cls, identifier: str) -> str:
+        """Return the key of a name or URI, without a version."""
+        return f"{cls.KEY_PREFIX}:{identifier}" if cls.KEY_PREFIX else identifier
 
     @property
     def key(self) -> str:
         """Name that is unique among all components: ``tool:add@``."""
-        return f"{self.kind}:{self.identifier}@{self.version or ''}"
+        return f"{self.make_key(self.identifier)}@{self.version or ''}"
 
     @property
     def identifier(self) -> str:
@@ -49,18 +77,45 @@ class FastMCPComponent(FastMCPBaseModel):
         return self.name
 
     def get_meta(self) -> dict[str, Any]:
-        """Return ``_meta`` of the component, with its tags."""
+        """Return ``_meta`` of the component, with its tags and version."""
         found = dict(self.meta or {})
+        upstream = found.get(OWN) or {}
+        if not isinstance(upstream, dict):
+            raise TypeError("meta['fastmcp'] must be a dict")
         own: dict[str, Any] = {"tags": sorted(self.tags)}
         if self.version is not None:
             own["version"] = self.version
-        found["fastmcp"] = {**found.get("fastmcp", {}), **own}
+        found[OWN] = {**{key: each for key, each in upstream.items() if not key.startswith("_")}, **own}
         return found
 
-    def enable(self) -> None:
-        """Show the component to clients."""
-        self.enabled = True
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.model_dump() == other.model_dump()
 
-    def disable(self) -> None:
-        """Hide the component from clients."""
-        self.enabled = False
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        version = f"version={self.version!r}, " if self.version else ""
+        return (
+            f"{type(self).__name__}(name={self.name!r}, {version}title={self.title!r}, "
+            f"description={self.description!r}, tags={self.tags})"
+        )
+
+    def copy(self) -> Self:  # type: ignore[override]
+        """Return a copy."""
+        return self.model_copy()
+
+    def enable(self) -> NoReturn:
+        """Raise NotImplementedError: servers show and hide components."""
+        raise NotImplementedError(
+            f"Component.enable() was removed in FastMCP 3.0: use server.enable(keys=['{self.key}'])"
+        )
+
+    def disable(self) -> NoReturn:
+        """Raise NotImplementedError: servers show and hide components."""
+        raise NotImplementedError(
+            f"Component.disable() was removed in FastMCP 3.0: use server.disable(keys=['{self.key}'])"
+        )
+
+    def get_span_attributes(self) -> dict[str, Any]:
+        """Return attributes for traces."""
+        return {"fastmcp.component.key": self.key}

@@ -41,6 +41,12 @@ class FastMCPBaseModel(BaseModel):
 class NotSetT:
     """Type of the default of arguments for which None means something."""
 
+    def __repr__(self) -> str:
+        return "NotSet"
+
+    def __deepcopy__(self, memo: Any) -> NotSetT:
+        return self
+
 
 NotSet = NotSetT()
 
