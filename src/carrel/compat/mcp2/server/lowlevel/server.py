@@ -11,7 +11,7 @@ import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from pydantic import BaseModel
 from typing_extensions import TypeVar
@@ -21,6 +21,7 @@ from carrel.compat.mcp2.server._otel import OpenTelemetryMiddleware
 from carrel.compat.mcp2.server.answering import Application
 from carrel.compat.mcp2.server.caching import CacheableMethod, CacheHint, validate_cache_hints
 from carrel.compat.mcp2.server.context import HandlerResult, ServerMiddleware, ServerRequestContext
+from carrel.compat.mcp2.server.http_apps import Apps
 from carrel.compat.mcp2.server.models import InitializationOptions
 from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning
 from carrel.compat.mcp2.shared.message import SessionMessage
@@ -28,6 +29,11 @@ from carrel.compat.mcp2.types.base import NotificationParams, PaginatedRequestPa
 from carrel.compat.mcp2.types.jsonrpc import jsonrpc_message_adapter
 from carrel.compat.mcp2.types.version import MODERN_PROTOCOL_VERSIONS
 from carrel.compat.serving import ServedServer
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from carrel.compat.mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 __all__ = ["HandlerEntry", "LifespanResultT", "NotificationHandler", "NotificationOptions", "RequestHandler", "Server"]
 
@@ -133,7 +139,7 @@ class Server(ServedServer, Generic[LifespanResultT]):
             "server/discover": HandlerEntry(RequestParams, self._discover),
         }
         self._notification_handlers: dict[str, HandlerEntry[Any]] = {}
-        self._session_manager: Any = None
+        self._session_manager: StreamableHTTPSessionManager | None = None
         for given, handler in handlers.items():
             if given not in REQUESTS and given not in NOTIFICATIONS:
                 raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {given!r}")
@@ -265,6 +271,32 @@ class Server(ServedServer, Generic[LifespanResultT]):
         """Return a server of Carrel that answers with the handlers of this one."""
         self.mark_served()
         return Application(self, options or self.create_initialization_options(), raise_exceptions=raise_exceptions)
+
+    @property
+    def session_manager(self) -> StreamableHTTPSessionManager:
+        """Endpoint of Streamable HTTP, to be run by an application that mounts the server.
+
+        Raises:
+            RuntimeError: ``streamable_http_app`` was not called.
+        """
+        if self._session_manager is None:
+            raise RuntimeError("Session manager can only be accessed after calling streamable_http_app().")
+        return self._session_manager
+
+    def streamable_http_app(
+        self,
+        *,
+        custom_starlette_routes: list[Any] | None = None,
+        token_verifier: Any = None,
+        auth_server_provider: Any = None,
+        **options: Any,
+    ) -> Starlette:
+        """Return the server as an application: Streamable HTTP at ``streamable_http_path``."""
+        routes = custom_starlette_routes or []
+        apps = Apps(self, routes, options, token_verifier=token_verifier, auth_server_provider=auth_server_provider)
+        app = apps.streamable_http_app()
+        self._session_manager = apps.session_manager
+        return app
 
     async def run(
         self,

@@ -25,6 +25,7 @@ from carrel.compat.mcp2.server.extension import (
     compose_tool_call_handler,
     validate_extension_identifier,
 )
+from carrel.compat.mcp2.server.http_apps import Apps
 from carrel.compat.mcp2.server.lowlevel.server import LifespanResultT, lifespan
 from carrel.compat.mcp2.server.lowlevel.server import Server as LowLevelServer
 from carrel.compat.mcp2.server.mcpserver.context import Context
@@ -35,7 +36,6 @@ from carrel.compat.mcp2.server.mcpserver.exceptions import (
     UnexpectedResourceError,
     UnexpectedToolError,
 )
-from carrel.compat.mcp2.server.mcpserver.http import Apps
 from carrel.compat.mcp2.server.mcpserver.prompts import Prompt, PromptManager
 from carrel.compat.mcp2.server.mcpserver.resources import (
     DEFAULT_RESOURCE_SECURITY,
@@ -185,7 +185,6 @@ class MCPServer(Generic[LifespanResultT]):
         self._auth_server_provider = auth_server_provider
         self._token_verifier = token_verifier
         self._custom_starlette_routes: list[Any] = []
-        self._session_manager: StreamableHTTPSessionManager | None = None
         configure_logging(self.settings.log_level)
         self._extensions: list[Extension] = []
         for extension in extensions or ():
@@ -600,12 +599,14 @@ class MCPServer(Generic[LifespanResultT]):
         """Register the decorated function for requests to a path beside the endpoint: Starlette request to response."""
         return self._apps({}).custom_route(path, methods, name, include_in_schema)
 
+    def _options(self) -> dict[str, Any]:
+        return {"debug": self.settings.debug, "log_level": self.settings.log_level, "auth": self.settings.auth}
+
     def _apps(self, options: dict[str, Any]) -> Apps:
-        given = {"debug": self.settings.debug, "log_level": self.settings.log_level, "auth": self.settings.auth}
         return Apps(
             self._lowlevel_server,
             self._custom_starlette_routes,
-            {**given, **options},
+            {**self._options(), **options},
             auth_server_provider=self._auth_server_provider,
             token_verifier=self._token_verifier,
         )
@@ -617,16 +618,17 @@ class MCPServer(Generic[LifespanResultT]):
         Raises:
             RuntimeError: ``streamable_http_app`` was not called.
         """
-        if self._session_manager is None:
-            raise RuntimeError("Session manager can only be accessed after calling streamable_http_app().")
-        return self._session_manager
+        return self._lowlevel_server.session_manager
 
     def streamable_http_app(self, **options: Any) -> Starlette:
         """Return the server as an application: Streamable HTTP at ``streamable_http_path``."""
-        apps = self._apps(options)
-        app = apps.streamable_http_app()
-        self._session_manager = apps.session_manager
-        return app
+        return self._lowlevel_server.streamable_http_app(
+            custom_starlette_routes=self._custom_starlette_routes,
+            token_verifier=self._token_verifier,
+            auth_server_provider=self._auth_server_provider,
+            **self._options(),
+            **options,
+        )
 
     def sse_app(self, **options: Any) -> Starlette:
         """Return the server as an application: HTTP+SSE at ``sse_path`` and ``message_path``."""
