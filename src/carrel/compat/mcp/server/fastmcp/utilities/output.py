@@ -15,6 +15,7 @@ from typing_extensions import is_typeddict
 from carrel.compat.mcp.server.fastmcp.exceptions import InvalidSignature
 from carrel.compat.mcp.server.fastmcp.utilities.types import Audio, Image
 from carrel.compat.mcp.types import CallToolResult, ContentBlock, TextContent
+from carrel.compat.wire import as_block
 from carrel.log import Log
 
 __all__ = ["Output", "StrictSchema", "content_of", "find_output", "with_inline_root"]
@@ -140,6 +141,9 @@ def content_of(result: Any) -> list[ContentBlock]:
         return [result.to_audio_content()]
     if isinstance(result, list | tuple):
         return [block for item in result for block in content_of(item)]
+    block = as_block(result, ContentBlock)
+    if block is not None:
+        return [block]
     if not isinstance(result, str):
         result = pydantic_core.to_json(result, fallback=str, indent=2).decode()
     return [TextContent(type="text", text=result)]

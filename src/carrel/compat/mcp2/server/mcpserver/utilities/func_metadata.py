@@ -19,6 +19,7 @@ from carrel.compat.mcp2.server.mcpserver.exceptions import InvalidSignature
 from carrel.compat.mcp2.server.mcpserver.utilities.functions import call_function
 from carrel.compat.mcp2.server.mcpserver.utilities.output_types import output_type, readable_typeddict
 from carrel.compat.mcp2.server.mcpserver.utilities.types import Audio, Image
+from carrel.compat.wire import as_block
 from carrel.log import Log
 
 __all__ = ["ArgModelBase", "FuncMetadata", "func_metadata"]
@@ -142,6 +143,9 @@ def content_of(result: Any) -> list[Any]:
         return [result.to_audio_content()]
     if isinstance(result, list | tuple):
         return [block for item in result for block in content_of(item)]
+    block = as_block(result, types.ContentBlock)
+    if block is not None:
+        return [block]
     if not isinstance(result, str):
         result = pydantic_core.to_json(result, fallback=str, indent=2).decode()
     return [types.TextContent(text=result)]
