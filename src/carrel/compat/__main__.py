@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from carrel.compat.generation import find_generation
 from carrel.compat.redirect import redirect_imports
 from carrel.errors import ConfigError
 
@@ -11,7 +12,12 @@ __all__ = ["main"]
 
 USAGE = "usage: python -m carrel.compat FILE [ARGUMENTS]\n       python -m carrel.compat -m MODULE [ARGUMENTS]"
 #: Modules that are loaded when a program runs a client, or a server of Carrel.
-OTHER_USES = ("carrel.client.client", "carrel.compat.mcp.client.session", "carrel.server.serving")
+OTHER_USES = (
+    "carrel.client.client",
+    "carrel.compat.mcp.client.session",
+    "carrel.compat.mcp2.client.session",
+    "carrel.server.serving",
+)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -25,13 +31,13 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     if not given or given[0] in ("-h", "--help") or given == ["-m"]:
         sys.exit(USAGE)
-    redirect_imports()
+    redirect_imports(find_generation(given))
     from carrel.compat.loading import application_of, run_program, server_in
-    from carrel.compat.mcp.server.lowlevel.server import Server
+    from carrel.compat.serving import ServedServer
 
     names = run_program(given)
     found = {id(server): name for name, value in names.items() if (server := server_in(value)) and not server.served}
-    if Server.has_served or any(name in sys.modules for name in OTHER_USES):
+    if ServedServer.has_served or any(name in sys.modules for name in OTHER_USES):
         return
     program = " ".join(given[:2]) if given[0] == "-m" else given[0]
     if len(found) != 1:

@@ -5,23 +5,24 @@ Carrel provides protocol, dispatch and transports. Each handler takes a request 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
-import msgspec
 from pydantic import BaseModel, ValidationError
 
-from carrel.catalog.provider import Page, Provider, Request
+from carrel.catalog.provider import Request
 from carrel.compat.exchange import Exchange, current_exchange, http_scope
+from carrel.compat.handlers_provider import HandlersProvider
 from carrel.compat.mcp import types
 from carrel.compat.mcp.server.models import InitializationOptions
 from carrel.compat.mcp.server.session import ServerSession
 from carrel.compat.mcp.shared.context import RequestContext
 from carrel.compat.mcp.shared.exceptions import McpError
+from carrel.compat.requests import HandlerError, http_request, scope_of
 from carrel.compat.wire import json_of, struct_of
 from carrel.errors import InvalidParams, MethodNotFound, ProtocolError
 from carrel.log import Log
@@ -30,17 +31,8 @@ from carrel.protocol.encoding import encode
 from carrel.protocol.server import Call
 from carrel.server.app import Server
 from carrel.server.session_state import SessionState
-from carrel.wire.base import Icon, Implementation, PageResult
+from carrel.wire.base import Icon, Implementation
 from carrel.wire.lifecycle import ServerCapabilities
-from carrel.wire.prompts import GetPromptResult, ListPromptsResult, Prompt
-from carrel.wire.resources import (
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
-)
-from carrel.wire.tools import CallToolResult, ListToolsResult, Tool
 
 __all__ = ["Application", "Handler", "HandlerError", "request_ctx"]
 
@@ -66,17 +58,6 @@ REQUESTS: dict[str, type[BaseModel]] = {
     "subscribe": types.SubscribeRequest,
     "unsubscribe": types.UnsubscribeRequest,
 }
-CALLS = (types.CallToolRequest, types.GetPromptRequest, types.ReadResourceRequest)
-S = TypeVar("S", bound=PageResult)
-T = TypeVar("T")
-
-
-class HandlerError(ProtocolError):
-    """Error response with the code, message and data that a handler gave."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(message, data)
-        self.code = code
 
 
 class Application(Server[Any]):
@@ -109,7 +90,7 @@ class Application(Server[Any]):
         self._handlers = handlers
         self._raises = raise_exceptions
         self._sessions: WeakKeyDictionary[SessionState, ServerSession] = WeakKeyDictionary()
-        self.add_provider(HandlersProvider(self, handlers))
+        self.add_provider(HandlersProvider(self))
         for operation, kind in REQUESTS.items():
             self.endpoint.runtime.operations[operation] = partial(self._answer, kind)
 
@@ -122,6 +103,10 @@ class Application(Server[Any]):
         if handler is None:
             raise MethodNotFound("Method not found")
         return self._run(handler, request_of(kind, call), Exchange(self.endpoint.runtime, call, channel))
+
+    def handles(self, operation: str) -> bool:
+        """Return whether there is a handler for an operation."""
+        return REQUESTS.get(operation) in self._handlers
 
     async def ask(self, operation: str, params: Mapping[str, Any], request: Request) -> bytes:
         """Call the handler of an operation, and return its result as JSON.
@@ -141,13 +126,13 @@ class Application(Server[Any]):
         call = exchange.call
         await exchange.begin()
         session = self._session(exchange)
-        scope = http_scope.get() or _scope_of(call)
+        scope = http_scope.get() or scope_of(call)
         context: RequestContext[ServerSession, Any, Any] = RequestContext(
             call.id,
             None if request.params is None else request.params.meta,
             session,
             self.state,
-            request=None if scope is None else _http_request(scope),
+            request=None if scope is None else http_request(scope),
         )
         entered = current_exchange.set(exchange), request_ctx.set(context), http_scope.set(scope)
         try:
@@ -183,71 +168,6 @@ class Application(Server[Any]):
         return session
 
 
-class Everything:
-    """Names of tools or prompts, of which the handlers alone know which there are."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-
-class HandlersProvider(Provider):
-    """Provider of the items that handlers return, for the catalog of their server and of outer servers."""
-
-    catch_all = True
-    tool_names = prompt_names = Everything()
-
-    def __init__(self, app: Application, handlers: Mapping[type, Handler]) -> None:
-        self.name = "handlers"
-        self._app = app
-        self._handlers = handlers
-
-    def offers(self, method: str) -> bool:
-        """Return whether there is a handler for a method; a call without one is refused by the server itself."""
-        kind = REQUESTS.get({"list_templates": "list_resource_templates"}.get(method, method))
-        return kind in self._handlers or kind in CALLS
-
-    async def _page(
-        self, operation: str, request: Request, result: type[S], items: Callable[[S], Sequence[T]]
-    ) -> Page[T]:
-        if request.call is None:
-            return Page(())  # the catalog wants to know before any client asks, and handlers answer clients
-        params = {} if request.cursor is None else {"cursor": request.cursor}
-        found = struct_of(await self._app.ask(operation, params, request), result)
-        return Page(items(found), found.next_cursor)
-
-    async def list_resources(self, request: Request) -> Page[Resource]:
-        """Return the handler's list."""
-        return await self._page("list_resources", request, ListResourcesResult, lambda found: found.resources)
-
-    async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return the handler's list."""
-        return await self._page(
-            "list_resource_templates", request, ListResourceTemplatesResult, lambda found: found.resource_templates
-        )
-
-    async def list_tools(self, request: Request) -> Page[Tool]:
-        """Return the handler's list."""
-        return await self._page("list_tools", request, ListToolsResult, lambda found: found.tools)
-
-    async def list_prompts(self, request: Request) -> Page[Prompt]:
-        """Return the handler's list."""
-        return await self._page("list_prompts", request, ListPromptsResult, lambda found: found.prompts)
-
-    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return the handler's contents."""
-        return struct_of(await self._app.ask("read_resource", {"uri": uri}, request), ReadResourceResult)
-
-    async def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> CallToolResult:
-        """Return the result of the handler."""
-        params = {"name": name, "arguments": msgspec.json.decode(arguments)}
-        return struct_of(await self._app.ask("call_tool", params, request), CallToolResult)
-
-    async def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> GetPromptResult:
-        """Return the messages of the handler."""
-        params = {"name": name, "arguments": dict(arguments)}
-        return struct_of(await self._app.ask("get_prompt", params, request), GetPromptResult)
-
-
 def request_of(kind: type[BaseModel], call: Call) -> Any:
     """Return the request model of a call.
 
@@ -276,17 +196,3 @@ def _params_type(kind: type[BaseModel]) -> type[BaseModel]:
         options = getattr(annotation, "__args__", (annotation,))
         found = _known[kind] = next(each for each in options if each is not type(None))
     return found
-
-
-def _scope_of(call: Call) -> dict[str, Any] | None:
-    """Return an ASGI scope with the headers of a request that Carrel's own transport has received; None for others."""
-    if not call.headers:
-        return None
-    headers = [(name.lower().encode("latin-1"), text.encode("latin-1")) for name, text in call.headers.items()]
-    return {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
-
-
-def _http_request(scope: Any) -> Any:
-    from starlette.requests import Request  # only over HTTP, where it is installed
-
-    return Request(scope)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,6 +27,14 @@ from carrel.wire.client_features import CreateMessageParams, ElicitParams, ListR
 __all__ = ["Exchange", "current_exchange", "http_scope", "notification"]
 
 
+#: Error code of a request that the client did not answer in time.
+TIMED_OUT = -32001
+
+
+def _mcp_error(code: int, message: str, data: Any) -> Exception:
+    return McpError(ErrorData(code=code, message=message, data=data))
+
+
 @dataclass
 class Exchange:
     """One request: its call, and the channel for messages that belong to it."""
@@ -34,6 +43,10 @@ class Exchange:
     call: Call
     channel: Channel
     session: Any = field(default=None)
+    fail: Callable[[int, str, Any], Exception] = _mcp_error
+    """Makes the exception of the mirror for an error of the client."""
+    checks: bool = True
+    """Whether a request is rejected here if the client did not declare its capability; otherwise the client answers."""
 
     @cached_property
     def context(self) -> Context[Any]:
@@ -51,21 +64,26 @@ class Exchange:
             self.context._over = True
             self.context._insist()
 
-    async def ask(self, method: str, params: BaseModel | None, result: Any) -> Any:
+    async def ask(self, method: str, params: BaseModel | None, result: Any, timeout: float | None = None) -> Any:
         """Send a request to the client, and return its result as a model of the type ``result``.
 
         Raises:
-            McpError: the client does not support the request, or answered with an error.
+            McpError: the client does not support the request, answered with an error, or not in time (``fail``).
         """
         request = _client_request(method, params, result, self.call.peer.revision.server_requests)
+        if not self.checks:
+            request = msgspec.structs.replace(request, capabilities={})
         try:
-            return (await ask(self.context, {None: request}))[0]
+            async with asyncio.timeout(timeout):
+                return (await ask(self.context, {None: request}))[0]
         except MissingCapability as error:
-            raise McpError(ErrorData(code=INVALID_REQUEST, message=str(error), data=error.data)) from None
+            raise self.fail(INVALID_REQUEST, str(error), error.data) from None
         except PeerError as error:
-            raise McpError(ErrorData(code=error.code, message=error.message, data=error.data)) from None
+            raise self.fail(error.code, error.message, error.data) from None
         except (ProtocolError, TransportError) as error:
-            raise McpError(ErrorData(code=INTERNAL_ERROR, message=str(error))) from None
+            raise self.fail(INTERNAL_ERROR, str(error), None) from None
+        except TimeoutError:
+            raise self.fail(TIMED_OUT, f"Request {method!r} timed out", None) from None
 
 
 def _client_request(method: str, params: BaseModel | None, result: Any, known: Mapping[str, Any]) -> ClientRequest:

@@ -9,49 +9,50 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from carrel.compat.application import Application
-from carrel.compat.mcp.server.lowlevel.server import Server
-from carrel.compat.mcp.server.models import InitializationOptions
+from carrel.compat.serving import ServedServer
+from carrel.server.app import Server
 
 __all__ = ["application_of", "run_program", "server_in", "take_server"]
 
-FASTMCP = ("carrel.compat.fastmcp.server.server", "carrel.compat.mcp.server.fastmcp.server")
+#: Attributes of high-level servers that hold their low-level server.
+INNER = ("_mcp_server", "_lowlevel_server")
 
 
 class Taken(BaseException):
     """Raised where a server begins to serve, so that the program ends there."""
 
 
-def server_in(value: object) -> Server[Any, Any] | None:
-    """Return the low-level server of a value: a ``FastMCP`` of either package, or a low-level server."""
-    kinds = tuple(sys.modules[name].FastMCP for name in FASTMCP if name in sys.modules)
-    found = value._mcp_server if isinstance(value, kinds) else value
-    return found if isinstance(found, Server) else None
+def server_in(value: object) -> ServedServer | None:
+    """Return the low-level server of a value: a ``FastMCP`` or ``MCPServer`` of a mirror, or a low-level server."""
+    mirrored = any(each.__module__.startswith("carrel.compat.") for each in type(value).__mro__)
+    for name in INNER if mirrored else ():
+        value = getattr(value, name, value)
+    return value if isinstance(value, ServedServer) else None
 
 
-def application_of(value: object) -> Application | None:
+def application_of(value: object) -> Server[Any] | None:
     """Return the server of Carrel that answers for a server of ``mcp`` or ``fastmcp``; None for other values."""
     found = server_in(value)
     return None if found is None else found.application()
 
 
 @contextmanager
-def take_server() -> Iterator[list[Application]]:
+def take_server() -> Iterator[list[Server[Any]]]:
     """End the block where a server begins to serve, and add the server to the list, as one of Carrel."""
-    taken: list[Application] = []
+    taken: list[Server[Any]] = []
 
-    def take(server: Server[Any, Any], options: InitializationOptions | None) -> None:
+    def take(server: ServedServer, options: Any) -> None:
         taken.append(server.application(options))
         raise Taken
 
-    Server.on_begin = take
+    ServedServer.on_begin = take
     try:
         yield taken
     except BaseException:
         if not taken:  # a task group raises a group with Taken in it, and a program may raise its own exception
             raise
     finally:
-        Server.on_begin = None
+        ServedServer.on_begin = None
 
 
 def run_program(arguments: list[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Redirection of imports: ``mcp`` and its modules resolve to ``carrel.compat.mcp``."""
+"""Redirection of imports: ``mcp`` 1 resolves to ``carrel.compat.mcp``, ``mcp`` 2 to ``carrel.compat.mcp2``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from types import ModuleType
 __all__ = ["NotMirroredError", "redirect_imports"]
 
 PACKAGE = "carrel.compat"
-MIRRORED = ("fastmcp", "mcp")
+#: The mirror of each package, by the generation of the program. ``mcp`` 1 has no ``mcp_types``, so there is one mirror.
+MIRRORS = {
+    1: {"fastmcp": f"{PACKAGE}.fastmcp", "mcp": f"{PACKAGE}.mcp", "mcp_types": f"{PACKAGE}.mcp2.types"},
+    2: {"fastmcp": f"{PACKAGE}.fastmcp", "mcp": f"{PACKAGE}.mcp2", "mcp_types": f"{PACKAGE}.mcp2.types"},
+}
+#: Modules that both generations have in common, and modules below them.
+COMMON = ("mcp.client.auth", "mcp.server.auth", "mcp.shared.auth", "mcp.shared.auth_utils")
 
 #: Modules of which another one has all names, as in other versions of the package.
 MOVED = {
@@ -42,8 +48,14 @@ INSTEAD = {
     "mcp.client.session_group": "use carrel.host",
     "mcp.client.websocket": "use Streamable HTTP",
     "mcp.server.experimental": "use carrel.Server and @app.tool(task=...)",
+    "mcp.server.fastmcp": "mcp 2 has mcp.server.mcpserver.MCPServer; programs for mcp 1 run with --compat=mcp1",
+    "mcp.server.mcpserver": "mcp 1 has mcp.server.fastmcp.FastMCP; programs for mcp 2 run with --compat=mcp2",
+    "mcp.server.runner": "use Server.run with a pair of streams, or carrel.Server",
     "mcp.server.websocket": "use Streamable HTTP",
+    "mcp.shared.direct_dispatcher": "use Client with a server of this process, or carrel.Client",
+    "mcp.shared.dispatcher": "use Server.run with a pair of streams, or carrel.Server",
     "mcp.shared.experimental": "use carrel.Server and @app.tool(task=...)",
+    "mcp.shared.jsonrpc_dispatcher": "use Server.run with a pair of streams, or carrel.Server",
 }
 
 
@@ -74,18 +86,44 @@ class Alias(Loader):
 
 
 class Redirection(MetaPathFinder):
-    """Finder for the modules of ``mcp`` and ``fastmcp``."""
+    """Finder for the modules of the mirrored packages, in the generation of the program.
+
+    A generation that is only a default changes with the first module that only the other one has, if no module of
+    ``mcp`` was imported before.
+    """
+
+    def __init__(self, generation: int, *, certain: bool) -> None:
+        self.generation = generation
+        self._certain = certain
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname.partition(".")[0] not in MIRRORED:
+        if fullname.partition(".")[0] not in MIRRORS[self.generation]:
             return None
-        name = f"{PACKAGE}.{MOVED.get(fullname, fullname)}"
-        real = find_spec(name) if _exists(name) else None
+        real = _find(fullname, self.generation)
+        other = 3 - self.generation
+        if real is None and not self._certain and not _is_used() and _find(fullname, other) is not None:
+            self.generation, real = other, _find(fullname, other)
         if real is None:
             raise NotMirroredError(fullname)
-        return ModuleSpec(fullname, Alias(name), is_package=real.submodule_search_locations is not None)
+        if fullname != "mcp":
+            self._certain = True
+        return ModuleSpec(fullname, Alias(real.name), is_package=real.submodule_search_locations is not None)
+
+
+def _is_used() -> bool:
+    return any(name.startswith("mcp.") for name in sys.modules)
+
+
+def _find(fullname: str, generation: int) -> ModuleSpec | None:
+    """Return the module of a mirror; None if it is not mirrored."""
+    fullname = MOVED.get(fullname, fullname)
+    top, dot, rest = fullname.partition(".")
+    if any(fullname == name or fullname.startswith(f"{name}.") for name in COMMON):
+        generation = 1
+    name = MIRRORS[generation][top] + dot + rest
+    return find_spec(name) if _exists(name) else None
 
 
 def _exists(name: str) -> bool:
@@ -96,15 +134,18 @@ def _exists(name: str) -> bool:
         return False
 
 
-def redirect_imports() -> None:
-    """Redirect imports of ``mcp`` and its modules, from now on. Does nothing the second time.
+def redirect_imports(generation: int | None = None) -> None:
+    """Redirect imports of ``mcp``, ``mcp_types`` and ``fastmcp``, from now on. Does nothing the second time.
+
+    ``generation`` is the major version of ``mcp`` that the program was written for; without it, the program's first
+    import that only one of them has decides.
 
     Raises:
-        ImportError: some of ``mcp`` was imported before.
+        ImportError: one of the packages was imported before.
     """
     if any(isinstance(finder, Redirection) for finder in sys.meta_path):
         return
-    early = [name for name in sys.modules if name.partition(".")[0] in MIRRORED]
+    early = [name for name in sys.modules if name.partition(".")[0] in MIRRORS[1]]
     if early:
         raise ImportError(f"{early[0]} is imported already: redirect imports before")
-    sys.meta_path.insert(0, Redirection())
+    sys.meta_path.insert(0, Redirection(generation or 1, certain=generation is not None))

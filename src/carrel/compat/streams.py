@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from carrel.compat.exchange import http_scope
-from carrel.compat.mcp.shared.message import ServerMessageMetadata, SessionMessage
+from carrel.compat.mcp.shared.message import SessionMessage
 from carrel.compat.mcp.types.base import JSONRPCMessage
 from carrel.compat.wire import json_of
 from carrel.errors import TransportError
@@ -59,8 +59,9 @@ class ClientStream(Handle):
 class _Outbox:
     """Channel that writes messages to a stream of messages, in order."""
 
-    def __init__(self, write: Any) -> None:
+    def __init__(self, write: Any, wrap: Callable[[bytes], Any]) -> None:
         self._write = write
+        self._wrap = wrap
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
 
     def send(self, message: bytes, key: Hashable = None) -> None:
@@ -84,14 +85,24 @@ class _Outbox:
 
         while (message := await self._queue.get()) is not None:
             try:
-                await self._write.send(SessionMessage(JSONRPCMessage.model_validate_json(message)))
+                await self._write.send(self._wrap(message))
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 return
 
 
-async def serve_streams(served: HasEndpoint, read: Any, write: Any) -> None:
-    """Serve an application on a pair of streams of messages, until the first one ends."""
-    outbox, app = _Outbox(write), served.endpoint
+def session_message(message: bytes) -> SessionMessage:
+    """Return a message as ``mcp`` 1.x has it."""
+    return SessionMessage(JSONRPCMessage.model_validate_json(message))
+
+
+async def serve_streams(
+    served: HasEndpoint, read: Any, write: Any, wrap: Callable[[bytes], Any] = session_message
+) -> None:
+    """Serve an application on a pair of streams of messages, until the first one ends.
+
+    ``wrap`` makes a message for the streams from its encoding.
+    """
+    outbox, app = _Outbox(write, wrap), served.endpoint
     await app.start()
     try:
         async with write:
@@ -102,8 +113,7 @@ async def serve_streams(served: HasEndpoint, read: Any, write: Any) -> None:
                     async for item in read:
                         if isinstance(item, Exception):
                             continue
-                        metadata = item.metadata
-                        request = metadata.request_context if isinstance(metadata, ServerMessageMetadata) else None
+                        request = getattr(item.metadata, "request_context", None)
                         token = http_scope.set(getattr(request, "scope", None))
                         try:
                             reply = dispatcher.receive(json_of(item.message))
@@ -127,9 +137,9 @@ class StreamTransport:
     mirrors = False
     streams = False
 
-    def __init__(self, read: Any, write: Any) -> None:
+    def __init__(self, read: Any, write: Any, wrap: Callable[[bytes], Any] = session_message) -> None:
         self._read = read
-        self._outbox = _Outbox(write)
+        self._outbox = _Outbox(write, wrap)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self, receiver: Receiver) -> None:

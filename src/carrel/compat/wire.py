@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
 from pydantic import BaseModel
@@ -10,10 +10,21 @@ from pydantic import BaseModel
 from carrel.wire.base import Wire
 from carrel.wire.resources import read_contents
 
-__all__ = ["json_of", "model_of", "struct_of"]
+__all__ = ["as_block", "json_of", "model_of", "struct_of"]
 
 M = TypeVar("M", bound=BaseModel)
 S = TypeVar("S", bound=Wire)
+
+
+def as_block(value: Any, union: Any) -> Any:
+    """Return the content block of a union that a block of another generation stands for; None for other values."""
+    if not isinstance(value, BaseModel):
+        return None
+    kinds = {kind.__name__: kind for kind in get_args(union)}
+    kind = kinds.get(type(value).__name__)
+    if kind is None or getattr(value, "type", None) is None:
+        return None
+    return kind.model_validate_json(json_of(value))
 
 
 def json_of(model: BaseModel) -> bytes:

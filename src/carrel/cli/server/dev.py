@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from carrel.cli.config.read import read_configuration
 from carrel.cli.options import Parser
 from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
-from carrel.cli.server.load import load, redirect
+from carrel.cli.server.load import load, redirect, take_generation
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.message_log import MessageLog
 from carrel.cli.server.reload import Reloading, names
@@ -45,7 +45,7 @@ def parser() -> Parser:
     """Return the argument parser of ``carrel dev``."""
     reader = Parser("dev", SUMMARY, epilog=EXAMPLES)
     add_target(reader)
-    reader.add_argument("--compat", action="store_true", help="the file is a program for mcp 1.x or fastmcp")
+    reader.add_argument("--compat", action="store_true", help="the file is a program for mcp or fastmcp")
     reader.add_argument("--raw", action="store_true", help="show messages as JSON: time, direction and message")
     add_http_options(reader)
     add_log_options(reader)
@@ -58,17 +58,18 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: invalid arguments, code that cannot be loaded at startup, a port in use, or a missing package.
     """
+    given, (arguments, generation) = arguments, take_generation(arguments)
     options = parser().parse_args(arguments)
     configuration = read_configuration(options, targeted=True)
     configure(configuration.settings.logging.format, configuration.settings.logging.level)
     location = read_location(options.target)
-    enter(location.file, ["dev", *arguments])
+    enter(location.file, ["dev", *given])
     try:
         import watchfiles  # noqa: F401
     except ImportError:
         raise ConfigError(MISSING) from None
     if options.compat:
-        redirect("--compat runs programs for mcp and fastmcp")
+        redirect("--compat runs programs for mcp and fastmcp", location, generation)
     http = read_http_options(configuration)
     sys.dont_write_bytecode = True  # after two edits within a second, stale bytecode may look up to date
     log = MessageLog(raw=options.raw)

@@ -27,15 +27,17 @@ from carrel.errors import ConfigError
 from carrel.near_names import did_you_mean
 from carrel.server.app import Server
 
-__all__ = ["imported_packages", "load", "ready", "redirect", "requires_compat"]
+__all__ = ["imported_packages", "load", "ready", "redirect", "requires_compat", "take_generation"]
 
 #: Name of the function that creates the server if a file has no server and no name is given.
 FACTORY = "make_app"
 MAX_NAMED = 5
 #: Packages that ``carrel.compat`` replaces.
-MIRRORED = ("fastmcp", "mcp")
+MIRRORED = ("fastmcp", "mcp", "mcp_types")
+#: Values of ``--compat``: the generation that a program was written for.
+GENERATIONS = {"mcp1": 1, "mcp2": 2}
 #: Import of a server package in a Python file.
-IMPORT = re.compile(r"(?m)^[ \t]*(?:from|import)[ \t]+(carrel|mcp|fastmcp)\b")
+IMPORT = re.compile(r"(?m)^[ \t]*(?:from|import)[ \t]+(carrel|mcp|mcp_types|fastmcp)\b")
 
 
 class _Served(BaseException):
@@ -61,23 +63,43 @@ def load(given: str | ServerLocation) -> Server[Any] | Awaitable[Any]:
         missing = getattr(error.__cause__, "name", None)
         if not isinstance(error.__cause__, ModuleNotFoundError) or missing not in MIRRORED:
             raise
-    redirect(f"{location.shown} is a program for {missing}, which is not installed here")
+    redirect(f"{location.shown} is a program for {missing}, which is not installed here", location)
     return _load(location)
 
 
-def redirect(reason: str) -> None:
-    """Redirect imports of ``mcp`` and ``fastmcp`` to ``carrel.compat``.
+def redirect(reason: str, program: ServerLocation | list[str], generation: int | None = None) -> None:
+    """Redirect imports of ``mcp``, ``mcp_types`` and ``fastmcp`` to ``carrel.compat``.
+
+    ``generation`` is the major version of ``mcp`` that the program was written for; by default, the program tells.
 
     Raises:
         ConfigError: a package is missing, or ``mcp`` or ``fastmcp`` is already imported. The message begins with the
             reason.
     """
+    if isinstance(program, ServerLocation):
+        program = [program.file] if program.file else ["-m", program.shown]
     try:
         from carrel.compat import redirect_imports
+        from carrel.compat.generation import find_generation
 
-        redirect_imports()
+        redirect_imports(generation or find_generation(program))
     except ImportError as error:
         raise ConfigError(f"{reason}; Carrel can run it, but {error}") from None
+
+
+def take_generation(arguments: list[str]) -> tuple[list[str], int | None]:
+    """Return arguments with ``--compat=mcp2`` as ``--compat``, and the generation; None without one.
+
+    Raises:
+        ConfigError: there is no such generation.
+    """
+    given = next((word for word in arguments if word.startswith("--compat=")), None)
+    if given is None or "--" in arguments[: arguments.index(given)]:
+        return arguments, None
+    name = given.partition("=")[2]
+    if name not in GENERATIONS:
+        raise ConfigError(f"argument --compat: {name!r} is neither {' nor '.join(GENERATIONS)}")
+    return ["--compat" if word is given else word for word in arguments], GENERATIONS[name]
 
 
 def _load(location: ServerLocation) -> Server[Any] | Awaitable[Any]:

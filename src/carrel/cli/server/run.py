@@ -12,7 +12,7 @@ import msgspec
 from carrel.cli.config.read import Configuration, read_configuration
 from carrel.cli.options import Parser, add_config_option, add_limit_option
 from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
-from carrel.cli.server.load import load, ready, redirect, requires_compat
+from carrel.cli.server.load import load, ready, redirect, requires_compat, take_generation
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.script import enter
 from carrel.cli.server.sharing import Targets, app_location, read_targets, share
@@ -35,7 +35,7 @@ examples:
   carrel run server.py --http 8000              over HTTP, on this machine only
   carrel run server.py:shop                     one of several servers in a file
   carrel run package.module:make_app            the server that a function returns, async or not
-  carrel run --compat program.py ARGUMENTS      a program for mcp 1.x or fastmcp, as it is
+  carrel run --compat program.py ARGUMENTS      a program for mcp or fastmcp, as it is
   carrel run --compat program.py --http 8000    the server of such a program, over HTTP
 """
 
@@ -48,8 +48,9 @@ def parser() -> Parser:
     reader.add_argument(
         "--compat",
         action="store_true",
-        help="the file is a program for mcp 1.x or fastmcp. As the first option, run it as it is, with the arguments "
-        "after FILE; with FILE:NAME or --http, serve the server that it makes",
+        help="the file is a program for mcp or fastmcp. As the first option, run it as it is, with the arguments "
+        "after FILE; with FILE:NAME or --http, serve the server that it makes. Its imports and requirements tell "
+        "which version it is for; --compat=mcp1 and --compat=mcp2 do too",
     )
     add_http_options(reader)
     add_limit_option(reader)
@@ -74,17 +75,18 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: invalid arguments, code that cannot be loaded, a port in use, or a missing package.
     """
+    given, (arguments, generation) = arguments, take_generation(arguments)
     program = compat_program(arguments)
     if program is not None:
-        run_compat(program)
+        run_compat(program, generation)
         return 0
     options = read_options(arguments)
     configuration = read_configuration(options, targeted=options.target is not None)
     configure(configuration.settings.logging.format, configuration.settings.logging.level)
     location = read_location(options.target) if options.target is not None else configured_location(configuration)
-    enter(location.file, ["run", *arguments])
+    enter(location.file, ["run", *given])
     if options.compat:
-        redirect("--compat runs programs for mcp and fastmcp")
+        redirect("--compat runs programs for mcp and fastmcp", location, generation)
     targets = read_targets(Namespace(targets=[], skills=[]), SourceFlags([]), configuration)
     http = read_http_options(configuration)
     if http is None:
@@ -142,15 +144,16 @@ def compat_program(arguments: list[str]) -> list[str] | None:
     return [target, *remaining]
 
 
-def run_compat(program: list[str]) -> None:
-    """Run a program written for ``mcp`` 1.x or ``fastmcp`` in the environment described by its metadata.
+def run_compat(program: list[str], generation: int | None) -> None:
+    """Run a program written for ``mcp`` or ``fastmcp`` in the environment described by its metadata.
 
     Raises:
         ConfigError: a package is missing, or the program ended without running a server or a client.
     """
+    flag = "--compat" if generation is None else f"--compat=mcp{generation}"
     if program[0] != "-m":
-        enter(program[0] if Path(program[0]).is_file() else None, ["run", "--compat", *program])
-    redirect("--compat runs programs for mcp and fastmcp")
+        enter(program[0] if Path(program[0]).is_file() else None, ["run", flag, *program])
+    redirect("--compat runs programs for mcp and fastmcp", program, generation)
     from carrel.compat.__main__ import main
 
     main(program)

@@ -14,7 +14,8 @@ class Models(dict[str, Any]):
     """Models of a table by name, and the names that the rows of the table refer to. Thread-safe.
 
     ``known`` has the base classes and types that are not in the table. Attributes are in camelCase, as in ``mcp`` 1, or
-    with ``snake_case`` as in ``mcp`` 2, whose base class has an alias generator.
+    with ``snake_case`` as in ``mcp`` 2, whose base class has an alias generator. A later row replaces an
+    earlier row of the same name.
     """
 
     def __init__(
@@ -65,6 +66,8 @@ class Models(dict[str, Any]):
                 continue
             kind, _, default = kind.partition(" = ")
             value = "None" if kind.endswith("?") else default
+            if self._snake_case and not value and kind.startswith('Literal["') and "," not in kind:
+                value = kind[len("Literal[") : -1]  # the only value is the default too
             fields[self._attribute(field)] = _field(self._evaluate(kind.rstrip("?")), value)
         return self._create(name, self._evaluate(f"({bases.rstrip(')')},)"), fields)
 
@@ -81,7 +84,7 @@ def _field(kind: Any, default: str) -> tuple[Any, Any]:
     """Return the type and default of a field; the default is an expression, or empty if the field is required."""
     if not default:
         return kind, ...
-    return (kind | None if default == "None" else kind), literal_eval(default)
+    return (kind | None if default == "None" and kind is not Any else kind), literal_eval(default)
 
 
 def _rows(text: str) -> list[str]:

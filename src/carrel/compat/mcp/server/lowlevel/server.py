@@ -10,7 +10,7 @@ import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar, get_type_hints
 
 from pydantic import AnyUrl, BaseModel
 from typing_extensions import TypeVar as DefaultTypeVar
@@ -23,7 +23,7 @@ from carrel.compat.mcp.server.session import ServerSession
 from carrel.compat.mcp.shared.context import RequestContext
 from carrel.compat.mcp.shared.exceptions import UrlElicitationRequiredError
 from carrel.compat.mcp.types import base
-from carrel.compat.streams import ServerStream, serve_streams
+from carrel.compat.serving import ServedServer
 from carrel.compat.validation import Validators
 from carrel.log import Log
 from carrel.protocol import VERSION
@@ -55,14 +55,8 @@ async def lifespan(_: Any) -> AsyncIterator[dict[str, Any]]:
     yield {}
 
 
-class Server(Generic[LifespanResultT, RequestT]):
+class Server(ServedServer, Generic[LifespanResultT, RequestT]):
     """Server with a handler for each request. Each ``run`` serves one client, with a new lifespan."""
-
-    has_served: ClassVar[bool] = False
-    """Whether any server of this process has served."""
-
-    on_begin: ClassVar[Callable[[Server[Any, Any], InitializationOptions | None], None] | None] = None
-    """Called when a server begins to serve. An exception that it raises ends the serving."""
 
     def __init__(
         self,
@@ -83,8 +77,6 @@ class Server(Generic[LifespanResultT, RequestT]):
         self.notification_handlers: dict[type, Handler] = {}
         self._tools: dict[str, types.Tool] = {}
         self._validators = Validators()
-        self.served = False
-        """Whether a transport was set up for it."""
 
     # Capabilities
 
@@ -326,16 +318,11 @@ class Server(Generic[LifespanResultT, RequestT]):
         self, options: InitializationOptions | None = None, *, raise_exceptions: bool = False
     ) -> Application:
         """Return a server of Carrel that answers with the handlers of this one."""
-        self.served = Server.has_served = True
+        self.mark_served()
         options = options or self.create_initialization_options()
         return Application(
             self.request_handlers, options, lambda: self.lifespan(self), raise_exceptions=raise_exceptions
         )
-
-    def begin(self, options: InitializationOptions | None = None) -> None:
-        """Call ``on_begin``, if it is set."""
-        if Server.on_begin is not None:
-            Server.on_begin(self, options)
 
     async def run(
         self,
@@ -346,12 +333,7 @@ class Server(Generic[LifespanResultT, RequestT]):
         stateless: bool = False,
     ) -> None:
         """Serve the client at the other end of the streams, until it is gone."""
-        self.begin(initialization_options)
-        app = self.application(initialization_options, raise_exceptions=raise_exceptions)
-        if isinstance(read_stream, ServerStream):
-            await read_stream.serve(app)
-        else:
-            await serve_streams(app, read_stream, write_stream)
+        await self.serve(initialization_options, read_stream, write_stream, raise_exceptions=raise_exceptions)
 
 
 def _failed(message: str) -> types.ServerResult:

@@ -14,7 +14,7 @@ from carrel.compat.mcp.server.fastmcp.exceptions import InvalidSignature
 from carrel.compat.mcp.server.fastmcp.utilities.output import Output, content_of, find_output
 from carrel.compat.mcp.types import CallToolResult
 
-__all__ = ["ArgModelBase", "FuncMetadata", "func_metadata"]
+__all__ = ["ArgModelBase", "FuncMetadata", "field_of", "func_metadata"]
 
 
 class ArgModelBase(BaseModel):
@@ -118,7 +118,7 @@ def func_metadata(
         if parameter.name.startswith("_"):
             raise InvalidSignature(f"Parameter {parameter.name} of {name} cannot start with '_'")
         if parameter.name not in skip_names:
-            key, kind = _field_of(parameter)
+            key, kind = field_of(parameter)
             fields[key] = kind if parameter.default is inspect.Parameter.empty else (kind, parameter.default)
     model: type[ArgModelBase] = create_model(f"{name}Arguments", __base__=ArgModelBase, **fields)
     if structured_output is False:
@@ -126,7 +126,7 @@ def func_metadata(
     return FuncMetadata(model, find_output(signature.return_annotation, name, required=structured_output is True))
 
 
-def _field_of(parameter: inspect.Parameter) -> tuple[str, Any]:
+def field_of(parameter: inspect.Parameter) -> tuple[str, Any]:
     """Return the name and annotated type of the field of a parameter."""
     empty = parameter.annotation is inspect.Parameter.empty
     annotation = Any if empty else parameter.annotation

@@ -15,9 +15,10 @@ from typing_extensions import is_typeddict
 from carrel.compat.mcp.server.fastmcp.exceptions import InvalidSignature
 from carrel.compat.mcp.server.fastmcp.utilities.types import Audio, Image
 from carrel.compat.mcp.types import CallToolResult, ContentBlock, TextContent
+from carrel.compat.wire import as_block
 from carrel.log import Log
 
-__all__ = ["Output", "content_of", "find_output"]
+__all__ = ["Output", "StrictSchema", "content_of", "find_output", "with_inline_root"]
 
 logger = Log(__name__)
 
@@ -85,7 +86,7 @@ def _output_of(annotation: Any, kind: Any, name: str) -> Output | None:
         model, wrapped = _model_of(annotation, kind, name)
         if model is None:
             return None
-        return Output(model, _with_inline_root(model.model_json_schema(schema_generator=StrictSchema)), wrapped)
+        return Output(model, with_inline_root(model.model_json_schema(schema_generator=StrictSchema)), wrapped)
     except UNSUITABLE as error:
         logger.info("Cannot create schema for type %s in %s: %s: %s", kind, name, type(error).__name__, error)
         return None
@@ -119,7 +120,7 @@ def _model_of_class(kind: type, hints: dict[str, Any]) -> type[BaseModel]:
     return model
 
 
-def _with_inline_root(schema: dict[str, Any]) -> dict[str, Any]:
+def with_inline_root(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema whose root is no reference: models that contain themselves have one, and clients want a type."""
     reference = schema.get("$ref")
     if not isinstance(reference, str) or not reference.startswith(DEFINITIONS):
@@ -140,6 +141,9 @@ def content_of(result: Any) -> list[ContentBlock]:
         return [result.to_audio_content()]
     if isinstance(result, list | tuple):
         return [block for item in result for block in content_of(item)]
+    block = as_block(result, ContentBlock)
+    if block is not None:
+        return [block]
     if not isinstance(result, str):
         result = pydantic_core.to_json(result, fallback=str, indent=2).decode()
     return [TextContent(type="text", text=result)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from carrel.compat.mcp.types import AudioContent, ImageContent
 
-__all__ = ["Audio", "Image"]
+__all__ = ["Audio", "Image", "encoded"]
 
 UNKNOWN = "application/octet-stream"
 IMAGES = {
@@ -33,7 +33,8 @@ def _type_of(kind: str, known: dict[str, str], path: Path | None, format: str | 
     return default if path is None else known.get(path.suffix.lower(), UNKNOWN)
 
 
-def _encoded(path: Path | None, data: bytes | None) -> str:
+def encoded(path: Path | None, data: bytes | None) -> str:
+    """Return the content of a file, or the data, as base64."""
     return base64.b64encode(path.read_bytes() if path is not None else data or b"").decode()
 
 
@@ -56,7 +57,7 @@ class Image:
 
     def to_image_content(self) -> ImageContent:
         """Return the image as content."""
-        return ImageContent(type="image", data=_encoded(self.path, self.data), mimeType=self._mime_type)
+        return ImageContent(type="image", data=encoded(self.path, self.data), mimeType=self._mime_type)
 
 
 class Audio:
@@ -76,4 +77,4 @@ class Audio:
 
     def to_audio_content(self) -> AudioContent:
         """Return the audio as content."""
-        return AudioContent(type="audio", data=_encoded(self.path, self.data), mimeType=self._mime_type)
+        return AudioContent(type="audio", data=encoded(self.path, self.data), mimeType=self._mime_type)

@@ -1,0 +1,278 @@
+"""Generation of a program: whether it was written for ``mcp`` 1 or 2, by its imports and its requirements."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from importlib import metadata
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+__all__ = ["DEFAULT", "find_generation", "generation_of_source"]
+
+DEFAULT = 1
+#: Modules that only one generation has, and modules below them.
+MODULES = {
+    1: (
+        "mcp.server.fastmcp",
+        "mcp.server.experimental",
+        "mcp.shared.session",
+        "mcp.shared.progress",
+        "mcp.server.websocket",
+    ),
+    2: (
+        "mcp_types",
+        "mcp.client.caching",
+        "mcp.client.client",
+        "mcp.client.context",
+        "mcp.client.extension",
+        "mcp.client.subscriptions",
+        "mcp.server.apps",
+        "mcp.server.caching",
+        "mcp.server.connection",
+        "mcp.server.context",
+        "mcp.server.extension",
+        "mcp.server.mcpserver",
+        "mcp.server.request_state",
+        "mcp.server.runner",
+        "mcp.server.subscriptions",
+        "mcp.server.validation",
+        "mcp.shared.dispatcher",
+        "mcp.shared.inbound",
+        "mcp.shared.path_security",
+        "mcp.shared.subscriptions",
+        "mcp.shared.tool_name_validation",
+        "mcp.shared.transport_context",
+        "mcp.shared.uri_template",
+        "mcp.types.jsonrpc",
+        "mcp.types.methods",
+        "mcp.types.version",
+    ),
+}
+#: Names that only one generation has, in ``mcp`` and its modules.
+NAMES = {
+    1: frozenset(("FastMCP", "McpError", "streamablehttp_client", "RequestContext", "request_ctx")),
+    2: frozenset(
+        (
+            "CacheHint",
+            "Client",
+            "ClientRequestContext",
+            "DiscoverResult",
+            "InputRequiredResult",
+            "MCPDeprecationWarning",
+            "MCPError",
+            "MCPServer",
+            "ServerRequestContext",
+            "UriTemplate",
+        )
+    ),
+}
+#: Attributes and arguments of the types, which are in camelCase in 1 and in snake_case in 2.
+CAMEL = re.compile(
+    r"(inputSchema|outputSchema|isError|structuredContent|nextCursor|mimeType|protocolVersion|serverInfo)"
+)
+SNAKE = frozenset(("input_schema", "is_error", "next_cursor", "server_info", "uri_template"))
+#: The first major version of each package that stands on ``mcp`` 2.
+FIRST = {"mcp": 2, "mcp-types": 2, "fastmcp": 4, "fastmcp-slim": 4}
+REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?\s*\(?([^;)]*)")
+LOWER = re.compile(r"(>=|==|~=|>)\s*(\d+)")
+UPPER = re.compile(r"<\s*=?\s*(\d+)")
+SCRIPT = re.compile(r"(?m)^# /// script$\n((?:^#(?: .*)?$\n)+?)^# ///$")
+#: Number of files of a program that are read.
+MOST_FILES = 200
+
+
+def find_generation(program: list[str]) -> int | None:
+    """Return the generation of a program: a file, a folder, or ``-m`` and a module. None if nothing tells."""
+    files = list(_files_of(program))
+    for file in files[:1]:
+        required = _required_in(_read(file), file.parent)
+        if required is not None:
+            return required
+    for file in files:
+        found = generation_of_source(_read(file))
+        if found is not None:
+            return found
+    return _required_by_distribution(program[1]) if program[0] == "-m" and len(program) > 1 else None
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+# Files
+
+
+def _files_of(program: list[str]) -> Iterator[Path]:
+    """Yield the files of a program: its own first, then the modules beside it that it imports."""
+    if program[0] == "-m":
+        if len(program) < 2:
+            return
+        first = _module_file(program[1])
+        if first is None:
+            return
+    else:
+        first = Path(program[0])
+        first = first / "__main__.py" if first.is_dir() else first
+    seen: set[Path] = set()
+    waiting = [first]
+    while waiting and len(seen) < MOST_FILES:
+        file = waiting.pop(0)
+        if file in seen or not file.is_file():
+            continue
+        seen.add(file)
+        yield file
+        waiting += _beside(file, _read(file))
+    package = first.parent
+    if (package / "__init__.py").is_file():
+        yield from (file for file in sorted(package.rglob("*.py"))[:MOST_FILES] if file not in seen)
+
+
+def _module_file(name: str) -> Path | None:
+    """Return the file of a module, without importing it or its packages."""
+    paths: list[str] | None = [str(Path.cwd()), *sys.path]
+    origin: str | None = None
+    for number, _ in enumerate(name.split(".")):
+        spec = PathFinder.find_spec(".".join(name.split(".")[: number + 1]), paths)
+        if spec is None:
+            return None
+        origin, locations = spec.origin, spec.submodule_search_locations
+        paths = None if locations is None else list(locations)
+    if paths is not None:
+        return Path(paths[0]) / "__main__.py"
+    return None if origin is None else Path(origin)
+
+
+def _beside(file: Path, source: str) -> Iterator[Path]:
+    """Yield the modules in the folder of a file, and of its package, that the file imports."""
+    with suppress(SyntaxError, ValueError):
+        for module, names, level in _imports(ast.parse(source)):
+            start = file.parents[level - 1] if 0 < level <= len(file.parents) else file.parent
+            base = start.joinpath(*module.split(".")) if module else start
+            for path in (base, *(base / name for name in names)):
+                yield path.with_suffix(".py")
+                yield path / "__init__.py"
+
+
+def _imports(tree: ast.AST) -> Iterator[tuple[str, list[str], int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, [], 0) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or "", [alias.name for alias in node.names], node.level
+
+
+# Imports
+
+
+def generation_of_source(source: str) -> int | None:
+    """Return the generation of a source text; None if nothing tells."""
+    if "mcp" not in source:
+        return None
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return None
+    uses = False
+    for module, names, level in _imports(tree):
+        if level or module.partition(".")[0] not in ("mcp", "mcp_types"):
+            continue
+        uses = True
+        for generation, modules in MODULES.items():
+            full = {module, *(f"{module}.{name}" for name in names)}
+            if any(each == known or each.startswith(f"{known}.") for each in full for known in modules):
+                return generation
+        for generation, known_names in NAMES.items():
+            if known_names & {*names}:
+                return generation
+    return _by_style(tree) if uses else None
+
+
+def _by_style(tree: ast.AST) -> int | None:
+    """Return the generation by names of attributes and arguments."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            given = {keyword.arg for keyword in node.keywords if keyword.arg}
+            if _called(node) == "Server" and any(name.startswith("on_") for name in given):
+                return 2
+        name = node.arg if isinstance(node, ast.keyword) else node.attr if isinstance(node, ast.Attribute) else None
+        if name is not None and CAMEL.fullmatch(name):
+            return 1
+        if name in SNAKE:
+            return 2
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(map(_registers, node.decorator_list)):
+            return 1
+    return None
+
+
+def _called(node: ast.Call) -> str | None:
+    function = node.func
+    return (
+        function.id
+        if isinstance(function, ast.Name)
+        else function.attr
+        if isinstance(function, ast.Attribute)
+        else None
+    )
+
+
+def _registers(decorator: ast.expr) -> bool:
+    """Return whether a decorator is one of the low-level server of ``mcp`` 1."""
+    return isinstance(decorator, ast.Call) and _called(decorator) in ("list_tools", "call_tool", "list_prompts")
+
+
+# Requirements
+
+
+def _required_in(source: str, folder: Path) -> int | None:
+    """Return the generation that the inline metadata of a file requires, or the project of its folder."""
+    import tomllib
+
+    script = SCRIPT.search(source)
+    if script is not None:
+        text = "".join(line[2:] if line.startswith("# ") else line[1:] for line in script[1].splitlines(keepends=True))
+        with suppress(tomllib.TOMLDecodeError):
+            found = _required(tomllib.loads(text).get("dependencies", ()))
+            if found is not None:
+                return found
+    for parent in (folder, *folder.parents[:2]):
+        project = parent / "pyproject.toml"
+        if project.is_file():
+            with suppress(tomllib.TOMLDecodeError):
+                return _required(tomllib.loads(_read(project)).get("project", {}).get("dependencies", ()))
+            return None
+    return None
+
+
+def _required_by_distribution(module: str) -> int | None:
+    """Return the generation that the distribution of a module requires."""
+    for name in metadata.packages_distributions().get(module.partition(".")[0], ()):
+        with suppress(metadata.PackageNotFoundError):
+            found = _required(metadata.requires(name) or ())
+            if found is not None:
+                return found
+    return None
+
+
+def _required(requirements: Iterable[object]) -> int | None:
+    """Return the generation that requirements name by a version; None if they allow both."""
+    for each in requirements:
+        match = REQUIREMENT.match(each) if isinstance(each, str) else None
+        first = None if match is None else FIRST.get(re.sub(r"[-_.]+", "-", match[1]).lower())
+        if match is None or first is None:
+            continue
+        lower = [int(number) for _, number in LOWER.findall(match[2])]
+        upper = [int(number) for number in UPPER.findall(match[2])]
+        if lower and max(lower) >= first:
+            return 2
+        if upper and min(upper) <= first:
+            return 1
+        if any(operator in ("==", "~=") for operator, _ in LOWER.findall(match[2])):
+            return 1
+    return None

@@ -1,0 +1,152 @@
+"""Templates of resources, and the check of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, Field, validate_call
+
+from carrel.compat.mcp2 import types
+from carrel.compat.mcp2.server.mcpserver.exceptions import ResourceError, UnexpectedResourceError
+from carrel.compat.mcp2.server.mcpserver.resources.types import FunctionResource
+from carrel.compat.mcp2.server.mcpserver.utilities.context_injection import find_context_parameter, inject_context
+from carrel.compat.mcp2.server.mcpserver.utilities.func_metadata import func_metadata
+from carrel.compat.mcp2.server.mcpserver.utilities.functions import call_function, name_of
+from carrel.compat.mcp2.shared.exceptions import MCPError
+from carrel.compat.mcp2.shared.path_security import contains_path_traversal, is_absolute_path
+from carrel.compat.mcp2.shared.uri_template import UriTemplate
+
+if TYPE_CHECKING:
+    from carrel.compat.mcp2.server.mcpserver.context import Context
+
+__all__ = ["DEFAULT_RESOURCE_SECURITY", "ResourceSecurity", "ResourceSecurityError", "ResourceTemplate"]
+
+#: For pydantic, which reads annotations at run time.
+Icon: Any = types.Icon
+Annotations: Any = types.Annotations
+
+
+@dataclass(frozen=True)
+class ResourceSecurity:
+    """Which values of a template are refused."""
+
+    reject_path_traversal: bool = True
+    reject_absolute_paths: bool = True
+    reject_null_bytes: bool = True
+    exempt_params: Set[str] = field(default_factory=frozenset)
+
+    def validate(self, params: Mapping[str, str | list[str]]) -> str | None:
+        """Return the name of the first parameter with a refused value; None without one."""
+        for name, given in params.items():
+            values = given if isinstance(given, list) else [given]
+            if name not in self.exempt_params and any(map(self._refuses, values)):
+                return name
+        return None
+
+    def _refuses(self, value: str) -> bool:
+        return (
+            (self.reject_null_bytes and "\0" in value)
+            or (self.reject_path_traversal and contains_path_traversal(value))
+            or (self.reject_absolute_paths and is_absolute_path(value))
+        )
+
+
+DEFAULT_RESOURCE_SECURITY = ResourceSecurity()
+
+
+class ResourceSecurityError(ValueError):
+    """A value of a template was refused."""
+
+    def __init__(self, template: str, param: str) -> None:
+        super().__init__(f"Parameter {param!r} of template {template!r} failed security validation")
+        self.template = template
+        self.param = param
+
+
+class ResourceTemplate(BaseModel):
+    """Template of a server, whose function makes the contents."""
+
+    uri_template: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str = "text/plain"
+    icons: list[Icon] | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
+    fn: Callable[..., Any] = Field(exclude=True)
+    parameters: dict[str, Any]
+    context_kwarg: str | None = None
+    parsed_template: UriTemplate = Field(exclude=True)
+    security: ResourceSecurity = Field(exclude=True)
+
+    model_config = {"arbitrary_types_allowed": True}
+
+    @classmethod
+    def from_function(
+        cls,
+        fn: Callable[..., Any],
+        uri_template: str,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        context_kwarg: str | None = None,
+        security: ResourceSecurity = DEFAULT_RESOURCE_SECURITY,
+        **details: Any,
+    ) -> ResourceTemplate:
+        """Return the template of a function.
+
+        Raises:
+            InvalidUriTemplate: the template is malformed.
+            ValueError: the function has no name.
+        """
+        found, parsed = name_of(fn, name), UriTemplate.parse(uri_template)
+        context_kwarg = context_kwarg or find_context_parameter(fn)
+        skipped = [] if context_kwarg is None else [context_kwarg]
+        return cls(
+            uri_template=uri_template,
+            name=found,
+            title=title,
+            description=description or fn.__doc__ or "",
+            mime_type=mime_type or "text/plain",
+            fn=validate_call(fn),
+            parameters=func_metadata(fn, skipped, structured_output=False).arg_model.model_json_schema(),
+            context_kwarg=context_kwarg,
+            parsed_template=parsed,
+            security=security,
+            **details,
+        )
+
+    def matches(self, uri: str) -> dict[str, str | list[str]] | None:
+        """Return the values of a URI; None if it does not match.
+
+        Raises:
+            ResourceSecurityError: a value is refused.
+        """
+        params = self.parsed_template.match(uri)
+        refused = None if params is None else self.security.validate(params)
+        if refused is not None:
+            raise ResourceSecurityError(self.uri_template, refused)
+        return params
+
+    async def create_resource(self, uri: str, params: dict[str, Any], context: Context[Any, Any]) -> Any:
+        """Call the function, and return the resource with its result, or its questions to the client.
+
+        Raises:
+            ResourceError: the function raised it.
+            UnexpectedResourceError: the function failed otherwise.
+        """
+        try:
+            given = inject_context(self.fn, params, context, self.context_kwarg)
+            result = await call_function(self.fn, given)
+            if isinstance(result, types.InputRequiredResult):
+                return result
+            details = ("name", "title", "description", "mime_type", "icons", "annotations", "meta")
+            return FunctionResource(uri=uri, fn=lambda: result, **{each: getattr(self, each) for each in details})
+        except (ResourceError, MCPError):
+            raise
+        except Exception as error:
+            raise UnexpectedResourceError(f"Error creating resource from template {uri}") from error

@@ -1,0 +1,1 @@
+"""Parts of the face of ``mcp.server.mcpserver``."""

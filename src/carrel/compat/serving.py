@@ -1,0 +1,51 @@
+"""What the low-level servers of all mirrors have in common: they begin to serve, as servers of Carrel."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from carrel.compat.streams import ServerStream, serve_streams, session_message
+from carrel.server.app import Server
+
+__all__ = ["ServedServer"]
+
+
+class ServedServer(ABC):
+    """Low-level server of a mirror."""
+
+    has_served: ClassVar[bool] = False
+    """Whether any server of this process has served."""
+
+    on_begin: ClassVar[Callable[[ServedServer, Any], None] | None] = None
+    """Called when a server begins to serve. An exception that it raises ends the serving."""
+
+    served = False
+    """Whether a transport was set up for it."""
+
+    def wrap(self, message: bytes) -> Any:
+        """Return a message for streams of messages from its encoding."""
+        return session_message(message)
+
+    @abstractmethod
+    def application(self, options: Any = None, *, raise_exceptions: bool = False) -> Server[Any]:
+        """Return a server of Carrel that answers with the handlers of this one. ``options`` are its declaration."""
+
+    def begin(self, options: Any = None) -> None:
+        """Call ``on_begin``, if it is set."""
+        if ServedServer.on_begin is not None:
+            ServedServer.on_begin(self, options)
+
+    def mark_served(self) -> None:
+        """Remember that the server, and some server of this process, has served."""
+        self.served = ServedServer.has_served = True
+
+    async def serve(self, options: Any, read_stream: Any, write_stream: Any, *, raise_exceptions: bool) -> None:
+        """Serve the client at the other end of the streams, until it is gone."""
+        self.begin(options)
+        app = self.application(options, raise_exceptions=raise_exceptions)
+        if isinstance(read_stream, ServerStream):
+            await read_stream.serve(app)
+        else:
+            await serve_streams(app, read_stream, write_stream, self.wrap)

@@ -1,0 +1,135 @@
+"""``carrel.compat.mcp2``: sessions of clients and servers in one process, and what the original does not compare."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from carrel.compat.mcp2 import types
+from carrel.compat.mcp2.client.client import Client
+from carrel.compat.mcp2.client.session import ClientSession
+from carrel.compat.mcp2.server.caching import CacheHint
+from carrel.compat.mcp2.server.lowlevel.server import Server
+from carrel.compat.mcp2.server.mcpserver import Context, MCPServer
+from carrel.compat.mcp2.server.request_state import InvalidRequestState, RequestStateSecurity
+from carrel.compat.mcp2.shared.exceptions import MCPError
+from carrel.compat.mcp2.shared.memory import create_client_server_memory_streams
+from carrel.compat.mcp2.types.base import Request, RequestParams, Result
+
+MODES = ["auto", "legacy"]
+
+
+class CountParams(RequestParams):
+    first_word: str
+
+
+class CountRequest(Request[CountParams, Literal["extra/count"]]):
+    method: Literal["extra/count"] = "extra/count"
+    params: CountParams
+
+
+class CountResult(Result):
+    letter_count: int
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_method_that_the_protocol_does_not_have_is_answered(mode: str) -> None:
+    async def count(ctx: Any, params: CountParams) -> dict[str, Any]:
+        return {"letterCount": len(params.first_word)}
+
+    server = Server("s")
+    server.add_request_handler("extra/count", CountParams, count)
+    async with Client(server, mode=mode) as client:
+        request = CountRequest(params=CountParams(first_word="four"))
+        result = await client.session.send_request(request, CountResult)
+        assert result.letter_count == 4
+
+
+async def test_invalid_results_and_exceptions_become_error_responses() -> None:
+    async def listed(ctx: Any, params: Any) -> dict[str, Any]:
+        return {"tools": [{"name": 3}]}
+
+    async def called(ctx: Any, params: Any) -> Any:
+        raise RuntimeError("secret")
+
+    async with Client(Server("s", on_list_tools=listed, on_call_tool=called), mode="legacy") as client:
+        with pytest.raises(MCPError, match="Handler returned an invalid result") as caught:
+            await client.list_tools()
+        assert caught.value.code == types.INTERNAL_ERROR
+        with pytest.raises(MCPError, match="secret") as caught:
+            await client.call_tool("a")
+        assert caught.value.code == 0
+    async with Client(Server("s", on_list_tools=listed, on_call_tool=called)) as client:
+        with pytest.raises(MCPError, match="Internal server error"):
+            await client.call_tool("a")
+
+
+async def test_a_fresh_list_comes_from_the_cache_until_it_changes() -> None:
+    asked = []
+
+    async def listed(ctx: Any, params: Any) -> types.ListToolsResult:
+        asked.append(1)
+        return types.ListToolsResult(tools=[])
+
+    hints: Any = {"tools/list": CacheHint(ttl_ms=60_000)}
+    async with Client(Server("s", on_list_tools=listed, cache_hints=hints)) as client:
+        await client.list_tools()
+        await client.list_tools()
+        assert len(asked) == 1
+        await client.list_tools(cache_mode="refresh")
+        await client.list_tools(cache_mode="bypass")
+        assert len(asked) == 3
+
+
+async def test_a_server_serves_a_pair_of_streams_of_messages() -> None:
+    import anyio
+
+    mcp = MCPServer("streams")
+
+    @mcp.tool()
+    async def hello(ctx: Context) -> str:
+        return ctx.mcp_server.name
+
+    server = mcp._lowlevel_server
+    async with create_client_server_memory_streams() as (ours, theirs), anyio.create_task_group() as group:
+        group.start_soon(server.run, *theirs, server.create_initialization_options())
+        async with ClientSession(*ours) as session:
+            assert (await session.initialize()).server_info.name == "streams"
+            assert (await session.call_tool("hello")).structured_content == {"result": "streams"}
+        group.cancel_scope.cancel()
+
+
+async def test_questions_are_limited_to_a_number_of_rounds() -> None:
+    mcp = MCPServer("rounds")
+
+    @mcp.tool()
+    def never() -> str | types.InputRequiredResult:
+        return types.InputRequiredResult(request_state="again")
+
+    async with Client(mcp, input_required_max_rounds=2) as client:
+        with pytest.raises(RuntimeError, match="for more than 2 rounds"):
+            await client.call_tool("never")
+        result = await client.session.call_tool("never", allow_input_required=True)
+        with pytest.raises(MCPError, match="Invalid or expired requestState"):
+            await client.session.call_tool("never", request_state=f"{result.request_state}x")
+
+
+def test_states_are_sealed_with_the_first_key_and_opened_with_all() -> None:
+    old, new = "o" * 32, "n" * 32
+    token = RequestStateSecurity(keys=[old]).codec.seal(b"state")
+    assert RequestStateSecurity(keys=[new, old]).codec.unseal(token) == b"state"
+    for keys in ([new], ["x" * 32]):
+        with pytest.raises(InvalidRequestState):
+            RequestStateSecurity(keys=keys).codec.unseal(token)
+    with pytest.raises(ValueError, match="at least 32 bytes"):
+        RequestStateSecurity(keys=["short"])
+
+
+def test_unknown_options_are_refused() -> None:
+    with pytest.raises(TypeError, match="on_nothing"):
+        Server("s", on_nothing=None)
+    with pytest.raises(TypeError, match="nothing"):
+        MCPServer("s", nothing=1)
+    with pytest.raises(ValueError, match="mode must be"):
+        Client(Server("s"), mode="2025-11-25")

@@ -1,0 +1,69 @@
+"""``carrel.compat.generation``: for which version of ``mcp`` a program was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from carrel.compat.generation import find_generation, generation_of_source
+
+
+@pytest.mark.parametrize(
+    ("source", "generation"),
+    [
+        ("from mcp.server.fastmcp import FastMCP", 1),
+        ("from mcp import McpError", 1),
+        ("from mcp.server import Server\n@app.list_tools()\nasync def f(): ...", 1),
+        ("import mcp.types as types\ntypes.Tool(name='a', inputSchema={})", 1),
+        ("from mcp.server.mcpserver import MCPServer", 2),
+        ("from mcp.server import MCPServer", 2),
+        ("from mcp import Client", 2),
+        ("import mcp_types", 2),
+        ("from mcp.server.lowlevel import Server\napp = Server('a', on_list_tools=f)", 2),
+        ("from mcp import types\ntypes.Tool(name='a', input_schema={})", 2),
+        ("from mcp import ClientSession, StdioServerParameters", None),
+        ("input_schema = 1", None),
+        ("from mcp import", None),
+    ],
+)
+def test_imports_and_names_of_attributes_tell(source: str, generation: int | None) -> None:
+    assert generation_of_source(source) == generation
+
+
+@pytest.mark.parametrize(
+    ("requirement", "generation"),
+    [
+        ("mcp>=2", 2),
+        ("mcp[cli] ~= 2.1", 2),
+        ("mcp<2", 1),
+        ("mcp==1.20", 1),
+        ("mcp>=1.2", None),
+        ("fastmcp>=4", 2),
+        ("fastmcp<4", 1),
+    ],
+)
+def test_inline_metadata_and_the_project_tell(requirement: str, generation: int | None, tmp_path: Path) -> None:
+    script, plain = tmp_path / "script.py", tmp_path / "inner" / "plain.py"
+    script.write_text(f'# /// script\n# dependencies = ["{requirement}"]\n# ///\nfrom mcp import ClientSession\n')
+    assert find_generation([str(script)]) == generation
+    plain.parent.mkdir()
+    plain.write_text("from mcp import ClientSession\n")
+    (tmp_path / "pyproject.toml").write_text(f'[project]\nname = "a"\ndependencies = ["{requirement}"]\n')
+    assert find_generation([str(plain)]) == generation
+
+
+def test_modules_beside_a_program_tell_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text("from package.app import main\nmain()\n")
+    (package / "app.py").write_text("from .server import main\n")
+    (package / "server.py").write_text("from mcp.server import MCPServer\n")
+    (tmp_path / "start.py").write_text("import package.app\n")
+    monkeypatch.chdir(tmp_path)
+    assert find_generation([str(tmp_path / "start.py")]) == 2
+    assert find_generation([str(package)]) == 2
+    assert find_generation(["-m", "package"]) == 2
+    assert find_generation(["-m", "package.server"]) == 2
+    assert find_generation(["-m", "no.such.module"]) is None
