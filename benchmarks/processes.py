@@ -1,7 +1,8 @@
 """The servers as processes: their environments, startup and resource consumption.
 
 Carrel and the bare server run in the environment of this interpreter. Each peer in Python has a separate virtual
-environment in `.cache/bench/`, which is created on first use and kept. The peer in TypeScript is the one of the tests.
+environment in `.cache/bench/`, which is created on first use and kept. The peer in TypeScript is installed for the
+tests, in `.cache/parties/`.
 """
 
 import json
@@ -74,9 +75,8 @@ class Contender:
 
     def run(self, code: str) -> str:
         """Run a few lines of Python in this contender's environment, and return the output."""
-        done = subprocess.run(
-            [self.interpreter(), "-c", code], env=ENVIRONMENT, check=True, capture_output=True, text=True
-        )
+        command = [self.interpreter(), "-c", code]
+        done = subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
 
