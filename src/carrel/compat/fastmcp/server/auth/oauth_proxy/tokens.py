@@ -68,7 +68,7 @@ class Tokens:
 
     def _prepare_scopes_for_token_exchange(self, scopes: list[str]) -> list[str]:
         """Return the scopes to send with an authorization code."""
-        return []
+        return scopes
 
     def _translate_scopes_from_idp(self, scopes: list[str]) -> list[str]:
         """Return the scopes for clients of the scopes that the upstream granted."""

@@ -26,6 +26,7 @@ class GitHubTokenVerifier(UserInfoVerifier):
             return None
         headers = {"Authorization": f"Bearer {token}", **ACCEPT}
         response = await client.get("https://api.github.com/user/repos", headers=headers)
+        response.raise_for_status()
         scopes = [each.strip() for each in response.headers.get("x-oauth-scopes", "").split(",") if each.strip()]
         claims = {"sub": str(user["id"]), **pick(user, "login", "name", "email", "avatar_url")}
         return AccessToken(

@@ -12,15 +12,15 @@ from carrel.compat.fastmcp.server.auth.providers.service import ServiceProxy
 from carrel.compat.fastmcp.server.auth.providers.userinfo import UserInfoVerifier, pick
 from carrel.compat.fastmcp.utilities.auth import parse_scopes
 
-__all__ = ["GoogleProvider", "GoogleTokenVerifier"]
+__all__ = ["GOOGLE_SCOPE_ALIASES", "GoogleProvider", "GoogleTokenVerifier"]
 
 #: Full names of scopes, as tokens have them.
-SCOPES = {name: f"https://www.googleapis.com/auth/userinfo.{name}" for name in ("email", "profile")}
+GOOGLE_SCOPE_ALIASES = {name: f"https://www.googleapis.com/auth/userinfo.{name}" for name in ("email", "profile")}
 
 
 def _full(scopes: Any) -> list[str] | None:
     found = parse_scopes(scopes)
-    return None if found is None else [SCOPES.get(each, each) for each in found]
+    return None if found is None else [GOOGLE_SCOPE_ALIASES.get(each, each) for each in found]
 
 
 class GoogleTokenVerifier(UserInfoVerifier):

@@ -11,9 +11,9 @@ from carrel.compat.fastmcp.server.auth.providers.service import ServiceProxy
 from carrel.compat.fastmcp.server.auth.providers.userinfo import UserInfoVerifier, pick
 from carrel.compat.fastmcp.utilities.auth import parse_scopes
 
-__all__ = ["HuggingFaceProvider", "HuggingFaceTokenVerifier"]
+__all__ = ["DEFAULT_HUGGINGFACE_SCOPES", "HuggingFaceProvider", "HuggingFaceTokenVerifier"]
 
-SCOPES = ["openid", "profile"]
+DEFAULT_HUGGINGFACE_SCOPES = ["openid", "profile"]
 
 
 class HuggingFaceTokenVerifier(UserInfoVerifier):
@@ -33,7 +33,7 @@ class HuggingFaceTokenVerifier(UserInfoVerifier):
         return AccessToken(
             token=token,
             client_id=str(user["sub"]),
-            scopes=scopes or list(SCOPES),
+            scopes=scopes or list(DEFAULT_HUGGINGFACE_SCOPES),
             claims={
                 "sub": str(user["sub"]),
                 **pick(user, "name", "email", "email_verified", "profile", "picture", "organizations"),
@@ -63,7 +63,9 @@ class HuggingFaceProvider(ServiceProxy):
         **options: Any,
     ) -> None:
         verifier = HuggingFaceTokenVerifier(
-            required_scopes=list(SCOPES) if required_scopes is None else parse_scopes(required_scopes),
+            required_scopes=list(DEFAULT_HUGGINGFACE_SCOPES)
+            if required_scopes is None
+            else parse_scopes(required_scopes),
             timeout_seconds=timeout_seconds,
             http_client=http_client,
         )

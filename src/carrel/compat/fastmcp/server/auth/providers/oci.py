@@ -16,3 +16,6 @@ class OCIProvider(OIDCProxy):
     def __init__(self, *, required_scopes: list[str] | None = None, **options: Any) -> None:
         scopes = ["openid"] if required_scopes is None else parse_scopes(required_scopes)
         super().__init__(required_scopes=scopes, **options)
+
+    def _prepare_scopes_for_token_exchange(self, scopes: list[str]) -> list[str]:
+        return []

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
+import httpx
 from pydantic import AnyHttpUrl, SecretStr
 
 from carrel.compat.fastmcp.server.auth.auth import AccessToken
 from carrel.compat.fastmcp.server.auth.providers.forwarding import ForwardingProvider
 from carrel.compat.fastmcp.server.auth.providers.introspection import IntrospectionTokenVerifier
 
-__all__ = ["PropelAuthProvider"]
+__all__ = ["PropelAuthProvider", "PropelAuthTokenIntrospectionOverrides"]
 
-OVERRIDES = ("timeout_seconds", "cache_ttl_seconds", "max_cache_size", "http_client")
+
+class PropelAuthTokenIntrospectionOverrides(TypedDict, total=False):
+    """Options of the introspection."""
+
+    timeout_seconds: int
+    cache_ttl_seconds: int | None
+    max_cache_size: int | None
+    http_client: httpx.AsyncClient | None
 
 
 class PropelAuthProvider(ForwardingProvider):
@@ -27,12 +35,13 @@ class PropelAuthProvider(ForwardingProvider):
         base_url: AnyHttpUrl | str,
         required_scopes: list[str] | None = None,
         resource: AnyHttpUrl | str | None = None,
-        token_introspection_overrides: dict[str, Any] | None = None,
+        token_introspection_overrides: PropelAuthTokenIntrospectionOverrides | None = None,
         **options: Any,
     ) -> None:
         home = str(auth_url).rstrip("/")
         self._resource = None if resource is None else str(resource)
-        given = token_introspection_overrides or {}
+        given: dict[str, Any] = {**(token_introspection_overrides or {})}
+        allowed = PropelAuthTokenIntrospectionOverrides.__annotations__
         super().__init__(
             service="PropelAuth",
             metadata_url=f"{home}/.well-known/oauth-authorization-server/oauth/2.1",
@@ -41,7 +50,7 @@ class PropelAuthProvider(ForwardingProvider):
                 client_id=introspection_client_id,
                 client_secret=introspection_client_secret,
                 required_scopes=required_scopes,
-                **{name: given[name] for name in OVERRIDES if name in given},
+                **{name: given[name] for name in allowed if name in given},
             ),
             authorization_server=f"{home}/oauth/2.1",
             base_url=base_url,
