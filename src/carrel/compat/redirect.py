@@ -25,7 +25,6 @@ INSTEAD = {
     "fastmcp.server.event_store": "Carrel replays events from its own store (docs/http.md)",
     "fastmcp.server.openapi": "use carrel serve openapi+https://host/openapi.json (docs/sources/openapi.md)",
     "fastmcp.server.providers": "mount servers, or use carrel.Server and add_provider (docs/providers.md)",
-    "fastmcp.server.middleware.authorization": "use carrel.Server with carrel.security (docs/access.md)",
     "fastmcp.server.middleware.caching": "leave it out: results are cached by clients (docs/client-cache.md)",
     "fastmcp.server.middleware.ping": "leave it out: transports notice by themselves when a client is gone",
     "fastmcp.server.middleware.rate_limiting": "use the limits of carrel.Server (docs/limits.md)",

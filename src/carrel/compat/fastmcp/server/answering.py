@@ -56,14 +56,20 @@ class Answering:
                 return verdict
         return component.enabled
 
+    async def _allows(self, component: FastMCPComponent) -> bool:
+        """Return whether the caller is authorized to use a component."""
+        return True
+
     # Lists
 
     async def _all(self, registry: Registry[C], method: str) -> list[C]:
-        found: dict[str, C] = {each.identifier: each for each in registry.all() if self._shows(each)}
+        found: dict[str, C] = {
+            each.identifier: each for each in registry.all() if self._shows(each) and await self._allows(each)
+        }
         for mounted in self._mounts:
             for each in await getattr(mounted.server, method)():
                 outside = mounted.outside(each)
-                if self._shows(outside):
+                if self._shows(outside) and await self._allows(outside):
                     found.setdefault(outside.identifier, outside)
         return list(found.values())
 
@@ -129,14 +135,14 @@ class Answering:
         """Return the component of a name or URI, and the server that has it if that is not this one."""
         own = registry.get(name)
         if own is not None:
-            return (own, None) if self._shows(own) else None
+            return (own, None) if self._shows(own) and await self._allows(own) else None
         by_uri = method == "get_resource"
         for mounted in self._mounts:
             inner = mounted.own_uri(name) if by_uri else mounted.own_name(name)
             found = None if inner is None else await getattr(mounted.server, method)(inner)
             if found is not None:
                 outside = mounted.outside(found)
-                return (outside, mounted) if self._shows(outside) else None
+                return (outside, mounted) if self._shows(outside) and await self._allows(outside) else None
         return None
 
     async def get_tool(self, name: str) -> Tool | None:
@@ -157,7 +163,7 @@ class Answering:
     async def get_resource_template(self, uri: str) -> ResourceTemplate | None:
         """Return the template that matches a URI, or None."""
         for template in self.local_provider.templates.all():
-            if self._shows(template) and template.matches(uri) is not None:
+            if self._shows(template) and template.matches(uri) is not None and await self._allows(template):
                 return template
         for mounted in self._mounts:
             inner = mounted.own_uri(uri)

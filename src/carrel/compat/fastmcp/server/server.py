@@ -13,6 +13,7 @@ from carrel.compat.fastmcp.prompts.prompt import Prompt
 from carrel.compat.fastmcp.resources.resource import Resource
 from carrel.compat.fastmcp.resources.template import ResourceTemplate
 from carrel.compat.fastmcp.server.answering import Answering
+from carrel.compat.fastmcp.server.auth.access import Authorized
 from carrel.compat.fastmcp.server.context import set_log_level
 from carrel.compat.fastmcp.server.handlers import LowLevelServer, register
 from carrel.compat.fastmcp.server.http import Running
@@ -55,7 +56,7 @@ def _reject(what: str, instead: str) -> NoReturn:
     raise NotImplementedError(f"{what} is not mirrored by carrel.compat: {instead}")
 
 
-class FastMCP(Answering, Running, Generic[LifespanResultT]):
+class FastMCP(Authorized, Answering, Running, Generic[LifespanResultT]):
     """Server with decorators for tools, resources and prompts.
 
     Raises:

@@ -27,6 +27,7 @@ class FastMCPComponent(FastMCPBaseModel):
     tags: set[str] = Field(default_factory=set)
     meta: dict[str, Any] | None = None
     enabled: bool = Field(default=True, exclude=True)
+    auth: Any = Field(default=None, exclude=True)
 
     @field_validator("tags", mode="before")
     @classmethod

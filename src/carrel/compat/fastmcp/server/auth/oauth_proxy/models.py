@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +24,19 @@ __all__ = [
     "RefreshTokenMetadata",
     "UpstreamTokenSet",
 ]
+
+
+#: Lifetimes in seconds where the upstream gives none.
+DEFAULT_ACCESS_TOKEN_EXPIRY_SECONDS = 3600
+DEFAULT_ACCESS_TOKEN_EXPIRY_NO_REFRESH_SECONDS = 365 * 24 * 3600
+DEFAULT_REFRESH_TOKEN_EXPIRY_SECONDS = 365 * 24 * 3600
+DEFAULT_AUTH_CODE_EXPIRY_SECONDS = 5 * 60
+HTTP_TIMEOUT_SECONDS = 30
+
+
+def _hash_token(token: str) -> str:
+    """Return what a refresh token is stored under."""
+    return sha256(token.encode()).hexdigest()
 
 
 class OAuthTransaction(BaseModel):

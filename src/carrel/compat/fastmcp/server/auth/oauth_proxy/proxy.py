@@ -22,6 +22,9 @@ from carrel.compat.fastmcp.server.auth.jwt_issuer import JWTIssuer, derive_jwt_k
 from carrel.compat.fastmcp.server.auth.oauth_proxy.consent import TRANSACTION_LIFETIME, Consent, ConsentMode
 from carrel.compat.fastmcp.server.auth.oauth_proxy.cookies import SignedCookies
 from carrel.compat.fastmcp.server.auth.oauth_proxy.models import (
+    DEFAULT_AUTH_CODE_EXPIRY_SECONDS,
+    DEFAULT_REFRESH_TOKEN_EXPIRY_SECONDS,
+    HTTP_TIMEOUT_SECONDS,
     ClientCode,
     JTIMapping,
     OAuthTransaction,
@@ -50,10 +53,7 @@ __all__ = ["OAuthProxy"]
 
 log = Log("carrel.compat")
 
-CODE_LIFETIME = 5 * 60
-YEAR = 365 * 24 * 3600
 SALT = "fastmcp-jwt-signing-key"
-TIMEOUT = 30.0
 
 
 class OAuthProxy(Consent, Tokens, OAuthProvider):
@@ -128,7 +128,9 @@ class OAuthProxy(Consent, Tokens, OAuthProvider):
         self._extra_authorize_params = extra_authorize_params or {}
         self._extra_token_params = extra_token_params or {}
         self._fallback_access_token_expiry_seconds = fallback_access_token_expiry_seconds
-        self._fallback_refresh_token_expiry_seconds = fallback_refresh_token_expiry_seconds or YEAR
+        self._fallback_refresh_token_expiry_seconds = (
+            fallback_refresh_token_expiry_seconds or DEFAULT_REFRESH_TOKEN_EXPIRY_SECONDS
+        )
         self._fastmcp_access_token_expiry_seconds = fastmcp_access_token_expiry_seconds
         self._token_expiry_threshold_seconds = token_expiry_threshold_seconds
         self._token_validator = token_verifier
@@ -179,7 +181,7 @@ class OAuthProxy(Consent, Tokens, OAuthProvider):
             client_id=self._upstream_client_id,
             client_secret=None if secret is None else secret.get_secret_value(),
             token_endpoint_auth_method=self._token_endpoint_auth_method,
-            timeout=TIMEOUT,
+            timeout=HTTP_TIMEOUT_SECONDS,
         )
 
     @asynccontextmanager
@@ -339,10 +341,10 @@ class OAuthProxy(Consent, Tokens, OAuthProvider):
             code_challenge_method=transaction.code_challenge_method,
             scopes=transaction.scopes,
             idp_tokens=tokens,
-            expires_at=time.time() + CODE_LIFETIME,
+            expires_at=time.time() + DEFAULT_AUTH_CODE_EXPIRY_SECONDS,
             created_at=time.time(),
         )
-        await self._code_store.put(own.code, own, CODE_LIFETIME)
+        await self._code_store.put(own.code, own, DEFAULT_AUTH_CODE_EXPIRY_SECONDS)
         response = self._return(transaction, code=own.code)
         self._bind_browser(request, response, transaction.txn_id, None)
         return response

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from contextlib import asynccontextmanager
-from hashlib import sha256
 from typing import Any
 
 import anyio
@@ -13,10 +12,13 @@ import anyio
 from carrel.compat.fastmcp.server.auth.auth import AccessToken, TokenVerifier
 from carrel.compat.fastmcp.server.auth.jwt_issuer import JWTIssuer
 from carrel.compat.fastmcp.server.auth.oauth_proxy.models import (
+    DEFAULT_ACCESS_TOKEN_EXPIRY_NO_REFRESH_SECONDS,
+    DEFAULT_ACCESS_TOKEN_EXPIRY_SECONDS,
     ClientCode,
     JTIMapping,
     RefreshTokenMetadata,
     UpstreamTokenSet,
+    _hash_token,
 )
 from carrel.compat.fastmcp.utilities.auth import parse_scopes
 from carrel.compat.fastmcp.utilities.key_value import Collection
@@ -24,17 +26,11 @@ from carrel.compat.mcp.server.auth.provider import AuthorizationCode, RefreshTok
 from carrel.compat.mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from carrel.log import Log
 
-__all__ = ["Tokens", "digest_of"]
+__all__ = ["Tokens"]
 
 log = Log("carrel.compat")
 
-HOUR, YEAR = 3600, 365 * 24 * 3600
 MAX_LOCKS = 1000
-
-
-def digest_of(token: str) -> str:
-    """Return what a refresh token is stored under."""
-    return sha256(token.encode()).hexdigest()
 
 
 class Tokens:
@@ -147,7 +143,7 @@ class Tokens:
             raise TokenError("invalid_grant", f"Upstream refresh failed: {error}") from error
         if not await self._jti_mapping_store.delete(jti):
             raise TokenError("invalid_grant", "Refresh token mapping not found")
-        await self._refresh_token_store.delete(digest_of(refresh_token.token))
+        await self._refresh_token_store.delete(_hash_token(refresh_token.token))
         return await self._issue(client, found, found.scope.split(), self._lifetime(given, refreshable=True))
 
     async def _refresh(self, found: UpstreamTokenSet, scopes: list[str]) -> dict[str, Any]:
@@ -176,7 +172,13 @@ class Tokens:
         if given.get("expires_in") is not None:
             return int(given["expires_in"])
         fallback = self._fallback_access_token_expiry_seconds
-        return fallback if fallback is not None else HOUR if refreshable else YEAR
+        return (
+            fallback
+            if fallback is not None
+            else (
+                DEFAULT_ACCESS_TOKEN_EXPIRY_SECONDS if refreshable else DEFAULT_ACCESS_TOKEN_EXPIRY_NO_REFRESH_SECONDS
+            )
+        )
 
     def _extend(self, found: UpstreamTokenSet, given: dict[str, Any]) -> None:
         """Take the refresh token of a response, and when it expires."""
@@ -215,7 +217,7 @@ class Tokens:
             kept = RefreshTokenMetadata(
                 client_id=client.client_id, scopes=scopes, expires_at=int(now) + ttl, created_at=now
             )
-            await self._refresh_token_store.put(digest_of(refresh), kept, ttl)
+            await self._refresh_token_store.put(_hash_token(refresh), kept, ttl)
         return OAuthToken(access_token=access, expires_in=expires_in, refresh_token=refresh, scope=" ".join(scopes))
 
     # Use
@@ -227,7 +229,7 @@ class Tokens:
 
     async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
         """Return a refresh token of a client, or None."""
-        found = await self._refresh_token_store.get(digest_of(refresh_token))
+        found = await self._refresh_token_store.get(_hash_token(refresh_token))
         if found is None or found.client_id != client.client_id:
             return None
         return RefreshToken(
@@ -296,7 +298,7 @@ class Tokens:
 
         if not isinstance(token, RefreshToken):
             return
-        await self._refresh_token_store.delete(digest_of(token.token))
+        await self._refresh_token_store.delete(_hash_token(token.token))
         try:
             jti = self.jwt_issuer.verify_token(token.token, expected_token_use="refresh")["jti"]
         except (JoseError, KeyError, ValueError):

@@ -159,6 +159,10 @@ class AzureProvider(ServiceProxy):
         url = await super().authorize(client, params.model_copy(update={"resource": None}))
         return f"{url}{'&' if '?' in url else '?'}prompt=select_account"
 
+    async def get_obo_credential(self, user_assertion: str) -> Any:
+        """Raise NotImplementedError: the on-behalf-of flow is not mirrored."""
+        raise NotImplementedError("the on-behalf-of (OBO) flow is not mirrored by carrel.compat: use azure-identity")
+
     def _prefix_scopes_for_azure(self, scopes: list[str]) -> list[str]:
         return _prefixed(scopes, self.identifier_uri)
 
