@@ -48,7 +48,8 @@ parties: $(VENV)/.dev
 	$(BIN)/python tests/support/parties
 
 collected: $(VENV)/.dev
-	$(BIN)/python -m pytest --quiet --quiet --numprocesses 0 --collect-only > /dev/null || true
+	@collected=$$($(BIN)/python -m pytest --quiet --quiet --numprocesses 0 --collect-only) \
+		|| { echo "$$collected" | tail --lines 60; exit 1; }
 
 # Rewriting the assertions of all test modules takes half of the time, unless they are cached.
 quick: export PYTHONDONTWRITEBYTECODE =

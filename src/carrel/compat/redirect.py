@@ -40,7 +40,6 @@ INSTEAD = {
     "fastmcp.cli": "the command is `carrel`",
     "fastmcp.client.sampling.handlers": "give Client(sampling_handler=) a function",
     "fastmcp.experimental": "use carrel.Server",
-    "fastmcp.server.middleware.authorization": "use carrel.Server with carrel.security (docs/access.md)",
     "fastmcp.server.tasks": "use carrel.Server and @app.tool(task=...)",
     "fastmcp.telemetry": "use carrel.Server (docs/observability.md)",
     "mcp.cli": "the command is `carrel`",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ from carrel.compat.fastmcp.server.auth import (
     AuthContext,
     DebugTokenVerifier,
     JWTVerifier,
+    StaticTokenVerifier,
     require_scopes,
     restrict_tag,
     run_auth_checks,
@@ -28,6 +30,7 @@ from carrel.compat.fastmcp.server.auth.providers.jwt import RSAKeyPair
 from carrel.compat.fastmcp.server.auth.redirect_validation import validate_redirect_uri
 from carrel.compat.fastmcp.server.auth.ssrf import SSRFError, ssrf_safe_fetch
 from carrel.compat.fastmcp.server.dependencies import get_access_token
+from carrel.compat.fastmcp.server.middleware.authorization import AuthMiddleware
 from carrel.compat.fastmcp.tools.tool import Tool
 from carrel.compat.fastmcp.utilities.auth import parse_scopes
 from carrel.compat.fastmcp.utilities.key_value import MemoryStore
@@ -196,6 +199,34 @@ async def test_checks_of_components_deny_what_they_cannot_decide() -> None:
     assert not await run_auth_checks(require_scopes(), AuthContext(None, tool))
 
 
+@pytest.mark.slow
+async def test_components_are_there_for_callers_who_pass_their_checks() -> None:
+    tokens: dict[str, Any] = {
+        "reader": {"client_id": "a", "scopes": ["read"]},
+        "admin": {"client_id": "b", "scopes": ["read", "admin"]},
+    }
+    mcp = guarded(StaticTokenVerifier(tokens))
+    mcp.add_tool(Tool.from_function(lambda: 1, name="wipe")).auth = require_scopes("admin")
+    with serving(mcp.http_app()) as origin:
+        for token, seen in (("reader", {"whoami"}), ("admin", {"whoami", "wipe"})):
+            async with Client(f"{origin}/mcp", auth=token) as client:
+                assert {tool.name for tool in await client.list_tools()} == seen
+                if token == "reader":
+                    with pytest.raises(Exception, match="Unknown tool"):
+                        await client.call_tool("wipe")
+                else:
+                    assert (await client.call_tool("wipe")).content[0].text == "1"  # type: ignore[union-attr]
+
+
+async def test_checks_of_middleware_hide_and_refuse_components() -> None:
+    mcp = guarded(None)
+    mcp.add_middleware(AuthMiddleware(require_scopes("admin")))
+    async with Client(mcp) as client:
+        assert await client.list_tools() == []
+        with pytest.raises(Exception, match="not found or not authorized"):
+            await client.call_tool("whoami")
+
+
 async def test_a_code_of_another_client_is_unknown() -> None:
     provider = InMemoryOAuthProvider(
         "https://a.example", client_registration_options=ClientRegistrationOptions(valid_scopes=["read"])
@@ -216,6 +247,70 @@ async def test_an_empty_token_is_never_accepted() -> None:
 
 def test_pages_show_text_of_servers_as_text() -> None:
     assert "<script>" not in create_callback_html("<script>", is_success=False)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "options", "login"),
+    [
+        ("google", "GoogleProvider", {}, "https://accounts.google.com/o/oauth2/v2/auth"),
+        ("discord", "DiscordProvider", {}, "https://discord.com/oauth2/authorize"),
+        ("huggingface", "HuggingFaceProvider", {}, "https://huggingface.co/oauth/authorize"),
+        ("workos", "WorkOSProvider", {"authkit_domain": "a.example"}, "https://a.example/oauth2/authorize"),
+        ("clerk", "ClerkProvider", {"domain": "a.example"}, "https://a.example/oauth/authorize"),
+        (
+            "azure",
+            "AzureProvider",
+            {"tenant_id": "t", "required_scopes": ["read"]},
+            "https://login.microsoftonline.com/t/oauth2/v2.0/authorize",
+        ),
+    ],
+)
+def test_providers_know_where_users_log_in(module: str, name: str, options: dict[str, Any], login: str) -> None:
+    kind = getattr(import_module(f"carrel.compat.fastmcp.server.auth.providers.{module}"), name)
+    provider = kind(client_id="id", client_secret="secret", base_url="https://mcp.example", **options)
+    url = provider._build_upstream_authorize_url("state", {"scopes": []})
+    assert url.startswith(f"{login}?")
+    assert {"/consent", "/auth/callback", "/token"} <= {route.path for route in provider.get_routes("/mcp")}
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "options", "server"),
+    [
+        ("workos", "AuthKitProvider", {"authkit_domain": "https://a.example"}, "https://a.example/"),
+        ("supabase", "SupabaseProvider", {"project_url": "https://a.example"}, "https://a.example/auth/v1"),
+        (
+            "descope",
+            "DescopeProvider",
+            {"config_url": "https://a.example/v1/apps/agentic/P1/M1/.well-known/openid-configuration"},
+            "https://a.example/v1/apps/agentic/P1/M1",
+        ),
+        (
+            "scalekit",
+            "ScalekitProvider",
+            {"environment_url": "https://a.example", "resource_id": "r"},
+            "https://a.example/resources/r",
+        ),
+        ("keycloak", "KeycloakAuthProvider", {"realm_url": "https://a.example/realms/x"}, "https://a.example/realms/x"),
+        (
+            "propelauth",
+            "PropelAuthProvider",
+            {
+                "auth_url": "https://a.example",
+                "introspection_client_id": "id",
+                "introspection_client_secret": "secret",
+            },
+            "https://a.example/oauth/2.1",
+        ),
+    ],
+)
+def test_resource_servers_name_their_authorization_server(
+    module: str, name: str, options: dict[str, Any], server: str
+) -> None:
+    kind = getattr(import_module(f"carrel.compat.fastmcp.server.auth.providers.{module}"), name)
+    provider = kind(base_url="https://mcp.example", **options)
+    assert list(map(str, provider.authorization_servers)) == [server]
+    paths = {route.path for route in provider.get_routes("/mcp")}
+    assert "/.well-known/oauth-protected-resource/mcp" in paths
 
 
 def test_scopes_are_read_from_text_and_lists() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from carrel.compat.fastmcp.server.auth.access import current_transport
 from carrel.compat.fastmcp.server.auth.guard import Guard
 from carrel.compat.fastmcp.settings import settings
 from carrel.compat.mcp.server.lowlevel.server import NotificationOptions, Server
@@ -144,6 +145,7 @@ class Running:
     async def run_stdio_async(self, show_banner: bool = True, log_level: str | None = None, **_: Any) -> None:
         """Serve on standard input and output until the client is gone."""
         self._transport = "stdio"
+        current_transport.set("stdio")
         async with stdio_server() as (read, write):
             options = self._mcp_server.create_initialization_options(NotificationOptions(tools_changed=True))
             await self._mcp_server.run(read, write, options)

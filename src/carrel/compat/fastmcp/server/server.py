@@ -15,6 +15,7 @@ from carrel.compat.fastmcp.resources.resource import Resource
 from carrel.compat.fastmcp.resources.security import DEFAULT_RESOURCE_SECURITY
 from carrel.compat.fastmcp.resources.template import ResourceTemplate
 from carrel.compat.fastmcp.server.answering import Answering
+from carrel.compat.fastmcp.server.auth.access import Authorized
 from carrel.compat.fastmcp.server.context import set_log_level
 from carrel.compat.fastmcp.server.handlers import LowLevelServer, register
 from carrel.compat.fastmcp.server.http import Running
@@ -60,7 +61,7 @@ def _reject(what: str, instead: str) -> NoReturn:
     raise NotImplementedError(f"{what} is not mirrored by carrel.compat: {instead}")
 
 
-class FastMCP(Answering, Running, Generic[LifespanResultT]):
+class FastMCP(Authorized, Answering, Running, Generic[LifespanResultT]):
     """Server with decorators for tools, resources and prompts.
 
     Raises:

@@ -16,6 +16,7 @@ from carrel.compat.mcp.server.auth import provider as mcp_provider
 from carrel.compat.mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from carrel.compat.mcp.server.auth.middleware.bearer_auth import BearerAuthBackend
 from carrel.compat.mcp.server.auth.middleware.client_auth import ClientAuthenticator
+from carrel.compat.mcp.server.auth.provider import AuthorizationCode, RefreshToken
 from carrel.compat.mcp.server.auth.routes import (
     METADATA_PATH,
     TOKEN_PATH,
@@ -29,8 +30,10 @@ from carrel.log import Log
 __all__ = [
     "AccessToken",
     "AuthProvider",
+    "AuthorizationCode",
     "MultiAuth",
     "OAuthProvider",
+    "RefreshToken",
     "RemoteAuthProvider",
     "TokenHandler",
     "TokenVerifier",

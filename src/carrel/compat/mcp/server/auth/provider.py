@@ -42,6 +42,7 @@ AuthorizationErrorCode = Literal[
     "access_denied",
     "unsupported_response_type",
     "invalid_scope",
+    "invalid_target",
     "server_error",
     "temporarily_unavailable",
 ]
