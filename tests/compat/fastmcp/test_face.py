@@ -55,7 +55,6 @@ def test_what_is_not_mirrored_says_at_import_what_to_use(statement: str, words: 
     [
         (lambda: FastMCP(auth=object()), r"FastMCP\(auth=...\) is not mirrored by carrel.compat: use carrel.Server"),
         (lambda: Client("https://example.org/mcp", auth="oauth"), "docs/client-authorization.md"),
-        (lambda: MCPConfigTransport({"mcpServers": {"a": {}, "b": {}}}), "use carrel.host"),
     ],
 )
 def test_what_is_not_mirrored_says_when_it_is_used_what_to_use(use: Callable[[], Any], words: str) -> None:
