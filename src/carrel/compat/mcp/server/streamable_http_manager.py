@@ -9,6 +9,8 @@ from typing import Any
 from carrel.compat.exchange import http_scope
 from carrel.compat.mcp.server.lowlevel.server import Server
 from carrel.compat.mcp.server.transport_security import TransportSecuritySettings, names_of
+from carrel.compat.sessionless import Sessionless
+from carrel.limits import Limits
 from carrel.transports.server.http import StreamableHTTP
 
 __all__ = ["StreamableHTTPSessionManager"]
@@ -19,9 +21,9 @@ PATH = "/mcp"
 class StreamableHTTPSessionManager:
     """Streamable HTTP endpoint of a server, at any path.
 
-    Carrel decides per response between JSON and SSE, keeps sessions for clients that open one, serves stateless clients
-    without one, and replays missed events from its event log: ``json_response``, ``stateless``, ``event_store``,
-    ``retry_interval`` and the limits are accepted and have no effect.
+    Carrel decides per response between JSON and SSE, keeps sessions for clients that open one, unless ``stateless`` is
+    true, and replays missed events from its event log: ``json_response``, ``event_store``, ``retry_interval`` and the
+    limits are accepted and have no effect.
     """
 
     def __init__(
@@ -39,7 +41,7 @@ class StreamableHTTPSessionManager:
         self.json_response = json_response
         self.stateless = stateless
         self.security_settings = security_settings
-        self._endpoint: StreamableHTTP | None = None
+        self._endpoint: StreamableHTTP | Sessionless | None = None
         self._started = False
 
     @asynccontextmanager
@@ -58,7 +60,8 @@ class StreamableHTTPSessionManager:
         hosts, origins = names_of(self.security_settings)
         endpoint = StreamableHTTP(self.app.application(), path=PATH, allowed_hosts=hosts, allowed_origins=origins)
         async with endpoint.lifespan():
-            self._endpoint = endpoint
+            most = Limits().max_message_bytes
+            self._endpoint = Sessionless(endpoint, most) if self.stateless else endpoint
             try:
                 yield
             finally:
