@@ -39,9 +39,11 @@ MOVED = {
 INSTEAD = {
     "fastmcp.cli": "the command is `carrel`",
     "fastmcp.client.sampling.handlers": "give Client(sampling_handler=) a function",
-    "fastmcp.experimental": "use carrel.Server",
+    "fastmcp.experimental": "leave it out: CodeMode runs code of models in a sandbox, which Carrel does not have",
+    "fastmcp.apps.app": "use carrel.Server (docs/apps.md)",
+    "fastmcp.server.extensions": "use carrel.Server",
+    "fastmcp.server.sessions": "use the state of carrel.Server (docs/scale.md)",
     "fastmcp.server.tasks": "use carrel.Server and @app.tool(task=...)",
-    "fastmcp.telemetry": "use carrel.Server (docs/observability.md)",
     "mcp.cli": "the command is `carrel`",
     "mcp.client.experimental": "use carrel.Client, whose calls follow tasks by themselves",
     "mcp.client.session_group": "use carrel.host",

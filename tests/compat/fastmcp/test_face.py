@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 
 from carrel import Client as CarrelClient
 from carrel import Server
-from carrel.compat.fastmcp import Client, Context, FastMCP, settings
+from carrel.client.handlers import Handlers
+from carrel.compat.fastmcp import Client, Context, FastMCP, generation, settings
 from carrel.compat.fastmcp.client.auth import BearerAuth
 from carrel.compat.fastmcp.client.transports import (
     MCPConfigTransport,
@@ -51,7 +52,7 @@ def test_what_is_not_mirrored_says_at_import_what_to_use(statement: str, words: 
 @pytest.mark.parametrize(
     ("use", "words"),
     [
-        (lambda: MCPConfigTransport({"mcpServers": {"a": {}, "b": {}}}), "use carrel.host"),
+        (lambda: FastMCP(session_state_store=object()), r"use the state of carrel.Server"),
     ],
 )
 def test_what_is_not_mirrored_says_when_it_is_used_what_to_use(use: Callable[[], Any], words: str) -> None:
@@ -228,3 +229,30 @@ def test_schemas_become_types_and_references_are_put_in_place() -> None:
     assert (found.field_class, found.on.day) == ("a", 2)
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
     assert dereference_refs({"$ref": "#/$defs/Node", "$defs": {"Node": node}})["properties"] == node["properties"]
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_tool_elicits_from_clients_with_and_without_sessions(revision: str) -> None:
+    mcp = FastMCP("asks")
+
+    @mcp.tool
+    async def ask(ctx: Context) -> str:
+        found = await ctx.elicit("Which?", response_type=["a", "b"])
+        return f"{found.action} {found.data}"
+
+    async def choose(form: Any) -> dict[str, Any]:
+        return {"value": "b"}
+
+    app = mcp._mcp_server.application()
+    async with CarrelClient(app, revision=revision, handlers=Handlers(elicit_form=choose)) as client:
+        assert (await client.call_tool("ask", {})).structured_content == {"result": "accept b"}
+
+
+async def test_tools_get_a_title_unless_an_older_package_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    mcp = FastMCP("titles")
+    mcp.tool(lambda: "x", name="get_user-name")
+    mcp.tool(lambda: "x", name="b", title="Own")
+    for version, titles in (("4.1.2", ["Get User Name", "Own"]), ("3.4.10", [None, "Own"])):
+        monkeypatch.setattr(generation, "installed_version", lambda version=version: version)
+        async with Client(mcp) as client:
+            assert [tool.title for tool in await client.list_tools()] == titles

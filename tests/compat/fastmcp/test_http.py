@@ -6,6 +6,7 @@ import urllib.request
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -50,3 +51,32 @@ async def test_servers_are_mounted_in_one_application() -> None:
         for name in apps:
             async with Client(f"{url.removesuffix('/mcp')}/{name}/mcp") as client:
                 assert (await client.call_tool("who")).content[0].text == f"I am {name}"
+
+
+async def test_a_stateless_server_gives_no_session_id_and_any_process_answers() -> None:
+    def made() -> Any:
+        mcp = FastMCP("free")
+        mcp.tool(lambda a: f"got {a}", name="say")
+        return mcp.http_app(stateless_http=True)
+
+    headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
+    call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "say", "arguments": {"a": "x"}}}
+    opening = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "1"},
+    }
+    first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": opening}
+    for message, word in ((first, "serverInfo"), (call, "got x"), (call, "got x")):
+        app = made()  # each request meets another process
+        server: Any = SimpleNamespace(asgi=lambda app=app: app)
+        with over_http(server) as origin:
+            url = f"{origin}/mcp"
+            async with httpx.AsyncClient() as client:
+                response = await client.post(url, json=message, headers=headers)
+                assert (response.status_code, word in response.text) == (200, True), response.text
+                assert "mcp-session-id" not in response.headers
+                assert (await client.get(url, headers=headers)).status_code == 405
+    with over_http(SimpleNamespace(asgi=made)) as url:  # type: ignore[arg-type]
+        async with Client(f"{url}/mcp") as other:
+            assert (await other.call_tool("say", {"a": "y"})).content[0].text == "got y"

@@ -1,20 +1,23 @@
-"""Mirror of the package ``fastmcp`` 2.x and 3.x. Names are imported on first use."""
+"""Mirror of the package ``fastmcp`` 3.x and 4.x. Names are imported on first use."""
 
 from typing import TYPE_CHECKING
 
+from carrel.compat.fastmcp.exceptions import FastMCPDeprecationWarning
+from carrel.compat.fastmcp.generation import installed_version
 from carrel.compat.fastmcp.settings import settings
 from carrel.compat.lazy import lazily
 
 NAMES = {
     "Client": "client",
+    "ClientGroup": "client.group",
     "Context": "server.context",
     "FastMCP": "server.server",
     "Image": "utilities.types",
     **{module: module for module in ("client", "exceptions", "prompts", "resources", "server", "tools", "utilities")},
 }
 
-__version__ = "3.4.10"
-__all__ = ["settings", *NAMES]
+__version__ = installed_version()
+__all__ = ["FastMCPDeprecationWarning", "settings", *NAMES]
 
 if not TYPE_CHECKING:
     __getattr__ = lazily(__name__, NAMES)

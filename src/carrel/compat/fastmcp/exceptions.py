@@ -11,6 +11,7 @@ __all__ = [
     "AuthorizationError",
     "ClientError",
     "DisabledError",
+    "FastMCPDeprecationWarning",
     "FastMCPError",
     "InvalidSignature",
     "McpError",
@@ -56,6 +57,10 @@ class InvalidSignature(Exception):
 
 class ClientError(Exception):
     """A client failed."""
+
+
+class FastMCPDeprecationWarning(DeprecationWarning):
+    """Something that a later version of ``fastmcp`` removes. Carrel does not warn."""
 
 
 class NotFoundError(Exception):

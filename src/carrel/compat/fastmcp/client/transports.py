@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from carrel.compat.fastmcp import server
 from carrel.compat.fastmcp.client.auth.bearer import BearerAuth
 from carrel.compat.fastmcp.server.dependencies import get_http_headers
+from carrel.compat.fastmcp.server.transforms.tool_transform import ToolTransform
+from carrel.compat.fastmcp.tools.tool_transform import ToolTransformConfig
 from carrel.compat.mcp.client.session import ClientSession
 from carrel.compat.mcp.client.sse import sse_client
 from carrel.compat.mcp.client.stdio import StdioServerParameters, stdio_client
@@ -33,6 +36,10 @@ __all__ = [
     "UvxStdioTransport",
     "infer_transport",
 ]
+
+
+#: The package of servers, whose names are imported when a configuration has several servers.
+_servers: Any = server
 
 
 class ClientTransport:
@@ -259,29 +266,56 @@ class SSETransport(HTTPClientTransport):
 
 
 class MCPConfigTransport(ClientTransport):
-    """Transport to the one server of a configuration (``{"mcpServers": {…}}``).
+    """Transport to the servers of a configuration (``{"mcpServers": {…}}``): several ones are behind a proxy.
 
     Raises:
         ValueError: there is no server in it.
-        NotImplementedError: there are several.
     """
 
     def __init__(self, config: Any, name_as_prefix: bool = True) -> None:
         self.config = config
-        servers = config.get("mcpServers", config)
-        if not servers:
+        self.name_as_prefix = name_as_prefix
+        given = config if isinstance(config, dict) else config.to_dict()
+        self._servers: dict[str, Any] = given.get("mcpServers", given)
+        if not self._servers:
             raise ValueError("No MCP servers defined in the config")
-        if len(servers) > 1:
-            raise NotImplementedError(
-                "A configuration with several servers is not mirrored by carrel.compat: use carrel.host"
-            )
-        self.transport = _transport_of(next(iter(servers.values())))
+        self.transport = self._one(next(iter(self._servers))) if len(self._servers) == 1 else self._all()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}(config='{self.config}')>"
+
+    def _one(self, name: str) -> ClientTransport:
+        server = self._servers[name]
+        server = server if isinstance(server, dict) else server.model_dump(exclude_none=True)
+        changes = server.get("tools"), server.get("include_tags"), server.get("exclude_tags")
+        if not any(changes):
+            return _transport_of(server)
+        return FastMCPTransport(_changed(_servers.create_proxy(_transport_of(server), name=name), *changes))
+
+    def _all(self) -> ClientTransport:
+        router = _servers.FastMCP("MCPRouter")
+        for name in self._servers:
+            proxy = _servers.create_proxy(self._one(name), name=f"Proxy-{name}")
+            router.mount(proxy, name if self.name_as_prefix else None)
+        return FastMCPTransport(router)
 
     @contextlib.asynccontextmanager
     async def connect_session(self, **options: Any) -> AsyncIterator[ClientSession]:
-        """Yield a session with the server."""
+        """Yield a session with the server, or with the proxy."""
         async with self.transport.connect_session(**options) as session:
             yield session
+
+
+def _changed(proxy: Any, tools: Any, include_tags: Any, exclude_tags: Any) -> Any:
+    """Return a proxy with the changes of a configuration."""
+    if tools:
+        read = ToolTransformConfig.model_validate
+        proxy.add_transform(ToolTransform({name: read(each) for name, each in tools.items()}))
+    if include_tags:
+        proxy.enable(tags=set(include_tags), only=True)
+    if exclude_tags:
+        proxy.disable(tags=set(exclude_tags))
+    return proxy
 
 
 def _transport_of(server: dict[str, Any]) -> ClientTransport:
@@ -307,6 +341,8 @@ def infer_transport(given: Any) -> ClientTransport:
     if hasattr(given, "_mcp_server"):  # a server of ``fastmcp``, or of ``mcp`` 1.x
         return FastMCPTransport(given)
     text = str(given)
+    if isinstance(given, dict) or hasattr(given, "mcpServers"):
+        return MCPConfigTransport(given)
     if isinstance(given, str | Path) and Path(text).exists():
         if text.endswith(".py"):
             return PythonStdioTransport(text)
@@ -315,6 +351,4 @@ def infer_transport(given: Any) -> ClientTransport:
         raise ValueError(f"Unsupported script type: {given}")
     if text.startswith("http"):
         return SSETransport(text) if _is_sse(text) else StreamableHttpTransport(text)
-    if isinstance(given, dict):
-        return MCPConfigTransport(given)
     raise ValueError(f"Could not infer a valid transport from: {given}")

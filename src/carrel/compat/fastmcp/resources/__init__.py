@@ -7,6 +7,7 @@ from carrel.compat.fastmcp.resources.resource import (
     ResourceResult,
     resource,
 )
+from carrel.compat.fastmcp.resources.security import ResourceSecurity
 from carrel.compat.fastmcp.resources.template import ResourceTemplate
 from carrel.compat.fastmcp.resources.types import (
     BinaryResource,
@@ -25,6 +26,7 @@ __all__ = [
     "Resource",
     "ResourceContent",
     "ResourceResult",
+    "ResourceSecurity",
     "ResourceTemplate",
     "TextResource",
     "resource",

@@ -67,16 +67,17 @@ class Running:
         self._transport = "sse" if transport == "sse" else "streamable-http"
         if transport == "sse":
             return self._sse_app(self._default("sse_path", path), middleware or ())
-        return self._streamable_app(self._default("streamable_http_path", path), middleware or ())
+        stateless = bool(self._default("stateless_http", stateless_http))
+        return self._streamable_app(self._default("streamable_http_path", path), middleware or (), stateless)
 
-    def _streamable_app(self, path: str, middleware: Sequence[Any]) -> Any:
+    def _streamable_app(self, path: str, middleware: Sequence[Any], stateless: bool) -> Any:
         from starlette.applications import Starlette
         from starlette.routing import Route
 
         from carrel.compat.mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
         guard = Guard(self.auth, path)
-        manager = StreamableHTTPSessionManager(self._mcp_server)
+        manager = StreamableHTTPSessionManager(self._mcp_server, stateless=stateless)
         app = Starlette(
             debug=bool(self._default("debug", None)),
             routes=[Route(path, guard.wrap(Endpoint(manager))), *guard.routes, *self._routes],
@@ -160,13 +161,16 @@ class Running:
         path: str | None = None,
         uvicorn_config: dict[str, Any] | None = None,
         middleware: Sequence[Any] | None = None,
+        stateless_http: bool | None = None,
+        stateless: bool | None = None,
         **_: Any,
     ) -> None:
         """Serve over HTTP until the process is told to stop."""
         self._mcp_server.begin()
         import uvicorn
 
-        app = self.http_app(path, middleware, transport=transport)
+        chosen = stateless if stateless_http is None else stateless_http
+        app = self.http_app(path, middleware, stateless_http=chosen, transport=transport)
         options: dict[str, Any] = {
             "host": self._default("host", host),
             "port": self._default("port", port),

@@ -10,6 +10,8 @@ from carrel.compat.authorizer import UserAuthorizer
 from carrel.compat.exchange import http_scope
 from carrel.compat.mcp.server.lowlevel.server import Server
 from carrel.compat.mcp.server.transport_security import TransportSecuritySettings, names_of
+from carrel.compat.sessionless import Sessionless
+from carrel.limits import Limits
 from carrel.transports.server.http import StreamableHTTP
 
 __all__ = ["StreamableHTTPSessionManager"]
@@ -20,9 +22,9 @@ PATH = "/mcp"
 class StreamableHTTPSessionManager:
     """Streamable HTTP endpoint of a server, at any path.
 
-    Carrel decides per response between JSON and SSE, keeps sessions for clients that open one, serves stateless clients
-    without one, and replays missed events from its event log: ``json_response``, ``stateless``, ``event_store``,
-    ``retry_interval`` and the limits are accepted and have no effect.
+    Carrel decides per response between JSON and SSE, keeps sessions for clients that open one, unless ``stateless`` is
+    true, and replays missed events from its event log: ``json_response``, ``event_store``, ``retry_interval`` and the
+    limits are accepted and have no effect.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class StreamableHTTPSessionManager:
         self.json_response = json_response
         self.stateless = stateless
         self.security_settings = security_settings
-        self._endpoint: StreamableHTTP | None = None
+        self._endpoint: StreamableHTTP | Sessionless | None = None
         self._started = False
 
     @asynccontextmanager
@@ -65,7 +67,8 @@ class StreamableHTTPSessionManager:
             authorization=UserAuthorizer(),
         )
         async with endpoint.lifespan():
-            self._endpoint = endpoint
+            most = Limits().max_message_bytes
+            self._endpoint = Sessionless(endpoint, most) if self.stateless else endpoint
             try:
                 yield
             finally:

@@ -15,9 +15,9 @@ class McpError(Exception):
 
     error: ErrorData
 
-    def __init__(self, error: ErrorData) -> None:
-        super().__init__(error.message)
-        self.error = error
+    def __init__(self, error: ErrorData | None = None, *, code: int = 0, message: str = "", data: Any = None) -> None:
+        self.error = error if error is not None else ErrorData(code=code, message=message, data=data)
+        super().__init__(self.error.message)
 
 
 class UrlElicitationRequiredError(McpError):
