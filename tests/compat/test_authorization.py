@@ -16,14 +16,19 @@ from pydantic import AnyHttpUrl, AnyUrl
 
 from carrel.compat.credentials import HTTPXCredentials, credentials_of
 from carrel.compat.mcp import ClientSession
-from carrel.compat.mcp.client.auth import OAuthClientProvider
+from carrel.compat.mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
 from carrel.compat.mcp.client.sse import sse_client
 from carrel.compat.mcp.client.streamable_http import streamablehttp_client
 from carrel.compat.mcp.server.auth.middleware.auth_context import get_access_token
 from carrel.compat.mcp.server.auth.provider import AccessToken
 from carrel.compat.mcp.server.auth.settings import AuthSettings
 from carrel.compat.mcp.server.fastmcp import FastMCP
-from carrel.compat.mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from carrel.compat.mcp.shared.auth import (
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+)
 from carrel.errors import AuthorizationError
 from carrel.transports.client.transport import Rejection
 from compat.comparison import HERE, on_carrel, on_original
@@ -325,6 +330,28 @@ async def test_several_rejected_requests_renew_a_token_once() -> None:
         assert await found.rejected(rejection)
         assert dict(await found.headers(url)) == {"authorization": "Bearer 1"}
     assert not await found.rejected(rejection._replace(challenges=["Bearer"], sent=await found.headers(url)))
+
+
+@pytest.mark.parametrize(
+    ("given", "announced", "words"),
+    [
+        (("c", "s"), True, None),
+        (AuthorizationCodeResult(code="c", state="s"), False, None),
+        (AuthorizationCodeResult(code="c", state="s", iss="https://a.example/"), True, None),
+        (AuthorizationCodeResult(code="c", state="s", iss="https://evil.example"), False, "iss mismatch"),
+        (AuthorizationCodeResult(code="c", state="s"), True, "without the iss parameter"),
+    ],
+)
+def test_the_redirect_is_of_the_authorization_server(given: Any, announced: bool, words: str | None) -> None:
+    provider = credentials("https://mcp.example/mcp", Storage(), User())
+    provider.context.oauth_metadata = OAuthMetadata(
+        issuer=AnyHttpUrl("https://a.example"),
+        authorization_endpoint=AnyHttpUrl("https://a.example/authorize"),
+        token_endpoint=AnyHttpUrl("https://a.example/token"),
+        authorization_response_iss_parameter_supported=announced,
+    )
+    with contextlib.nullcontext() if words is None else pytest.raises(OAuthFlowError, match=words):
+        assert provider._read_callback(given) == ("c", "s")
 
 
 async def test_a_failed_authorization_is_an_error_of_authorization() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
@@ -30,9 +31,11 @@ class HTTPXCredentials:
 
     extensions: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
-    def __init__(self, auth: httpx.Auth, connect: Connect = create_mcp_http_client) -> None:
+    def __init__(self, auth: Any, connect: Connect | None = None) -> None:
         self._auth = auth
-        self._connect = connect
+        self._library = library_of(auth)
+        usual = create_mcp_http_client if self._library is httpx else self._library.AsyncClient
+        self._connect: Connect = usual if connect is None else connect
         self._renewed: Mapping[str, str] | None = None
         self.principal = f"httpx {id(auth)}"
 
@@ -45,7 +48,7 @@ class HTTPXCredentials:
         renewed, self._renewed = self._renewed, None
         if renewed is not None:
             return renewed
-        request = httpx.Request(method, url)
+        request = self._library.Request(method, url)
         flow = self._auth.async_auth_flow(request)
         try:
             return _added(await self._reach(flow, request, None))
@@ -58,7 +61,7 @@ class HTTPXCredentials:
         Raises:
             AuthorizationError: the flow failed.
         """
-        request = httpx.Request("POST", rejection.url)
+        request = self._library.Request("POST", rejection.url)
         if rejection.revision is not None:
             request.headers["mcp-protocol-version"] = rejection.revision
         flow = self._auth.async_auth_flow(request)
@@ -68,7 +71,7 @@ class HTTPXCredentials:
                 self._renewed = before  # another request has renewed them meanwhile
                 return True
             challenges = [("www-authenticate", value) for value in rejection.challenges]
-            response = httpx.Response(rejection.status, headers=challenges, request=request, content=b"")
+            response = self._library.Response(rejection.status, headers=challenges, request=request, content=b"")
             again = await self._reach(flow, request, response)
         except StopAsyncIteration:
             return False
@@ -119,6 +122,17 @@ def credentials_of(auth: Any, connect: Connect | None = None) -> HTTPXCredential
         return None
     if isinstance(auth, tuple):
         auth = httpx.BasicAuth(*auth)
-    if not isinstance(auth, httpx.Auth):
-        raise TypeError(f"auth must be an httpx.Auth, not {type(auth).__name__}")
-    return HTTPXCredentials(auth, connect or create_mcp_http_client)
+    return HTTPXCredentials(auth, connect)
+
+
+def library_of(auth: Any) -> Any:
+    """Return the library whose credentials these are: ``httpx`` or ``httpx2``.
+
+    Raises:
+        TypeError: they are of neither.
+    """
+    for name in ("httpx", "httpx2"):
+        library = sys.modules.get(name)
+        if library is not None and isinstance(auth, library.Auth):
+            return library
+    raise TypeError(f"auth must be an httpx.Auth, not {type(auth).__name__}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
-from carrel.compat.credentials import credentials_of
+from carrel.compat.credentials import credentials_of, library_of
 from carrel.compat.streams import ClientStream
 from carrel.transports.client.http import HTTPTransport
 from carrel.transports.client.options import HTTPOptions
@@ -29,11 +30,13 @@ async def streamable_http_client(
     The headers and the credentials of the client are used, and the client sends the requests of an authorization.
     """
     headers: dict[str, str] = {}
-    auth = None
+    auth = connect = None
     if http_client is not None:
         headers = {name: value for name, value in http_client.headers.items() if name.lower() not in OWN}
         auth = http_client.auth
-    async with _connect(url, headers, auth=auth, connect=lambda: nullcontext(http_client)) as streams:
+        if auth is not None and isinstance(http_client, library_of(auth).AsyncClient):
+            connect = partial(nullcontext, http_client)
+    async with _connect(url, headers, auth=auth, connect=connect) as streams:
         yield streams
 
 

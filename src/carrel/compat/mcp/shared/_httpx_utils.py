@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
-from typing import Any, Protocol
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol
 
 import httpx
 
@@ -65,7 +67,15 @@ def redirect_note(response: httpx.Response) -> str:
     return "" if location is None else f" (redirected to {location}; not followed)"
 
 
-class RedirectAwareAuth(ABC, httpx.Auth):
+if TYPE_CHECKING or find_spec("httpx2") is None:
+    AnyAuth = httpx.Auth
+else:
+
+    class AnyAuth(httpx.Auth, import_module("httpx2").Auth):
+        """Credentials of both libraries: programs for ``mcp`` 2 give them to clients of ``httpx2``."""
+
+
+class RedirectAwareAuth(ABC, AnyAuth):
     """Credentials whose own requests follow redirects within their origin, and no others."""
 
     @abstractmethod

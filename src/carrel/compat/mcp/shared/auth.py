@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import AnyHttpUrl, AnyUrl, BaseModel, Field, field_validator
 
 __all__ = [
+    "AuthorizationCodeResult",
     "InvalidRedirectUriError",
     "InvalidScopeError",
     "OAuthClientInformationFull",
@@ -49,6 +50,14 @@ class OAuthToken(BaseModel):
     def normalize_token_type(cls, value: object) -> object:
         """Accept the type in any case."""
         return value.title() if isinstance(value, str) else value
+
+
+class AuthorizationCodeResult(BaseModel):
+    """Parameters of the redirect with an authorization code, as callback handlers of ``mcp`` 2 return them."""
+
+    code: str
+    state: str | None = None
+    iss: str | None = None
 
 
 class OAuthClientMetadata(BaseModel):
@@ -146,6 +155,7 @@ class OAuthMetadata(BaseModel):
     introspection_endpoint_auth_signing_alg_values_supported: list[str] | None = None
     code_challenge_methods_supported: list[str] | None = None
     client_id_metadata_document_supported: bool | None = None
+    authorization_response_iss_parameter_supported: bool | None = None
 
 
 class ProtectedResourceMetadata(BaseModel):

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 
 from carrel.compat.mcp.client.auth.utils import origin_of
 from carrel.compat.mcp.shared.auth import (
+    AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
     OAuthMetadata,
@@ -32,7 +33,7 @@ from carrel.compat.mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS
 __all__ = ["CallbackHandler", "OAuthContext", "PKCEParameters", "RedirectHandler", "TokenStorage"]
 
 RedirectHandler = Callable[[str], Awaitable[None]]
-CallbackHandler = Callable[[], Awaitable[tuple[str, str | None]]]
+CallbackHandler = Callable[[], Awaitable[tuple[str, str | None] | AuthorizationCodeResult]]
 
 #: First revision whose clients name the resource in requests (RFC 8707).
 RESOURCE_SINCE = SUPPORTED_PROTOCOL_VERSIONS[2]

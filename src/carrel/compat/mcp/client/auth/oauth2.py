@@ -24,6 +24,7 @@ from carrel.compat.mcp.client.auth.context import (
 from carrel.compat.mcp.client.auth.exceptions import OAuthFlowError, OAuthTokenError
 from carrel.compat.mcp.shared._httpx_utils import RedirectAwareAuth, redirect_note
 from carrel.compat.mcp.shared.auth import (
+    AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
     OAuthMetadata,
@@ -270,12 +271,28 @@ class OAuthClientProvider(RedirectAwareAuth):
             query["scope"] = context.client_metadata.scope
         endpoint = self._endpoint("authorization_endpoint", "/authorize")
         await context.redirect_handler(f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}")
-        code, returned = await context.callback_handler()
+        code, returned = self._read_callback(await context.callback_handler())
         if returned is None or not secrets.compare_digest(returned.encode(), state.encode()):
             raise OAuthFlowError(f"State parameter mismatch: {returned} != {state}")
         if not code:
             raise OAuthFlowError("No authorization code received")
         return code, pkce.code_verifier
+
+    def _read_callback(self, given: tuple[str, str | None] | AuthorizationCodeResult) -> tuple[str, str | None]:
+        """Return code and state of the redirect, after checking its issuer (RFC 9207).
+
+        Raises:
+            OAuthFlowError: the redirect is of another authorization server.
+        """
+        if not isinstance(given, AuthorizationCodeResult):
+            return given
+        metadata = self.context.oauth_metadata
+        if given.iss is not None:
+            if metadata is None or not utils.issuers_match(given.iss, str(metadata.issuer)):
+                raise OAuthFlowError(f"Authorization response iss mismatch: {given.iss}")
+        elif metadata is not None and metadata.authorization_response_iss_parameter_supported:
+            raise OAuthFlowError("Authorization response without the iss parameter that the server announces")
+        return given.code, given.state
 
     def _endpoint(self, name: str, path: str) -> str:
         """Return an endpoint of the authorization server; without metadata, a path at the server's own origin."""

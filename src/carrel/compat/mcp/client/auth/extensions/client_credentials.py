@@ -147,6 +147,8 @@ def _client(client_id: str, method: str, scopes: str | None, secret: str | None 
 class ClientCredentialsOAuthProvider(CredentialsProvider):
     """Credentials of a client with a secret. ``issuer`` is the authorization server that knows the client.
 
+    ``scope`` is the name of ``scopes`` in ``mcp`` 2.
+
     Raises:
         ValueError: the issuer is not an http or https URL.
     """
@@ -160,8 +162,10 @@ class ClientCredentialsOAuthProvider(CredentialsProvider):
         token_endpoint_auth_method: Literal["client_secret_basic", "client_secret_post"] = "client_secret_basic",
         scopes: str | None = None,
         issuer: str | None = None,
+        *,
+        scope: str | None = None,
     ) -> None:
-        client = _client(client_id, token_endpoint_auth_method, scopes, client_secret)
+        client = _client(client_id, token_endpoint_auth_method, scopes or scope, client_secret)
         super().__init__(server_url, storage, client, issuer)
 
 
@@ -182,8 +186,10 @@ class PrivateKeyJWTOAuthProvider(CredentialsProvider):
         assertion_provider: AssertionProvider,
         scopes: str | None = None,
         issuer: str | None = None,
+        *,
+        scope: str | None = None,
     ) -> None:
-        super().__init__(server_url, storage, _client(client_id, "private_key_jwt", scopes), issuer)
+        super().__init__(server_url, storage, _client(client_id, "private_key_jwt", scopes or scope), issuer)
         self._assertion_provider = assertion_provider
 
     async def _authenticate(self, data: dict[str, Any]) -> None:
