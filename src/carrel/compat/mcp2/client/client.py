@@ -9,6 +9,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from types import TracebackType
 from typing import Any
 
+from typing_extensions import deprecated
+
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.client._input_required import DEFAULT_INPUT_REQUIRED_MAX_ROUNDS, run_input_required_driver
 from carrel.compat.mcp2.client._memory import InMemoryTransport
@@ -25,7 +27,8 @@ from carrel.compat.mcp2.client.session import ClientSession
 from carrel.compat.mcp2.client.stdio import StdioServerParameters, stdio_client
 from carrel.compat.mcp2.client.streamable_http import streamable_http_client
 from carrel.compat.mcp2.client.subscriptions import ResourceUpdated, ServerEvent, Subscription, listen
-from carrel.compat.mcp2.shared.exceptions import MCPError
+from carrel.compat.mcp2.shared.deprecation import LOGGING, PING, PROGRESS, ROOTS, SUBSCRIBE, UNSUBSCRIBE
+from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning, MCPError
 from carrel.compat.mcp2.shared.extension import validate_extension_identifier
 from carrel.compat.mcp2.shared.subscriptions import LISTS
 from carrel.compat.mcp2.types.base import EmptyResult, PaginatedRequestParams, RequestParamsMeta
@@ -364,28 +367,34 @@ class Client:
             else:
                 await self._response_cache.evict(LISTS[type(event)][0])
 
+    @deprecated(PING, category=MCPDeprecationWarning)
     async def send_ping(self, *, meta: RequestParamsMeta | None = None) -> EmptyResult:
         """Send a ping."""
         return await self.session.send_ping(meta=meta)
 
+    @deprecated(LOGGING, category=MCPDeprecationWarning)
     async def set_logging_level(self, level: str, *, meta: RequestParamsMeta | None = None) -> EmptyResult:
         """Set the log level of the server."""
         return await self.session.set_logging_level(level, meta=meta)
 
+    @deprecated(SUBSCRIBE, category=MCPDeprecationWarning)
     async def subscribe_resource(self, uri: str, *, meta: RequestParamsMeta | None = None) -> EmptyResult:
         """Subscribe to a resource."""
         return await self.session.subscribe_resource(uri, meta=meta)
 
+    @deprecated(UNSUBSCRIBE, category=MCPDeprecationWarning)
     async def unsubscribe_resource(self, uri: str, *, meta: RequestParamsMeta | None = None) -> EmptyResult:
         """End the subscription to a resource."""
         return await self.session.unsubscribe_resource(uri, meta=meta)
 
+    @deprecated(PROGRESS, category=MCPDeprecationWarning)
     async def send_progress_notification(
         self, progress_token: str | int, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
         """Send a progress notification."""
         await self.session.send_progress_notification(progress_token, progress, total, message)
 
+    @deprecated(ROOTS, category=MCPDeprecationWarning)
     async def send_roots_list_changed(self) -> None:
         """Notify the server that the roots have changed."""
         await self.session.send_roots_list_changed()

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import msgspec
 from pydantic import TypeAdapter
+from typing_extensions import deprecated
 
 from carrel.client.connection import ClientConnection
 from carrel.client.handlers import ClientCall
@@ -27,7 +28,8 @@ from carrel.compat.mcp2.client.context import (
     SamplingFnT,
 )
 from carrel.compat.mcp2.client.requests import custom_request, struct_for
-from carrel.compat.mcp2.shared.exceptions import MCPError
+from carrel.compat.mcp2.shared.deprecation import LOGGING, PING, PROGRESS, ROOTS, SUBSCRIBE, UNSUBSCRIBE
+from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning, MCPError
 from carrel.compat.mcp2.shared.message import SessionMessage
 from carrel.compat.mcp2.types.base import EmptyResult, PaginatedRequestParams, RequestParams, RequestParamsMeta
 from carrel.compat.mcp2.types.jsonrpc import (
@@ -298,11 +300,13 @@ class ClientSession:
     async def _send(self, kind: Any, params: Any, result: Any) -> Any:
         return await self.send_request(kind(params=params), result)
 
+    @deprecated(PING, category=MCPDeprecationWarning)
     async def send_ping(self, *, meta: RequestParamsMeta | None = None) -> EmptyResult:
         """Send a ping."""
         found: EmptyResult = await self._send(types.PingRequest, RequestParams(_meta=meta), EmptyResult)
         return found
 
+    @deprecated(LOGGING, category=MCPDeprecationWarning)
     async def set_logging_level(self, level: str, *, meta: RequestParamsMeta | None = None) -> EmptyResult:
         """Set the log level of the server."""
         params = types.SetLevelRequestParams(level=level, _meta=meta)
@@ -362,12 +366,14 @@ class ClientSession:
         result = await self._send(types.GetPromptRequest, params, types.GetPromptResult)
         return _expected(result, "get_prompt", allow_input_required)
 
+    @deprecated(SUBSCRIBE, category=MCPDeprecationWarning)
     async def subscribe_resource(self, uri: str, *, meta: RequestParamsMeta | None = None) -> EmptyResult:
         """Subscribe to a resource."""
         params = types.SubscribeRequestParams(uri=str(uri), _meta=meta)
         found: EmptyResult = await self._send(types.SubscribeRequest, params, EmptyResult)
         return found
 
+    @deprecated(UNSUBSCRIBE, category=MCPDeprecationWarning)
     async def unsubscribe_resource(self, uri: str, *, meta: RequestParamsMeta | None = None) -> EmptyResult:
         """End the subscription to a resource."""
         params = types.UnsubscribeRequestParams(uri=str(uri), _meta=meta)
@@ -472,6 +478,7 @@ class ClientSession:
             if full is not None:
                 await full
 
+    @deprecated(PROGRESS, category=MCPDeprecationWarning)
     async def send_progress_notification(
         self, progress_token: str | int, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
@@ -481,6 +488,7 @@ class ClientSession:
         )
         await self.send_notification(types.ProgressNotification(params=params))
 
+    @deprecated(ROOTS, category=MCPDeprecationWarning)
     async def send_roots_list_changed(self) -> None:
         """Notify the server that the roots have changed."""
         await self.send_notification(types.RootsListChangedNotification())

@@ -9,10 +9,12 @@ from typing import Any
 
 import anyio
 import msgspec
+from typing_extensions import deprecated
 
 from carrel.compat.exchange import notification
 from carrel.compat.mcp2 import types
-from carrel.compat.mcp2.shared.exceptions import NoBackChannelError
+from carrel.compat.mcp2.shared.deprecation import LOGGING
+from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning, NoBackChannelError
 from carrel.compat.mcp2.shared.subscriptions import LISTEN_STREAM_METHODS
 from carrel.compat.wire import model_of
 from carrel.protocol.channel import Channel
@@ -116,6 +118,7 @@ class Connection:
         self._channel.send(notification(method, None if params is None else msgspec.json.encode(params)))
         await self._channel.drain()
 
+    @deprecated(LOGGING, category=MCPDeprecationWarning)
     async def log(
         self, level: str, data: Any, logger: str | None = None, *, meta: dict[str, Any] | None = None
     ) -> None:

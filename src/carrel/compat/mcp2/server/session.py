@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import AnyUrl, BaseModel
+from typing_extensions import deprecated
 
 from carrel.compat.exchange import Exchange, notification
 from carrel.compat.mcp2 import types
@@ -14,7 +15,8 @@ from carrel.compat.mcp2.server.validation import (
     validate_tool_use_result_messages,
     wants_sampling_tools,
 )
-from carrel.compat.mcp2.shared.exceptions import NoBackChannelError
+from carrel.compat.mcp2.shared.deprecation import LOGGING, ROOTS, SAMPLING
+from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning, NoBackChannelError
 from carrel.compat.mcp2.shared.subscriptions import LISTEN_STREAM_METHODS
 from carrel.compat.mcp2.types.base import EmptyResult
 from carrel.compat.mcp2.types.jsonrpc import RequestId
@@ -89,6 +91,7 @@ class ServerSession:
             request.method, request.params, result_type, timeout=request_read_timeout_seconds
         )
 
+    @deprecated(SAMPLING, category=MCPDeprecationWarning)
     async def create_message(
         self,
         messages: list[types.SamplingMessage],
@@ -109,6 +112,7 @@ class ServerSession:
         result = types.CreateMessageResultWithTools if with_tools else types.CreateMessageResult
         return await self.send_request(types.CreateMessageRequest(params=params), result)
 
+    @deprecated(ROOTS, category=MCPDeprecationWarning)
     async def list_roots(self) -> types.ListRootsResult:
         """Request the client's roots."""
         return await self.send_request(types.ListRootsRequest(), types.ListRootsResult)
@@ -157,6 +161,7 @@ class ServerSession:
             channel.send(notification(method, None if params is None else json_of(params)))
             await channel.drain()
 
+    @deprecated(LOGGING, category=MCPDeprecationWarning)
     async def send_log_message(
         self, level: str, data: Any, logger: str | None = None, related_request_id: RequestId | None = None
     ) -> None:

@@ -23,6 +23,7 @@ from carrel.compat.mcp2.server.caching import CacheableMethod, CacheHint, valida
 from carrel.compat.mcp2.server.context import HandlerResult, ServerMiddleware, ServerRequestContext
 from carrel.compat.mcp2.server.http_apps import Apps
 from carrel.compat.mcp2.server.models import InitializationOptions
+from carrel.compat.mcp2.shared.deprecation import LOGGING, ROOTS
 from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning
 from carrel.compat.mcp2.shared.message import SessionMessage
 from carrel.compat.mcp2.types.base import NotificationParams, PaginatedRequestParams, RequestParams
@@ -64,8 +65,8 @@ NOTIFICATIONS: dict[str, tuple[str, Any]] = {
     "on_progress": ("notifications/progress", types.ProgressNotificationParams),
 }
 DEPRECATED = {
-    "on_set_logging_level": "The logging capability is deprecated as of 2026-07-28 (SEP-2577).",
-    "on_roots_list_changed": "The roots capability is deprecated as of 2026-07-28 (SEP-2577).",
+    "on_set_logging_level": LOGGING,
+    "on_roots_list_changed": ROOTS,
     "on_progress": "Client-to-server progress is deprecated as of 2026-07-28.",
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Generic
 
 from pydantic import AnyUrl, BaseModel, model_validator
+from typing_extensions import deprecated
 
 from carrel.compat.mcp.server.lowlevel.helper_types import ReadResourceContents
 from carrel.compat.mcp2 import types
@@ -18,6 +19,8 @@ from carrel.compat.mcp2.server.elicitation import (
 )
 from carrel.compat.mcp2.server.session import ServerSession
 from carrel.compat.mcp2.server.subscriptions import SubscriptionBus
+from carrel.compat.mcp2.shared.deprecation import LOGGING
+from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning
 from carrel.compat.mcp2.shared.subscriptions import (
     PromptsListChanged,
     ResourcesListChanged,
@@ -188,22 +191,27 @@ class Context(BaseModel, Generic[LifespanContextT, RequestT]):
         if close is not None:
             await close()
 
+    @deprecated(LOGGING, category=MCPDeprecationWarning)
     async def log(self, level: str, data: Any, *, logger_name: str | None = None) -> None:
         """Send a log message."""
         await self.session.send_log_message(level, data, logger_name, self.request_id)
 
+    @deprecated(LOGGING, category=MCPDeprecationWarning)
     async def debug(self, data: Any, *, logger_name: str | None = None) -> None:
         """Send a log message of this level."""
         await self.log("debug", data, logger_name=logger_name)
 
+    @deprecated(LOGGING, category=MCPDeprecationWarning)
     async def info(self, data: Any, *, logger_name: str | None = None) -> None:
         """Send a log message of this level."""
         await self.log("info", data, logger_name=logger_name)
 
+    @deprecated(LOGGING, category=MCPDeprecationWarning)
     async def warning(self, data: Any, *, logger_name: str | None = None) -> None:
         """Send a log message of this level."""
         await self.log("warning", data, logger_name=logger_name)
 
+    @deprecated(LOGGING, category=MCPDeprecationWarning)
     async def error(self, data: Any, *, logger_name: str | None = None) -> None:
         """Send a log message of this level."""
         await self.log("error", data, logger_name=logger_name)
