@@ -23,6 +23,8 @@ COMMON = ("mcp.client.auth", "mcp.server.auth", "mcp.shared.auth", "mcp.shared.a
 
 #: Modules of which another one has all names, as in other versions of the package.
 MOVED = {
+    "fastmcp.contrib.bulk_tool_caller.bulk_tool_caller": "fastmcp.contrib.bulk_tool_caller",
+    "fastmcp.contrib.mcp_mixin.mcp_mixin": "fastmcp.contrib.mcp_mixin",
     "fastmcp.experimental.server.openapi": "fastmcp.server.providers.openapi",
     "fastmcp.prompts.base": "fastmcp.prompts.prompt",
     "fastmcp.prompts.function_prompt": "fastmcp.prompts.prompt",
@@ -30,7 +32,14 @@ MOVED = {
     "fastmcp.resources.function_resource": "fastmcp.resources.resource",
     "fastmcp.server.apps": "fastmcp.apps",
     "fastmcp.server.openapi": "fastmcp.server.providers.openapi",
+    "fastmcp.server.providers.skills.claude_provider": "fastmcp.server.providers.skills",
+    "fastmcp.server.providers.skills.directory_provider": "fastmcp.server.providers.skills",
+    "fastmcp.server.providers.skills.skill_provider": "fastmcp.server.providers.skills",
+    "fastmcp.server.providers.skills.vendor_providers": "fastmcp.server.providers.skills",
     "fastmcp.server.providers.proxy": "fastmcp.server.proxy",
+    "fastmcp.server.transforms.search.base": "fastmcp.server.transforms.search",
+    "fastmcp.server.transforms.search.bm25": "fastmcp.server.transforms.search",
+    "fastmcp.server.transforms.search.regex": "fastmcp.server.transforms.search",
     "fastmcp.tools.base": "fastmcp.tools.tool",
     "fastmcp.tools.function_tool": "fastmcp.tools.tool",
 }

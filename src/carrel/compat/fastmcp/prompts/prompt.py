@@ -145,7 +145,12 @@ class FunctionPrompt(Prompt):
     """Prompt of a function. Arguments that are no text come as JSON in a string."""
 
     fn: Callable[..., Any] = Field(exclude=True)
-    callee: Any = Field(exclude=True)
+    callee: Any = Field(default=None, exclude=True)
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Take the function as it was given, if there is no more about it."""
+        super().model_post_init(context)
+        self.callee = self.callee or Callee(self.fn)
 
     @classmethod
     def from_function(

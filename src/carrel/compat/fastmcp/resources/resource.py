@@ -145,7 +145,12 @@ class FunctionResource(Resource):
     """Resource of a function, which is called for each read."""
 
     fn: Callable[..., Any] = Field(exclude=True)
-    callee: Any = Field(exclude=True)
+    callee: Any = Field(default=None, exclude=True)
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Take the function as it was given, if there is no more about it."""
+        super().model_post_init(context)
+        self.callee = self.callee or Callee(self.fn)
 
     @classmethod
     def from_function(

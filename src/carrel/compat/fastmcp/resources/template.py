@@ -126,7 +126,12 @@ class FunctionResourceTemplate(ResourceTemplate):
     """Template of a function, whose parameters are the variables."""
 
     fn: Callable[..., Any] = Field(exclude=True)
-    callee: Any = Field(exclude=True)
+    callee: Any = Field(default=None, exclude=True)
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Take the function as it was given, if there is no more about it."""
+        super().model_post_init(context)
+        self.callee = self.callee or Callee(self.fn)
 
     @classmethod
     def from_function(

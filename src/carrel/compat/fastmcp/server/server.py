@@ -151,6 +151,10 @@ class FastMCP(Authorized, Answering, Running, Generic[LifespanResultT]):
         return f"{type(self).__name__}({self.name!r})"
 
     @property
+    def _local_provider(self) -> LocalProvider:
+        return self.local_provider
+
+    @property
     def name(self) -> str:  # type: ignore[override]
         """Name of the server."""
         return self._mcp_server.name

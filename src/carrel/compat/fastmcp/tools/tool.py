@@ -126,9 +126,14 @@ class FunctionTool(Tool):
     """Tool of a function."""
 
     fn: Callable[..., Any] = Field(exclude=True)
-    callee: Any = Field(exclude=True)
+    callee: Any = Field(default=None, exclude=True)
     return_type: Any = Field(default=None, exclude=True)
     run_in_thread: bool = True
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Take the function as it was given, if there is no more about it."""
+        super().model_post_init(context)
+        self.callee = self.callee or Callee(self.fn)
 
     @classmethod
     def from_function(cls, fn: Callable[..., Any], *, metadata: ToolMeta | None = None, **details: Any) -> FunctionTool:

@@ -8,13 +8,24 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from carrel.compat.fastmcp.exceptions import NotFoundError
 from carrel.compat.fastmcp.server.middleware.middleware import Middleware
+from carrel.compat.mcp.shared.exceptions import McpError
 
 __all__ = ["ErrorHandlingMiddleware", "RetryMiddleware"]
 
 
+#: Codes and words of error responses, by the exceptions that they stand for.
+CODES: tuple[tuple[tuple[type[Exception], ...], int, str], ...] = (
+    ((ValueError, TypeError), -32602, "Invalid params"),
+    ((FileNotFoundError, KeyError, NotFoundError), -32001, "Not found"),
+    ((PermissionError,), -32000, "Permission denied"),
+    ((TimeoutError,), -32000, "Request timeout"),
+)
+
+
 class ErrorHandlingMiddleware(Middleware):
-    """Middleware that logs and counts errors, and passes them on as they are."""
+    """Middleware that logs and counts errors, and turns them into error responses if ``transform_errors`` is true."""
 
     def __init__(
         self,
@@ -26,6 +37,7 @@ class ErrorHandlingMiddleware(Middleware):
         self.logger = logger or logging.getLogger("fastmcp.errors")
         self.include_traceback = include_traceback
         self.error_callback = error_callback
+        self.transform_errors = transform_errors
         self._counts: Counter[str] = Counter()
 
     async def on_message(self, context: Any, call_next: Any) -> Any:
@@ -33,12 +45,27 @@ class ErrorHandlingMiddleware(Middleware):
         try:
             return await call_next(context)
         except Exception as error:
-            name = type(error).__name__
-            self._counts[f"{name}:{context.method}"] += 1
-            self.logger.error("Error in %s: %s: %s", context.method, name, error, exc_info=self.include_traceback)
-            if self.error_callback is not None:
+            self._log_error(error, context)
+            raise self._transform_error(error, context) from error
+
+    def _log_error(self, error: Exception, context: Any) -> None:
+        name, method = type(error).__name__, context.method or "unknown"
+        self._counts[f"{name}:{method}"] += 1
+        self.logger.error("Error in %s: %s: %s", method, name, error, exc_info=self.include_traceback)
+        if self.error_callback is not None:
+            try:
                 self.error_callback(error, context)
-            raise
+            except Exception as failure:
+                self.logger.error("Error in error callback: %s", failure)
+
+    def _transform_error(self, error: Exception, context: Any) -> Exception:
+        if isinstance(error, McpError) or not self.transform_errors:
+            return error
+        kind = type(error.__cause__ or error)
+        code, words = next((found[1:] for found in CODES if kind in found[0]), (-32603, "Internal error"))
+        if words == "Not found" and (context.method or "").startswith("resources/"):
+            code, words = -32002, "Resource not found"
+        return McpError(code=code, message=f"{words}: {error}")
 
     def get_error_stats(self) -> dict[str, int]:
         """Return the number of errors by class and method."""

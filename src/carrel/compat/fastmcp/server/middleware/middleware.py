@@ -53,8 +53,7 @@ class Middleware:
         row = REQUESTS.get(context.method or "")
         names = ["" if row is None else f"on_{row.operation}", f"on_{context.type}", "on_message"]
         for name in names:
-            hook = getattr(Middleware, name, None)
-            if hook is not None and getattr(type(self), name) is not hook:
+            if hasattr(Middleware, name):
                 chain = partial(getattr(self, name), call_next=chain)
         return await chain(context)
 

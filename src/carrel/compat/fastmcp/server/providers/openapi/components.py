@@ -38,7 +38,7 @@ class Operation(FastMCPComponent):
             wanted = route.prepare(arguments)
         except MCPError as error:
             raise ValueError(f"Error building request for {route.method} {route.path}: {error}") from None
-        headers = {**get_http_headers(), **dict(self.client.headers), **wanted.headers}
+        headers = {**get_http_headers(), **dict(self.client.headers or {}), **wanted.headers}
         try:
             request = self.client.build_request(wanted.method, wanted.path, content=wanted.content, headers=headers)
             response = await self.client.send(request)
