@@ -10,11 +10,11 @@ from pydantic import BaseModel
 
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.client.context import ClientRequestContext
+from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.types.jsonrpc import INVALID_REQUEST, ErrorData
 from carrel.compat.mcp2.types.methods import MONOLITH_NOTIFICATIONS
 from carrel.compat.wire import json_of, model_of, struct_of
 from carrel.errors import PeerError
-from carrel.log import Log
 from carrel.protocol.client import IncomingRequest
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import ClientCapabilities
@@ -22,7 +22,7 @@ from carrel.wire.client_features import CreateMessageResult, ElicitResult, ListR
 
 __all__ = ["Callbacks"]
 
-logger = Log("client")
+logger = get_logger("client")
 
 #: What a request of the server is called, and the struct of its answer, by its method.
 ANSWERS: dict[str, tuple[str, Any]] = {

@@ -30,6 +30,7 @@ from carrel.compat.mcp2.client.context import (
 from carrel.compat.mcp2.client.requests import custom_request, struct_for
 from carrel.compat.mcp2.shared.deprecation import LOGGING, PING, PROGRESS, ROOTS, SUBSCRIBE, UNSUBSCRIBE
 from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning, MCPError
+from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.shared.message import SessionMessage
 from carrel.compat.mcp2.types.base import EmptyResult, PaginatedRequestParams, RequestParams, RequestParamsMeta
 from carrel.compat.mcp2.types.jsonrpc import (
@@ -43,7 +44,6 @@ from carrel.compat.streams import ClientStream, StreamTransport
 from carrel.compat.validation import Validators
 from carrel.compat.wire import json_of, model_of, struct_of
 from carrel.errors import InvalidMessage, MethodNotFound, PeerError, ProtocolError, RequestTimeout, TransportError
-from carrel.log import Log
 from carrel.protocol.client import Connection, IncomingRequest, Notification, OutgoingMessage
 from carrel.protocol.methods import LISTEN
 from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
@@ -66,7 +66,7 @@ __all__ = [
     "SamplingFnT",
 ]
 
-logger = Log("client")
+logger = get_logger("client")
 
 DEFAULT_CLIENT_INFO = types.Implementation(name="mcp", version="0.1.0")
 DISCOVER_TIMEOUT_SECONDS = 10.0

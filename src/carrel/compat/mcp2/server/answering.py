@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 import msgspec
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from carrel.awaitables import resolved
 from carrel.catalog.provider import Request
@@ -27,13 +27,13 @@ from carrel.compat.mcp2.server.models import InitializationOptions
 from carrel.compat.mcp2.server.request_state import RequestStateBoundary
 from carrel.compat.mcp2.server.session import ServerSession
 from carrel.compat.mcp2.shared.exceptions import MCPError
+from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.types.base import CORE_RESULT_TYPES, SERVER_INFO_META_KEY, CacheableResult, RequestParams
 from carrel.compat.mcp2.types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, ErrorData
-from carrel.compat.mcp2.types.methods import INPUT_REQUIRED_METHODS, is_input_required
+from carrel.compat.mcp2.types.methods import INPUT_REQUIRED_METHODS, MONOLITH_RESULTS, is_input_required
 from carrel.compat.requests import HandlerError, http_request, scope_of
 from carrel.compat.wire import struct_of
 from carrel.errors import MethodNotFound, ProtocolError
-from carrel.log import Log
 from carrel.protocol.channel import Channel
 from carrel.protocol.encoding import encode
 from carrel.protocol.extension import Extension
@@ -49,7 +49,7 @@ from carrel.wire.resources import read_contents
 
 __all__ = ["Application"]
 
-log = Log("carrel.compat")
+log = get_logger(__name__)
 
 Answer: TypeAlias = Result | bytes
 
@@ -212,11 +212,13 @@ class Application(Server[Any]):
             result.setdefault("resultType", "complete")
         return result
 
-    def _struct(self, row: RequestType, result: dict[str, Any]) -> Result:
+    def _struct(self, row: RequestType, result: dict[str, Any]) -> Answer:
         try:
             found: Result = msgspec.convert(result, row.result, dec_hook=read_contents)
             return found
         except (msgspec.ValidationError, TypeError) as error:
+            if not is_input_required(result) and _is_valid(row.method, result):
+                return encode(result)  # such as data that is no base64, which the model allows
             log.error("the handler of %s returned an invalid result: %s", row.method, error)
             raise MCPError(INTERNAL_ERROR, "Handler returned an invalid result") from None
 
@@ -273,6 +275,15 @@ def _is_core(result: Mapping[str, Any], *, stateless: bool) -> bool:
     if not stateless:
         return True
     return not isinstance(kind, str) or (kind in CORE_RESULT_TYPES and kind != "input_required")
+
+
+def _is_valid(method: str, result: dict[str, Any]) -> bool:
+    """Return whether the model of a result takes it."""
+    try:
+        TypeAdapter(MONOLITH_RESULTS[method]).validate_python(result, by_name=False)
+    except ValidationError:
+        return False
+    return True
 
 
 def _dumped(result: Any) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -15,6 +14,7 @@ from carrel.compat.exchange import notification
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.shared.deprecation import LOGGING
 from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning, NoBackChannelError
+from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.shared.subscriptions import LISTEN_STREAM_METHODS
 from carrel.compat.wire import model_of
 from carrel.protocol.channel import Channel
@@ -23,7 +23,7 @@ from carrel.wire.utilities import SEVERITY
 
 __all__ = ["Connection", "allowed_log_levels", "includes"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 def allowed_log_levels(version: str, meta: Mapping[str, Any] | None) -> frozenset[str]:

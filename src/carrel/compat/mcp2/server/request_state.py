@@ -6,7 +6,6 @@ import base64
 import hashlib
 import hmac
 import json
-import logging
 import math
 import os
 import time
@@ -16,6 +15,7 @@ from typing import Any, NoReturn, Protocol, TypeAlias, cast
 
 from carrel.compat.mcp2.server.context import CallNext, HandlerResult, ServerRequestContext
 from carrel.compat.mcp2.shared.exceptions import MCPError
+from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from carrel.compat.mcp2.types.methods import INPUT_REQUIRED_METHODS, is_input_required
 
@@ -29,7 +29,7 @@ __all__ = [
     "compact_json",
 ]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 Principal: TypeAlias = Callable[[ServerRequestContext[Any, Any]], str | None]
 Binding: TypeAlias = tuple[str, str, str | None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
@@ -12,6 +11,7 @@ import anyio.lowlevel
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.server.context import ServerRequestContext
 from carrel.compat.mcp2.shared.exceptions import MCPError
+from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.shared.subscriptions import (
     SUBSCRIPTION_ID_META_KEY,
     PromptsListChanged,
@@ -36,7 +36,7 @@ __all__ = [
     "ToolsListChanged",
 ]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 Listener: TypeAlias = Callable[[ServerEvent], None]
 LISTS = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")

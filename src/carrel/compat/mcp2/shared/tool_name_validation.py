@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from dataclasses import dataclass, field
 
+from carrel.compat.mcp2.shared.logging import get_logger
+
 __all__ = ["ToolNameValidationResult", "issue_tool_name_warning", "validate_and_warn_tool_name", "validate_tool_name"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 SEP_986_URL = "https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names"
 LONGEST = 128

@@ -134,9 +134,19 @@ class UriTemplate:
         if len(uri) > max_uri_length:
             return None
         try:
-            return cast("dict[str, str | list[str]] | None", self._parsed.match(uri))
+            return cast("dict[str, str | list[str]] | None", self._parsed.match(self._known(uri)))
         except UriError:
             return None
+
+    def _known(self, uri: str) -> str:
+        """Return a URI without the parameters of its query that the template does not have."""
+        names = self.query_variable_names
+        head, mark, query = uri.partition("?")
+        if not names or not mark:
+            return uri
+        query, hash, fragment = query.partition("#")
+        kept = "&".join(each for each in query.split("&") if each.partition("=")[0] in names)
+        return head + (mark + kept if kept else "") + hash + fragment
 
     def __str__(self) -> str:
         return self.template

@@ -6,7 +6,6 @@ Its requests are received, dispatched and answered by a server of Carrel, see ``
 from __future__ import annotations
 
 import copy
-import logging
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -25,6 +24,7 @@ from carrel.compat.mcp2.server.http_apps import Apps
 from carrel.compat.mcp2.server.models import InitializationOptions
 from carrel.compat.mcp2.shared.deprecation import LOGGING, ROOTS
 from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning
+from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.shared.message import SessionMessage
 from carrel.compat.mcp2.types.base import NotificationParams, PaginatedRequestParams, RequestParams
 from carrel.compat.mcp2.types.jsonrpc import jsonrpc_message_adapter
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HandlerEntry", "LifespanResultT", "NotificationHandler", "NotificationOptions", "RequestHandler", "Server"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 LifespanResultT = TypeVar("LifespanResultT", default=Any)
 RequestHandler: TypeAlias = Callable[..., Awaitable[HandlerResult]]

@@ -194,7 +194,9 @@ class Context(BaseModel, Generic[LifespanContextT, RequestT]):
     @deprecated(LOGGING, category=MCPDeprecationWarning)
     async def log(self, level: str, data: Any, *, logger_name: str | None = None) -> None:
         """Send a log message."""
-        await self.session.send_log_message(level, data, logger_name, self.request_id)
+        await self.session.send_log_message(
+            level=level, data=data, logger=logger_name, related_request_id=self.request_id
+        )
 
     @deprecated(LOGGING, category=MCPDeprecationWarning)
     async def debug(self, data: Any, *, logger_name: str | None = None) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import logging
 import typing
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ from carrel.compat.mcp2.server.mcpserver.utilities.functions import call_functio
 from carrel.compat.mcp2.server.request_state import compact_json, encode
 from carrel.compat.mcp2.server.validation import validate_tool_use_result_messages, wants_sampling_tools
 from carrel.compat.mcp2.shared.exceptions import MCPError
+from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.types.jsonrpc import MISSING_REQUIRED_CLIENT_CAPABILITY
 from carrel.compat.mcp2.types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -51,7 +51,7 @@ __all__ = [
     "returns_input_required",
 ]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 T = TypeVar("T", bound=BaseModel)
 OUTCOMES = (AcceptedElicitation, DeclinedElicitation, CancelledElicitation)

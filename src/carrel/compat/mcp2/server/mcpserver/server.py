@@ -58,6 +58,7 @@ from carrel.compat.mcp2.server.request_state import (
 from carrel.compat.mcp2.server.stdio import stdio_server
 from carrel.compat.mcp2.server.subscriptions import InMemorySubscriptionBus, ListenHandler, SubscriptionBus
 from carrel.compat.mcp2.shared.exceptions import MCPError
+from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.shared.uri_template import UriTemplate
 from carrel.compat.mcp2.types.base import PaginatedRequestParams
 from carrel.compat.mcp2.types.jsonrpc import (
@@ -66,7 +67,6 @@ from carrel.compat.mcp2.types.jsonrpc import (
     METHOD_NOT_FOUND,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
 )
-from carrel.log import Log
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -91,7 +91,7 @@ __all__ = [
     "require_client_extension",
 ]
 
-logger = Log(__name__)
+logger = get_logger(__name__)
 
 Icon: Any = types.Icon
 Function: TypeAlias = Callable[..., Any]

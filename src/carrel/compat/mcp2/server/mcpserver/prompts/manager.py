@@ -6,11 +6,11 @@ from typing import Any
 
 from carrel.compat.mcp2.server.mcpserver.context import Context
 from carrel.compat.mcp2.server.mcpserver.prompts.base import Prompt
-from carrel.log import Log
+from carrel.compat.mcp2.shared.logging import get_logger
 
 __all__ = ["PromptManager"]
 
-logger = Log(__name__)
+logger = get_logger(__name__)
 
 
 class PromptManager:

@@ -11,11 +11,11 @@ from carrel.compat.mcp2.server.mcpserver.context import Context
 from carrel.compat.mcp2.server.mcpserver.exceptions import ResourceNotFoundError
 from carrel.compat.mcp2.server.mcpserver.resources.base import Resource
 from carrel.compat.mcp2.server.mcpserver.resources.templates import ResourceSecurityError, ResourceTemplate
-from carrel.log import Log
+from carrel.compat.mcp2.shared.logging import get_logger
 
 __all__ = ["ResourceManager"]
 
-logger = Log(__name__)
+logger = get_logger(__name__)
 
 
 class ResourceManager:

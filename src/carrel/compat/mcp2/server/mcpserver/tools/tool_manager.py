@@ -8,11 +8,11 @@ from typing import Any
 from carrel.compat.mcp2.server.mcpserver.context import Context
 from carrel.compat.mcp2.server.mcpserver.exceptions import ToolError
 from carrel.compat.mcp2.server.mcpserver.tools.base import Tool
-from carrel.log import Log
+from carrel.compat.mcp2.shared.logging import get_logger
 
 __all__ = ["ToolManager"]
 
-logger = Log(__name__)
+logger = get_logger(__name__)
 
 
 class ToolManager:

@@ -19,12 +19,12 @@ from carrel.compat.mcp2.server.mcpserver.exceptions import InvalidSignature
 from carrel.compat.mcp2.server.mcpserver.utilities.functions import call_function
 from carrel.compat.mcp2.server.mcpserver.utilities.output_types import output_type, readable_typeddict
 from carrel.compat.mcp2.server.mcpserver.utilities.types import Audio, Image
+from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.wire import as_block
-from carrel.log import Log
 
 __all__ = ["ArgModelBase", "FuncMetadata", "func_metadata"]
 
-logger = Log(__name__)
+logger = get_logger(__name__)
 
 CONTENT = (*get_args(types.ContentBlock), Image, Audio)
 SEQUENCES = (list, tuple, Sequence)
