@@ -78,6 +78,8 @@ async def test_resources_and_prompts_are_tools_too() -> None:
     async with Client(mcp) as client:
         names = [tool.name for tool in await client.list_tools()]
         assert names == ["list_prompts", "get_prompt", "list_resources", "read_resource"]
+        described = (await client.list_tools())[-1].inputSchema["properties"]["uri"]["description"]
+        assert described == "The URI of the resource to read"
         listed = json.loads(text_of(await client.call_tool("list_resources")))
         assert listed == [{"uri_template": "data://{x}", "name": "data", "description": "Data"}]
         assert text_of(await client.call_tool("read_resource", {"uri": "data://1"})) == "<1>"

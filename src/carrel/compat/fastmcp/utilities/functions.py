@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
 from functools import cached_property
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from carrel.compat.fastmcp.server.dependencies import find_dependencies, resolved
 from carrel.server.schema.docstring import read_docstring
@@ -49,7 +49,8 @@ class Callee:
     def hints(self) -> dict[str, Any]:
         """Annotations of the function, evaluated."""
         try:
-            return get_type_hints(_unwrapped(self.function), include_extras=True)
+            found = get_type_hints(_unwrapped(self.function), include_extras=True)
+            return {name: _described(hint) for name, hint in found.items()}
         except Exception:
             return dict(getattr(self.function, "__annotations__", {}))
 
@@ -109,6 +110,14 @@ class Callee:
         else:
             found = await asyncio.to_thread(self.function, *positional, **arguments)
         return await found if inspect.isawaitable(found) else found
+
+
+def _described(hint: Any) -> Any:
+    """Return an annotation, whose only addition is a description if it is a text."""
+    inner, *added = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    if len(added) == 1 and isinstance(added[0], str):
+        return Annotated[inner, Field(description=added[0])]
+    return hint
 
 
 def _unwrapped(function: Any) -> Any:
