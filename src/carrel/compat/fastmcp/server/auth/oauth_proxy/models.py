@@ -35,7 +35,7 @@ HTTP_TIMEOUT_SECONDS = 30
 
 
 def _hash_token(token: str) -> str:
-    """Return what a refresh token is stored under."""
+    """Return the key of a stored refresh token."""
     return sha256(token.encode()).hexdigest()
 
 
@@ -104,7 +104,7 @@ class RefreshTokenMetadata(BaseModel):
 
 
 class ProxyDCRClient(OAuthClientInformationFull):
-    """Client of the proxy, whose redirect URIs have to fit what the operator allows, and what it registered."""
+    """Client of the proxy, whose redirect URIs have to fit the operator's patterns, or its registration."""
 
     allowed_redirect_uri_patterns: list[str] | None = None
     cimd_document: CIMDDocument | None = None
