@@ -135,8 +135,8 @@ class ProxyDCRClient(OAuthClientInformationFull):
         return redirect_uri
 
     def _is_registered(self, uri: str) -> bool:
-        """Return whether a redirect URI is registered. A client that did not register may be on this machine only."""
-        if self.allow_unregistered_redirect_uris and is_loopback_host(urlsplit(uri).hostname):
+        """Return whether a redirect URI is registered. A client that was configured by hand has registered none."""
+        if self.allow_unregistered_redirect_uris:
             return "@" not in urlsplit(uri).netloc
         return any(_is_same(uri, str(each)) for each in self.redirect_uris or ())
 
