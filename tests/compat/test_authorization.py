@@ -339,7 +339,7 @@ async def test_several_rejected_requests_renew_a_token_once() -> None:
         (AuthorizationCodeResult(code="c", state="s"), False, None),
         (AuthorizationCodeResult(code="c", state="s", iss="https://a.example/"), True, None),
         (AuthorizationCodeResult(code="c", state="s", iss="https://evil.example"), False, "iss mismatch"),
-        (AuthorizationCodeResult(code="c", state="s"), True, "without the iss parameter"),
+        (AuthorizationCodeResult(code="c", state="s"), True, "missing iss parameter"),
     ],
 )
 def test_the_redirect_is_of_the_authorization_server(given: Any, announced: bool, words: str | None) -> None:

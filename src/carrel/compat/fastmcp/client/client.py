@@ -16,7 +16,7 @@ from carrel.compat.fastmcp.client.progress import ProgressHandler, default_progr
 from carrel.compat.fastmcp.client.results import CallToolResult, Reader
 from carrel.compat.fastmcp.client.roots import RootsHandler, RootsList, roots_callback
 from carrel.compat.fastmcp.client.sampling import SamplingHandler, sampling_callback
-from carrel.compat.fastmcp.client.transports import infer_transport
+from carrel.compat.fastmcp.client.transports import infer_transport, status_errors
 from carrel.compat.fastmcp.exceptions import ToolError
 from carrel.compat.fastmcp.settings import settings
 from carrel.compat.mcp import types
@@ -93,7 +93,8 @@ class Client(Generic[TransportT]):
                         self.transport.connect_session(**self._options)
                     )
                     if self._auto_initialize:
-                        await self.initialize()
+                        with status_errors(getattr(self.transport, "url", "")):
+                            await self.initialize()
                 except BaseException as error:
                     await self._close()
                     if isinstance(error, OSError):

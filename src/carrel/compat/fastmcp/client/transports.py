@@ -6,10 +6,12 @@ import contextlib
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
+
+import httpx
 
 from carrel.compat.fastmcp import server
 from carrel.compat.fastmcp.client.auth.bearer import BearerAuth
@@ -21,6 +23,7 @@ from carrel.compat.mcp.client.sse import sse_client
 from carrel.compat.mcp.client.stdio import StdioServerParameters, stdio_client
 from carrel.compat.mcp.client.streamable_http import streamablehttp_client
 from carrel.compat.streams import ClientStream
+from carrel.errors import AuthorizationError
 from carrel.transports.memory import MemoryTransport
 
 __all__ = [
@@ -232,6 +235,24 @@ class HTTPClientTransport(ClientTransport):
         self.auth = auth
 
     _set_auth = set_auth
+
+
+@contextlib.contextmanager
+def status_errors(url: str) -> Iterator[None]:
+    """Raise the errors of ``httpx`` that programs expect if a server rejects the credentials.
+
+    Raises:
+        HTTPStatusError: the server answered 401.
+    """
+    try:
+        yield
+    except AuthorizationError as error:
+        if error.__cause__ is not None:  # a login failed in the program's own credentials
+            raise error.__cause__ from error
+        request = httpx.Request("POST", url)
+        response = httpx.Response(401, request=request)
+        message = f"Client error '401 Unauthorized' for url '{url}'"
+        raise httpx.HTTPStatusError(message, request=request, response=response) from error
 
 
 class StreamableHttpTransport(HTTPClientTransport):

@@ -11,9 +11,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from carrel.compat.fastmcp.settings import settings
+from carrel.compat.fastmcp.utilities.headless_oauth import HeadlessOAuth
 from carrel.compat.fastmcp.utilities.http import find_available_port
 
-__all__ = ["find_available_port", "run_server_async", "run_server_in_process", "temporary_settings"]
+__all__ = ["HeadlessOAuth", "find_available_port", "run_server_async", "run_server_in_process", "temporary_settings"]
 
 PATIENCE = 30.0
 

@@ -91,7 +91,7 @@ class TokenStorageAdapter(TokenStorage):
 class OAuth(OAuthClientProvider):
     """Credentials of a client that opens a browser for the user, and waits for the redirect.
 
-    Without ``mcp_url``, the URL is the one of the client that it is given to. With ``client_id`` the client is
+    Without ``mcp_url``, the client that it is given to sets the URL. With ``client_id`` the client is
     registered already; with ``client_metadata_url`` its metadata document is its id.
     """
 

@@ -286,12 +286,7 @@ class OAuthClientProvider(RedirectAwareAuth):
         """
         if not isinstance(given, AuthorizationCodeResult):
             return given
-        metadata = self.context.oauth_metadata
-        if given.iss is not None:
-            if metadata is None or not utils.issuers_match(given.iss, str(metadata.issuer)):
-                raise OAuthFlowError(f"Authorization response iss mismatch: {given.iss}")
-        elif metadata is not None and metadata.authorization_response_iss_parameter_supported:
-            raise OAuthFlowError("Authorization response without the iss parameter that the server announces")
+        utils.validate_authorization_response_iss(given.iss, self.context.oauth_metadata)
         return given.code, given.state
 
     def _endpoint(self, name: str, path: str) -> str:

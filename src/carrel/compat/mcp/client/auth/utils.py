@@ -39,6 +39,8 @@ __all__ = [
     "issuers_match",
     "origin_of",
     "should_use_client_metadata_url",
+    "union_scopes",
+    "validate_authorization_response_iss",
     "validate_metadata_issuer",
 ]
 
@@ -149,6 +151,26 @@ def validate_metadata_issuer(oauth_metadata: OAuthMetadata, expected_issuer: str
         raise OAuthFlowError(
             f"Authorization server metadata issuer mismatch: {oauth_metadata.issuer} != {expected_issuer}"
         )
+
+
+def validate_authorization_response_iss(iss: str | None, oauth_metadata: OAuthMetadata | None) -> None:
+    """Check the issuer that the redirect names (RFC 9207).
+
+    Raises:
+        OAuthFlowError: it is another authorization server, or is missing where the server announces it.
+    """
+    if iss is not None:
+        if oauth_metadata is None or not issuers_match(iss, str(oauth_metadata.issuer)):
+            raise OAuthFlowError(f"Authorization response iss mismatch: {iss}")
+    elif oauth_metadata is not None and oauth_metadata.authorization_response_iss_parameter_supported:
+        raise OAuthFlowError("Authorization response missing iss parameter advertised by the authorization server")
+
+
+def union_scopes(previous_scope: str | None, new_scope: str | None) -> str | None:
+    """Return two texts of scopes as one, without duplicates."""
+    if not previous_scope or not new_scope:
+        return previous_scope or new_scope
+    return " ".join(dict.fromkeys([*previous_scope.split(), *new_scope.split()]))
 
 
 def credentials_match_issuer(

@@ -28,6 +28,7 @@ __all__ = [
     "TokenErrorCode",
     "TokenVerifier",
     "construct_redirect_uri",
+    "principal_components",
 ]
 
 RegistrationErrorCode = Literal[
@@ -201,6 +202,12 @@ def construct_redirect_uri(redirect_uri_base: str, **params: str | None) -> str:
     parts = urlsplit(redirect_uri_base)
     pairs = [*parse_qsl(parts.query), *((name, value) for name, value in params.items() if value is not None)]
     return urlunsplit(parts._replace(query=urlencode(pairs)))
+
+
+def principal_components(token: AccessToken) -> tuple[str, str | None, str | None]:
+    """Return client, issuer and subject of a token: the identity of its caller."""
+    issuer = (token.claims or {}).get("iss")
+    return token.client_id, None if issuer is None else str(issuer), token.subject
 
 
 class ProviderTokenVerifier(TokenVerifier):

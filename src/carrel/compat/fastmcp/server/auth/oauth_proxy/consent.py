@@ -152,7 +152,7 @@ class Consent:
         return RedirectResponse(f"{uri}{'&' if '?' in uri else '?'}{query}", status_code=302)
 
     def _make_client_key(self, client_id: str, redirect_uri: Any) -> str:
-        """Return what a decision is remembered for: an application and its redirect URI."""
+        """Return the key of a remembered decision: an application and its redirect URI."""
         parts = urlsplit(str(redirect_uri))
         path = parts.path if parts.path == "/" else parts.path.rstrip("/")
         return f"{client_id}:{parts.scheme.lower()}://{parts.netloc.lower()}{path}"

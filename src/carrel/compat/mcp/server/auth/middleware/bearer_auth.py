@@ -11,7 +11,7 @@ from pydantic import AnyHttpUrl, ValidationError
 from starlette.authentication import AuthCredentials, AuthenticationBackend, SimpleUser
 from starlette.requests import HTTPConnection
 
-from carrel.compat.mcp.server.auth.provider import AccessToken, TokenVerifier
+from carrel.compat.mcp.server.auth.provider import AccessToken, TokenVerifier, principal_components
 from carrel.log import Log
 
 __all__ = [
@@ -44,11 +44,8 @@ class AuthorizationContext(TypedDict):
 
 def authorization_context(user: AuthenticatedUser) -> AuthorizationContext:
     """Return the identity of a user."""
-    token = user.access_token
-    issuer = (token.claims or {}).get("iss")
-    return AuthorizationContext(
-        client_id=token.client_id, issuer=None if issuer is None else str(issuer), subject=token.subject
-    )
+    client_id, issuer, subject = principal_components(user.access_token)
+    return AuthorizationContext(client_id=client_id, issuer=issuer, subject=subject)
 
 
 class BearerAuthBackend(AuthenticationBackend):
