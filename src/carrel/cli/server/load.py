@@ -3,8 +3,9 @@
 The code is imported, not run as a program: code under ``if __name__ == "__main__"`` is not executed. If a file calls
 ``app.run()`` elsewhere, that app is the server, and loading stops at the call.
 
-Programs for ``mcp`` 1.x or ``fastmcp`` are loaded with ``carrel.compat`` if that package is not installed. If such a
-program has no server at module level, it is run until a server starts serving.
+Programs for ``mcp`` 1.x or ``fastmcp`` are loaded with ``carrel.compat``, whether or not that package is installed; a
+program that imports it only indirectly, if it is not installed. If such a program has no server at module level, it is
+run until a server starts serving.
 """
 
 from __future__ import annotations
@@ -55,6 +56,9 @@ def load(given: str | ServerLocation) -> Server[Any] | Awaitable[Any]:
         ConfigError: the file or module does not exist, cannot be imported, or has no server or several servers.
     """
     location = read_location(given) if isinstance(given, str) else given
+    if requires_compat(location) and not any(name in sys.modules for name in MIRRORED):
+        packages = " and ".join(sorted(imported_packages(str(location.file))))
+        redirect(f"{location.shown} is a program for {packages}")
     try:
         return _load(location)
     except ConfigError as error:
