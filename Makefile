@@ -4,6 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PORT   ?= 8000
 SAMPLE ?= 30
+ROW    ?= all
 .DEFAULT_GOAL := help
 
 # Extras that `make install` installs: all that the README uses. Left out are large packages: vendors' SDKs, numpy,
@@ -13,7 +14,7 @@ EXTRAS := chat,compat,completion,databases,documents,gateway,git,logs,openapi,se
 # What `make quick` runs: tests in memory, of the modules that most changes are in.
 QUICK := tests/uri tests/protocol tests/server tests/client tests/test_limits.py tests/test_exports.py tests/test_docs_links.py tests/test_quick.py
 
-.PHONY: help install run test ready collected parties quick check mutants coverage bench dist docs conformance-server clean
+.PHONY: help install run test ready collected parties quick check mutants coverage bench compat dist docs conformance-server clean
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -72,6 +73,9 @@ coverage: $(VENV)/.dev ## Measure which lines of a module its own tests run
 
 bench: $(VENV)/.dev ## Compare with the official SDK, FastMCP and a bare server; prints ratios
 	$(BIN)/python -m benchmarks
+
+compat: $(VENV)/.dev ## Measure how much of mcp and FastMCP runs on Carrel (ROW=all, or one of its measures); takes hours
+	$(BIN)/python tests/compat/measures $(ROW)
 
 dist: $(VENV)/.dev ## Build wheel, sdist, .mcpb bundle and notices into dist/
 	$(BIN)/python release/build.py

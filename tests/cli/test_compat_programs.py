@@ -148,21 +148,43 @@ def test_arguments_of_a_program_may_follow_two_dashes(folder: Path) -> None:
     assert carrel("run", "--compat", "program.py", "--port", "1", text=True).stderr == "--port 1\n"
 
 
-def test_a_program_whose_package_is_installed_is_offered_compat(folder: Path) -> None:
+def test_a_program_runs_on_carrel_although_its_package_is_installed(folder: Path) -> None:
     package = folder / "installed/fastmcp"
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text("class FastMCP:\n    def __init__(self, name): pass\n")
-    (folder / "small.py").write_text("from fastmcp import FastMCP\n\nmcp = FastMCP('small')\n")
-    for target in ("small.py", "small.py:mcp"):
+    (package / "__init__.py").write_text("raise ValueError('the installed package is imported')\n")
+    for target in ("fast.py", "fast.py:mcp"):
         done = subprocess.run(
-            [*COMMAND, "run", target],
+            [*COMMAND, "call", target, "double", "a=4"],
             env={"PYTHONPATH": str(package.parent)},
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
         )
+        assert (done.returncode, done.stdout.strip()) == (0, "8"), done.stderr
+
+
+def test_a_command_of_an_installed_package_runs_with_its_arguments(folder: Path) -> None:
+    scripts = folder / "environment" / "bin"
+    scripts.mkdir(parents=True)
+    (scripts / "python").symlink_to(sys.executable)
+    (scripts.parent / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    (scripts / "doubling-server").write_text(f"#!{scripts / 'python'}\n{OFFICIAL}")
+    (scripts / "listing").write_text("#!/bin/ls\n")
+    python = [str(scripts / "python"), "-P", "-m", "carrel"]
+    env = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
+    program = ["run", "--compat", "--", "doubling-server", "--port", "1"]
+    done = subprocess.run(
+        [*COMMAND, "ls", "--", *python, *program],
+        env={**env, "PATH": ""},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    assert "double" in done.stdout, done.stderr
+    for name in ("listing", "nonesuch"):
+        done = subprocess.run([*python, "run", "--compat", "--", name], env=env, capture_output=True, text=True)
         assert done.returncode == 2
-        assert "it is a program for fastmcp, which Carrel runs with: carrel run --compat small.py" in done.stderr
+        assert f"{name} is neither a file nor a command of a Python package in {scripts}" in done.stderr
 
 
 def test_a_program_is_installed_with_compat_whatever_is_installed_beside_it(
@@ -180,7 +202,7 @@ def test_the_package_that_is_missing_is_named_with_its_extra(folder: Path) -> No
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
-        "carrel: fast.py is a program for fastmcp, which is not installed here; Carrel can run it, "
+        "carrel: fast.py is a program for fastmcp; Carrel can run it, "
         "but the package pydantic is missing: pip install 'carrel[compat]'"
     )
 

@@ -15,7 +15,7 @@ __all__ = ["COMMANDS", "main", "module_of"]
 GROUPS = {
     "share data and serve your own server": {
         "serve": ("server.serve", "share folders with AI applications, on stdio or over HTTP"),
-        "run": ("server.run", "serve a server that is written in Python"),
+        "run": ("server.programs", "serve a server that is written in Python"),
         "dev": ("server.dev", "serve it while you write it: reload, log of messages"),
         "gateway": ("server.gateway", "offer many servers as one, to any application"),
     },

@@ -3,8 +3,9 @@
 The code is imported, not run as a program: code under ``if __name__ == "__main__"`` is not executed. If a file calls
 ``app.run()`` elsewhere, that app is the server, and loading stops at the call.
 
-Programs for ``mcp`` 1.x or ``fastmcp`` are loaded with ``carrel.compat`` if that package is not installed. If such a
-program has no server at module level, it is run until a server starts serving.
+Programs for ``mcp`` 1.x or ``fastmcp`` are loaded with ``carrel.compat``, whether or not that package is installed; a
+program that imports it only indirectly, if it is not installed. If such a program has no server at module level, it is
+run until a server starts serving.
 """
 
 from __future__ import annotations
@@ -27,15 +28,13 @@ from carrel.errors import ConfigError
 from carrel.near_names import did_you_mean
 from carrel.server.app import Server
 
-__all__ = ["imported_packages", "load", "ready", "redirect", "requires_compat", "take_generation"]
+__all__ = ["imported_packages", "load", "ready", "redirect", "requires_compat"]
 
 #: Name of the function that creates the server if a file has no server and no name is given.
 FACTORY = "make_app"
 MAX_NAMED = 5
 #: Packages that ``carrel.compat`` replaces.
 MIRRORED = ("fastmcp", "mcp", "mcp_types")
-#: Values of ``--compat``: the generation that a program was written for.
-GENERATIONS = {"mcp1": 1, "mcp2": 2}
 #: Import of a server package in a Python file.
 IMPORT = re.compile(r"(?m)^[ \t]*(?:from|import)[ \t]+(carrel|mcp|mcp_types|fastmcp)\b")
 
@@ -57,6 +56,9 @@ def load(given: str | ServerLocation) -> Server[Any] | Awaitable[Any]:
         ConfigError: the file or module does not exist, cannot be imported, or has no server or several servers.
     """
     location = read_location(given) if isinstance(given, str) else given
+    if requires_compat(location) and not any(name in sys.modules for name in MIRRORED):
+        packages = " and ".join(sorted(imported_packages(str(location.file))))
+        redirect(f"{location.shown} is a program for {packages}", location)
     try:
         return _load(location)
     except ConfigError as error:
@@ -85,21 +87,6 @@ def redirect(reason: str, program: ServerLocation | list[str], generation: int |
         redirect_imports(generation or find_generation(program))
     except ImportError as error:
         raise ConfigError(f"{reason}; Carrel can run it, but {error}") from None
-
-
-def take_generation(arguments: list[str]) -> tuple[list[str], int | None]:
-    """Return arguments with ``--compat=mcp2`` as ``--compat``, and the generation; None without one.
-
-    Raises:
-        ConfigError: there is no such generation.
-    """
-    given = next((word for word in arguments if word.startswith("--compat=")), None)
-    if given is None or "--" in arguments[: arguments.index(given)]:
-        return arguments, None
-    name = given.partition("=")[2]
-    if name not in GENERATIONS:
-        raise ConfigError(f"argument --compat: {name!r} is neither {' nor '.join(GENERATIONS)}")
-    return ["--compat" if word is given else word for word in arguments], GENERATIONS[name]
 
 
 def _load(location: ServerLocation) -> Server[Any] | Awaitable[Any]:

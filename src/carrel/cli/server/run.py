@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from carrel.cli.config.read import Configuration, read_configuration
-from carrel.cli.options import Parser, add_config_option, add_limit_option
+from carrel.cli.options import Parser, add_config_option, add_limit_option, take_generation
 from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
-from carrel.cli.server.load import load, ready, redirect, requires_compat, take_generation
+from carrel.cli.server.load import load, ready, redirect, requires_compat
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.script import enter
 from carrel.cli.server.sharing import Targets, app_location, read_targets, share
@@ -37,6 +36,7 @@ examples:
   carrel run package.module:make_app            the server that a function returns, async or not
   carrel run --compat program.py ARGUMENTS      a program for mcp or fastmcp, as it is
   carrel run --compat program.py --http 8000    the server of such a program, over HTTP
+  carrel run --compat -- mcp-server-time        a command that a package installs beside Carrel
 """
 
 
@@ -70,16 +70,12 @@ def add_target(reader: argparse.ArgumentParser, nargs: str | None = None) -> Non
 
 
 def run(arguments: list[str]) -> int:
-    """Run ``carrel run`` until the client disconnects (stdio) or Ctrl-C (HTTP).
+    """Serve until the client disconnects (stdio) or Ctrl-C (HTTP).
 
     Raises:
         ConfigError: invalid arguments, code that cannot be loaded, a port in use, or a missing package.
     """
     given, (arguments, generation) = arguments, take_generation(arguments)
-    program = compat_program(arguments)
-    if program is not None:
-        run_compat(program, generation)
-        return 0
     options = read_options(arguments)
     configuration = read_configuration(options, targeted=options.target is not None)
     configure(configuration.settings.logging.format, configuration.settings.logging.level)
@@ -126,37 +122,6 @@ def configured_location(configuration: Configuration) -> ServerLocation:
     if configuration.folder and configuration.folder not in sys.path:
         sys.path.insert(0, configuration.folder)  # to import a module
     return read_location(app_location(configuration, file))
-
-
-def compat_program(arguments: list[str]) -> list[str] | None:
-    """Return the arguments after ``--compat``, if they are a program to run unchanged.
-
-    Return None if Carrel itself serves the program's server, as for ``FILE:NAME`` and with ``--http``. Arguments after
-    ``--`` are always passed to the program.
-    """
-    if arguments[:1] != ["--compat"] or len(arguments) < 2:
-        return None
-    target, *remaining = arguments[1:]
-    if remaining[:1] == ["--"]:
-        return [target, *remaining[1:]]
-    if target != "-m" and (not Path(target).exists() or any(word.partition("=")[0] == "--http" for word in remaining)):
-        return None
-    return [target, *remaining]
-
-
-def run_compat(program: list[str], generation: int | None) -> None:
-    """Run a program written for ``mcp`` or ``fastmcp`` in the environment described by its metadata.
-
-    Raises:
-        ConfigError: a package is missing, or the program ended without running a server or a client.
-    """
-    flag = "--compat" if generation is None else f"--compat=mcp{generation}"
-    if program[0] != "-m":
-        enter(program[0] if Path(program[0]).is_file() else None, ["run", flag, *program])
-    redirect("--compat runs programs for mcp and fastmcp", program, generation)
-    from carrel.compat.__main__ import main
-
-    main(program)
 
 
 def serve_stdio(location: ServerLocation, configuration: Configuration, targets: Targets) -> None:
