@@ -25,12 +25,9 @@ __all__ = [
     "as_arguments",
     "read_limit",
     "sources_of",
-    "take_generation",
 ]
 
 PAGE_SIZE = 100
-#: Values of ``--compat``: the major version of ``mcp`` that a program was written for.
-GENERATIONS = {"mcp1": 1, "mcp2": 2}
 #: Beginning of the argparse message about missing arguments.
 REQUIRED = "the following arguments are required: "
 #: Beginning of the argparse message about unknown arguments.
@@ -212,18 +209,3 @@ def as_arguments(
     arguments += ["--search"] if getattr(options, "search", None) else []
     arguments += [f"--page-size={options.page_size}"] if options.page_size is not None else []
     return arguments
-
-
-def take_generation(arguments: list[str]) -> tuple[list[str], int | None]:
-    """Return arguments with ``--compat=mcp2`` as ``--compat``, and the generation; None without one.
-
-    Raises:
-        ConfigError: there is no such generation.
-    """
-    given = next((word for word in arguments if word.startswith("--compat=")), None)
-    if given is None or "--" in arguments[: arguments.index(given)]:
-        return arguments, None
-    name = given.partition("=")[2]
-    if name not in GENERATIONS:
-        raise ConfigError(f"argument --compat: {name!r} is neither {' nor '.join(GENERATIONS)}")
-    return ["--compat" if word is given else word for word in arguments], GENERATIONS[name]

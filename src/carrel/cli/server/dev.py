@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from carrel.cli.config.read import read_configuration
-from carrel.cli.options import Parser, take_generation
+from carrel.cli.options import Parser
 from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
 from carrel.cli.server.load import load, redirect
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.message_log import MessageLog
+from carrel.cli.server.programs import take_generation
 from carrel.cli.server.reload import Reloading, names
 from carrel.cli.server.run import add_target
 from carrel.cli.server.script import enter

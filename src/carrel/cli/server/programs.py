@@ -9,12 +9,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from carrel.cli.options import take_generation
 from carrel.errors import ConfigError
 
-__all__ = ["compat_program", "parser", "run"]
+__all__ = ["compat_program", "parser", "run", "take_generation"]
 
 COMPAT = "--compat"
+#: Values of ``--compat``: the major version of ``mcp`` that a program was written for.
+GENERATIONS = {"mcp1": 1, "mcp2": 2}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -35,9 +36,24 @@ def run(arguments: list[str]) -> int:
     if program is None:
         from carrel.cli.server.run import run as serve
 
-        return serve(arguments)
+        return serve(words, generation)
     run_compat(program, generation)
     return 0
+
+
+def take_generation(arguments: list[str]) -> tuple[list[str], int | None]:
+    """Return arguments with ``--compat=mcp2`` as ``--compat``, and the generation; None without one.
+
+    Raises:
+        ConfigError: there is no such generation.
+    """
+    given = next((word for word in arguments if word.startswith("--compat=")), None)
+    if given is None or "--" in arguments[: arguments.index(given)]:
+        return arguments, None
+    name = given.partition("=")[2]
+    if name not in GENERATIONS:
+        raise ConfigError(f"argument --compat: {name!r} is neither {' nor '.join(GENERATIONS)}")
+    return ["--compat" if word is given else word for word in arguments], GENERATIONS[name]
 
 
 def compat_program(arguments: list[str]) -> list[str] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from carrel.cli.config.read import Configuration, read_configuration
-from carrel.cli.options import Parser, add_config_option, add_limit_option, take_generation
+from carrel.cli.options import Parser, add_config_option, add_limit_option
 from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
 from carrel.cli.server.load import load, ready, redirect, requires_compat
 from carrel.cli.server.logs import add_log_options, configure
@@ -69,18 +69,20 @@ def add_target(reader: argparse.ArgumentParser, nargs: str | None = None) -> Non
     )
 
 
-def run(arguments: list[str]) -> int:
+def run(arguments: list[str], generation: int | None = None) -> int:
     """Serve until the client disconnects (stdio) or Ctrl-C (HTTP).
+
+    ``generation`` is the major version of ``mcp`` that a program was written for, if ``--compat`` has a value.
 
     Raises:
         ConfigError: invalid arguments, code that cannot be loaded, a port in use, or a missing package.
     """
-    given, (arguments, generation) = arguments, take_generation(arguments)
     options = read_options(arguments)
     configuration = read_configuration(options, targeted=options.target is not None)
     configure(configuration.settings.logging.format, configuration.settings.logging.level)
     location = read_location(options.target) if options.target is not None else configured_location(configuration)
-    enter(location.file, ["run", *given])
+    flag = "--compat" if generation is None else f"--compat=mcp{generation}"
+    enter(location.file, ["run", *(flag if word == "--compat" else word for word in arguments)])
     if options.compat:
         redirect("--compat runs programs for mcp and fastmcp", location, generation)
     targets = read_targets(Namespace(targets=[], skills=[]), SourceFlags([]), configuration)
