@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from carrel.compat.fastmcp.decorators import PromptMeta, get_fastmcp_meta, marked
 from carrel.compat.fastmcp.exceptions import FastMCPError, PromptError
+from carrel.compat.fastmcp.generation import generation
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent
 from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.json_schema import compress_schema
@@ -204,13 +205,13 @@ class FunctionPrompt(Prompt):
         """Return the messages.
 
         Raises:
-            PromptError: an argument is wrong, or the function failed.
-            ValueError: an argument is missing.
+            PromptError: an argument is missing or wrong, or the function failed.
+            ValueError: an argument is missing, in 3.x.
         """
         given = arguments or {}
         missing = {each.name for each in self.arguments or () if each.required} - set(given)
         if missing:
-            raise ValueError(f"Missing required arguments: {missing}")
+            raise (PromptError if generation() > 3 else ValueError)(f"Missing required arguments: {missing}")
         callee: Callee = self.callee
         try:
             values = {name: self._converted(name, value) for name, value in given.items() if name in callee.parameters}

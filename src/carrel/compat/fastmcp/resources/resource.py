@@ -178,7 +178,7 @@ class FunctionResource(Resource):
             callee=callee,
             uri=uri,
             name=name or callee.name,
-            description=callee.description if description is None else description,
+            description=callee.docs if description is None else description,
             task_config=mode,
             **details,
         )

@@ -159,7 +159,7 @@ class FunctionResourceTemplate(ResourceTemplate):
             callee=callee,
             uri_template=uri_template,
             name=name or callee.name,
-            description=callee.description if description is None else description,
+            description=callee.docs if description is None else description,
             task_config=mode,
             parameters=callee.schema(),
             **details,

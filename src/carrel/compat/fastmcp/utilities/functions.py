@@ -54,6 +54,11 @@ class Callee:
         except Exception:
             return dict(getattr(self.function, "__annotations__", {}))
 
+    @property
+    def docs(self) -> str | None:
+        """The whole docstring."""
+        return self._docs[0] or self._docs[1] or None
+
     @cached_property
     def description(self) -> str | None:
         """The docstring, without its sections if one of them is on parameters."""

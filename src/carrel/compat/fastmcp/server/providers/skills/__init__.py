@@ -230,7 +230,7 @@ class SkillsDirectoryProvider(AggregateProvider):
     def _find(self) -> None:
         found: dict[str, Provider] = {}
         for root in self._roots:
-            for folder in sorted(root.iterdir()) if root.is_dir() else ():
+            for folder in root.iterdir() if root.is_dir() else ():
                 if (folder / self._main).is_file() and folder.name not in found:
                     try:
                         found[folder.name] = SkillProvider(folder, self._main, self._supporting_files)
