@@ -21,7 +21,7 @@ class ServedServer(ABC):
     on_begin: ClassVar[Callable[[ServedServer, Any], None] | None] = None
     """Called when a server begins to serve. An exception that it raises ends the serving."""
 
-    served = False
+    served: bool
     """Whether a transport was set up for it."""
 
     def wrap(self, message: bytes) -> Any:

@@ -77,6 +77,7 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
         self.notification_handlers: dict[type, Handler] = {}
         self._tools: dict[str, types.Tool] = {}
         self._validators = Validators()
+        self.served = False
 
     # Capabilities
 

@@ -121,6 +121,7 @@ class Server(ServedServer, Generic[LifespanResultT]):
         get_tool_input_schema: Callable[[str], Mapping[str, Any] | None] | None = None,
         **handlers: Any,
     ) -> None:
+        self.served = False
         self.name = name
         self.version = version
         self.title = title
