@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from compat.measures.report import Result
 __all__ = ["SERVERS", "Server", "measure", "versions"]
 
 AT_ONCE = 2
+#: What servers need that were written for ``mcp`` 1 without saying so.
+OLD = ("mcp<2",)
 NEO4J = {"NEO4J_URI": "bolt://127.0.0.1:1", "NEO4J_USERNAME": "user", "NEO4J_PASSWORD": "none"}
 CLICKHOUSE = {"CLICKHOUSE_HOST": "127.0.0.1", "CLICKHOUSE_USER": "user", "CLICKHOUSE_PASSWORD": "none"}
 ATLASSIAN = {
@@ -39,7 +42,7 @@ class Server:
     arguments: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
     script: str = ""
-    more: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()  # packages to install besides
 
     @property
     def command(self) -> str:
@@ -56,9 +59,9 @@ SERVERS = (
     Server("mcp-server-time"),
     Server("mcp-server-git", ("--repository", str(ROOT))),
     Server("mcp-server-fetch"),
-    Server("mcp-server-sqlite", ("--db-path", "/dev/shm/carrel-measure.db")),
-    Server("mcp-server-sentry", ("--auth-token", "none")),
-    Server("mcp-alchemy", variables={"DB_URL": "sqlite://"}),
+    Server("mcp-server-sqlite", ("--db-path", "carrel-measure.db"), more=OLD),
+    Server("mcp-server-sentry", ("--auth-token", "none"), more=OLD),
+    Server("mcp-alchemy", variables={"DB_URL": "sqlite:///carrel-measure.db"}),
     Server("awslabs.aws-documentation-mcp-server"),
     Server("markitdown-mcp"),
     Server("duckduckgo-mcp-server"),
@@ -106,7 +109,8 @@ def compare(server: Server, checkout: Checkout) -> tuple[Sequence[object], list[
 def attempt(command: Sequence[str], env: dict[str, str]) -> tuple[Any, str]:
     """Return the lists of a server, or why there are none."""
     try:
-        return normal(probe(command, revision=LEGACY, calls=False, env=env)), ""
+        with tempfile.TemporaryDirectory() as folder:
+            return normal(probe(command, revision=LEGACY, calls=False, cwd=Path(folder), env=env)), ""
     except NoAnswer as error:
         return None, f"{error}: {start_reason(error.errors)}" if error.errors else str(error)
 
