@@ -209,9 +209,9 @@ def test_the_package_that_is_missing_is_named_with_its_extra(folder: Path) -> No
 
 def test_a_module_that_is_not_mirrored_is_named_with_its_replacement(tmp_path: Path) -> None:
     file = tmp_path / "guarded.py"
-    file.write_text("from mcp.server.auth.provider import AccessToken\n" + OFFICIAL)
+    file.write_text("from mcp.server.websocket import websocket_server\n" + OFFICIAL)
     done = carrel("ls", file)
-    assert b"mcp.server.auth is not mirrored by carrel.compat: use carrel.Server" in done.stderr, done.stderr
+    assert b"mcp.server.websocket is not mirrored by carrel.compat: use Streamable HTTP" in done.stderr, done.stderr
     assert b"pip install" not in done.stderr
 
 
