@@ -1,4 +1,4 @@
-"""Provider of what the handlers of a mirrored server return, for the catalog of its server and of outer servers."""
+"""Provider whose items are results of the handlers of a mirrored server, for its own catalog and outer servers."""
 
 from __future__ import annotations
 

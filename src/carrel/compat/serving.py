@@ -1,4 +1,4 @@
-"""What the low-level servers of all mirrors have in common: they begin to serve, as servers of Carrel."""
+"""Base of the low-level servers of all mirrors: a server begins to serve, as a server of Carrel."""
 
 from __future__ import annotations
 

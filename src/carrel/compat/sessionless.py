@@ -1,6 +1,6 @@
 """Streamable HTTP without session ids, for clients of revisions that have sessions: any process answers any request.
 
-Each request runs in a session of its own, which is opened before it and closed after it. The server knows nothing of
+Each request runs in a separate session, which is opened before it and closed after it. The server knows nothing of
 the client's capabilities then, and sends nothing outside of responses.
 """
 
@@ -22,7 +22,7 @@ HEADERS = ((b"content-type", b"application/json"), (b"accept", b"application/jso
 
 
 class Sessionless:
-    """ASGI application that answers each request of an endpoint in a session of its own; ``most`` bytes of a body."""
+    """ASGI application that answers each request of an endpoint in a separate session. ``most``: bytes of a body."""
 
     def __init__(self, endpoint: Callable[[Any, Any, Any], Any], most: int) -> None:
         self._endpoint = endpoint

@@ -95,7 +95,7 @@ def run(arguments: list[str], generation: int | None = None) -> int:
 
 
 def read_options(arguments: list[str]) -> Namespace:
-    """Parse the arguments. If a program for ``mcp`` or ``fastmcp`` is given arguments of its own, explain ``--compat``.
+    """Parse the arguments. If a program for ``mcp`` or ``fastmcp`` is given further arguments, explain ``--compat``.
 
     Raises:
         ConfigError: the arguments are invalid.

@@ -70,5 +70,5 @@ def ui_meta(meta: dict[str, Any] | None, app: Any) -> dict[str, Any] | None:
 
 
 def resolve_ui_mime_type(uri: str, explicit_mime_type: str | None) -> str | None:
-    """Return the MIME type of a resource: the given one, or the one of apps for ``ui://`` URIs."""
+    """Return the given MIME type of a resource, or the MIME type of apps for ``ui://`` URIs."""
     return UI_MIME_TYPE if explicit_mime_type is None and uri.lower().startswith("ui://") else explicit_mime_type

@@ -216,7 +216,7 @@ class HTTPClientTransport(ClientTransport):
         return f"<{type(self).__name__}(url='{self.url}')>"
 
     def _sent_headers(self) -> dict[str, str]:
-        """Headers of requests, with those of the request that is being answered if they are to be passed on."""
+        """Return the headers of a request. They include the incoming headers if these are forwarded."""
         return {**(get_http_headers() if self.forward_incoming_headers else {}), **self.headers}
 
     def set_auth(self, auth: Any) -> None:

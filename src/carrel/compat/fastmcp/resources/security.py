@@ -14,7 +14,7 @@ _SEPARATORS = re.compile(r"[/\\]")
 
 @dataclass(frozen=True)
 class ResourceSecurity:
-    """Checks of variables, except those in ``exempt_params``."""
+    """Checks of template variables. Variables in ``exempt_params`` are not checked."""
 
     reject_path_traversal: bool = True
     reject_absolute_paths: bool = True

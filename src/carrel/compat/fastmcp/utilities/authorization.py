@@ -20,7 +20,7 @@ log = Log("carrel.compat")
 
 @dataclass
 class AuthContext:
-    """What a check decides about: the access token of the caller, or None, and the component."""
+    """Input of an authorization check: the caller's access token, or None, and the component."""
 
     token: AccessToken | None
     component: Any

@@ -102,7 +102,7 @@ def _absolute(path: str | Path) -> Path:
 
 
 async def sync_skills(client: Any, target_dir: str | Path, *, overwrite: bool = False) -> list[Path]:
-    """Download all skills of a server, except those that exist already."""
+    """Download all skills of a server. Skip existing skills."""
     found = []
     for skill in await list_skills(client):
         try:

@@ -41,7 +41,7 @@ def run_server_in_process(
     port: int | None = None,
     **options: Any,
 ) -> Iterator[str]:
-    """Yield the URL of a server that a function runs in a process of its own.
+    """Run a server function in a separate process, and yield the server's URL.
 
     Raises:
         RuntimeError: the server does not listen in time.

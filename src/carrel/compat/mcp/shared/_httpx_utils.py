@@ -83,7 +83,7 @@ class RedirectAwareAuth(ABC, AnyAuth):
         """Yield the requests of the flow, as ``async_auth_flow`` of ``httpx.Auth`` does."""
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        """Yield the requests of the flow, and the redirects of its own requests."""
+        """Yield the requests of the flow, and the redirects of these requests."""
         flow = self._auth_flow(request)
         try:
             asked = await anext(flow)

@@ -24,7 +24,7 @@ __all__ = ["Callbacks"]
 
 logger = get_logger("client")
 
-#: What a request of the server is called, and the struct of its answer, by its method.
+#: Name of each request of the server in errors, and the struct of its result, by method.
 ANSWERS: dict[str, tuple[str, Any]] = {
     "sampling/createMessage": ("Sampling", CreateMessageResult),
     "elicitation/create": ("Elicitation", ElicitResult),
@@ -130,7 +130,7 @@ class Callbacks:
         return struct_of(json_of(found), ANSWERS[method][1])
 
     async def ask(self, method: str, params: BaseModel | None, id: Any) -> Any:
-        """Return what the callback for a request of the server returns: a result, or ``ErrorData``."""
+        """Call the callback for a request of the server, and return its result or ``ErrorData``."""
         callback = self._answering[method]
         if callback is None:
             return ErrorData(code=INVALID_REQUEST, message=f"{ANSWERS[method][0]} not supported")

@@ -1,4 +1,4 @@
-"""Extensions of a client: what it declares, and types of results and notifications beyond the protocol."""
+"""Extensions of a client: declarations, and types of results and notifications beyond the protocol."""
 
 from __future__ import annotations
 

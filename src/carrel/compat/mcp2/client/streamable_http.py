@@ -16,6 +16,6 @@ __all__ = ["streamable_http_client"]
 async def streamable_http_client(
     url: str, *, http_client: Any = None, terminate_on_close: bool = True
 ) -> AsyncIterator[tuple[ClientStream, ClientStream]]:
-    """Yield the streams of a server. Headers are those of the HTTP client."""
+    """Yield the streams of a server. The HTTP client sets the headers."""
     async with connect(url, http_client=http_client, terminate_on_close=terminate_on_close) as streams:
         yield streams[0], streams[1]

@@ -55,7 +55,7 @@ Answer: TypeAlias = Result | bytes
 
 #: Requests that Carrel answers itself, inside the middleware.
 OWN = ("initialize",)
-#: Middleware that passes requests on, except those that may have questions to the client.
+#: Middleware that passes requests on, except requests that may ask the client.
 PASSING = (OpenTelemetryMiddleware, RequestStateBoundary)
 #: Extension whose methods are the methods that a program adds to the protocol.
 ADDED = "carrel/handlers"
@@ -139,7 +139,7 @@ class Application(Server[Any]):
         return result if isinstance(result, bytes) else encode(result)
 
     def _middleware(self, method: str) -> list[Any]:
-        """Return the middleware of a method, without those that would only pass its requests on."""
+        """Return the middleware of a method, without middleware that would only pass its requests on."""
         idle = (OpenTelemetryMiddleware,) if method in INPUT_REQUIRED_METHODS else PASSING
         return [each for each in self._server.middleware if not isinstance(each, idle)]
 

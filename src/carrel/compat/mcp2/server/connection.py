@@ -1,4 +1,4 @@
-"""Connection of a client, for handlers: what the client declared, and messages that belong to no request."""
+"""Connection of a client, for handlers: the client's declaration, and messages that belong to no request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ASGI applications of a server: those of the first generation, with the options as arguments."""
+"""ASGI applications of a server: the applications of the first generation, with options as arguments."""
 
 from __future__ import annotations
 

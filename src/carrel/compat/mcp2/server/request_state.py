@@ -33,7 +33,7 @@ logger = get_logger(__name__)
 
 Principal: TypeAlias = Callable[[ServerRequestContext[Any, Any]], str | None]
 Binding: TypeAlias = tuple[str, str, str | None]
-"""What a state belongs to: the target of the request, a digest of its arguments, and the caller."""
+"""Binding of a state: the target of the request, a digest of its arguments, and the caller."""
 
 PREFIX = "v1."
 NONCE_BYTES = 12

@@ -1,4 +1,4 @@
-"""What the warnings about deprecated parts of the protocol say."""
+"""Texts of the warnings about deprecated parts of the protocol."""
 
 __all__ = ["LOGGING", "PING", "PROGRESS", "ROOTS", "SAMPLING", "SUBSCRIBE", "UNSUBSCRIBE"]
 

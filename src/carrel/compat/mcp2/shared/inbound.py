@@ -52,7 +52,7 @@ NAMED = frozenset(("patternProperties", "dependentSchemas", "$defs", "definition
 
 
 def _schemas(root: Any) -> Iterator[tuple[tuple[str, ...] | None, dict[str, Any]]]:
-    """Yield all schemas in a schema, with the path of those that are properties of properties."""
+    """Yield all schemas in a schema, with the path if the schema is a nested property."""
     stack: list[tuple[tuple[str, ...] | None, Any]] = [((), root)]
     while stack:
         path, schema = stack.pop()

@@ -14,7 +14,7 @@ logger = get_logger(__name__)
 SEP_986_URL = "https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names"
 LONGEST = 128
 ALLOWED = re.compile(r"[A-Za-z0-9._-]")
-#: Characters that make trouble, and what they are called.
+#: Problematic characters, and their names in warnings.
 TROUBLE = {" ": "spaces", ",": "commas"}
 
 

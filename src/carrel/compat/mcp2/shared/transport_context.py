@@ -1,4 +1,4 @@
-"""What the transport of a request knows about it."""
+"""Context of a request from its transport."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -17,7 +17,7 @@ __all__ = ["OIDCConfiguration", "OIDCProxy"]
 
 Url = AnyHttpUrl | str | None
 URL: TypeAdapter[AnyHttpUrl] = TypeAdapter(AnyHttpUrl)
-#: What a strict configuration must have.
+#: Members that a strict configuration must have.
 URLS = ("issuer", "authorization_endpoint", "token_endpoint", "jwks_uri")
 LISTS = ("response_types_supported", "subject_types_supported", "id_token_signing_alg_values_supported")
 

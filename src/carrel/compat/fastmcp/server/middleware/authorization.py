@@ -11,7 +11,7 @@ from carrel.compat.fastmcp.utilities.authorization import AuthCheck
 
 __all__ = ["AuthMiddleware"]
 
-#: What each request names, and how.
+#: Kind of component of each request, and the parameter that names it.
 NAMES = {"tools/call": ("tool", "name"), "resources/read": ("resource", "uri"), "prompts/get": ("prompt", "name")}
 
 

@@ -158,7 +158,7 @@ class Provider:
 
 
 class WrappedProvider(Provider):
-    """Provider of another one's components, with transforms of its own."""
+    """Provider for the components of another provider, with further transforms."""
 
     def __init__(self, inner: Provider) -> None:
         super().__init__()

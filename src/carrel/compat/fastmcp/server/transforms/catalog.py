@@ -1,4 +1,4 @@
-"""Transform that replaces lists, and can still see what it replaces."""
+"""Transform that replaces lists, and can still read the original lists."""
 
 from __future__ import annotations
 

@@ -37,5 +37,5 @@ class VersionFilter(ComponentTransform):
         return component if self._range.matches(component.version, match_none=self.include_unversioned) else None
 
     def versions(self, version: VersionSpec | None) -> VersionSpec:
-        """Return the versions that are asked for and in the range."""
+        """Return the requested versions within the range."""
         return self._range.intersect(version)

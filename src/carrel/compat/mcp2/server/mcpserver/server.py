@@ -367,7 +367,7 @@ class MCPServer(Generic[LifespanResultT]):
         return await self._tool_manager.call_tool(name, arguments, context, convert_result=True)
 
     def add_tool(self, fn: Function, name: str | None = None, title: str | None = None, **details: Any) -> None:
-        """Register a function as a tool. ``details`` are those of ``tool``."""
+        """Register a function as a tool. ``details`` are the arguments of ``tool``."""
         self._tool_manager.add_tool(fn, name, title=title, **details)
 
     def remove_tool(self, name: str) -> None:

@@ -120,7 +120,7 @@ class Tokens:
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        """Return new tokens of the proxy for a refresh token, which ends, after refreshing those of the upstream.
+        """Refresh the upstream's tokens, and exchange a refresh token of the proxy for new tokens.
 
         Raises:
             TokenError: the refresh token was used before, or the upstream refuses its own.
@@ -237,7 +237,7 @@ class Tokens:
         )
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        """Return what the verifier says about the upstream's token behind a token of the proxy, or None."""
+        """Verify the upstream's token behind a token of the proxy; return the access token, or None."""
         from joserfc.errors import JoseError
 
         try:

@@ -17,7 +17,7 @@ __all__ = ["AzureJWTVerifier", "AzureProvider"]
 AUTHORITY = "login.microsoftonline.com"
 #: Scopes of OpenID, which have no prefix and are not in access tokens.
 OIDC_SCOPES = frozenset(("openid", "profile", "email", "offline_access"))
-#: Names instead of a tenant, whose tokens have the issuers of their own tenants.
+#: Names for several tenants. Each token has the issuer of the user's tenant.
 SEVERAL_TENANTS = ("organizations", "consumers", "common")
 CLAIMS = (
     "sub",

@@ -35,7 +35,7 @@ class UserInfoVerifier(TokenVerifier):
         self._cache = TokenCache(ttl_seconds=cache_ttl_seconds, max_size=max_cache_size)
 
     async def look_up(self, client: httpx.AsyncClient, token: str) -> AccessToken | None:
-        """Return what the service says about a token, or None if it is not valid."""
+        """Return the service's response about a token, or None if the token is not valid."""
         raise NotImplementedError
 
     async def get(self, client: httpx.AsyncClient, url: str, token: str, **options: Any) -> Any:
@@ -45,7 +45,7 @@ class UserInfoVerifier(TokenVerifier):
         return response.json() if response.status_code == 200 else None
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return the access token, or None if the service rejects it, a scope is missing, or nobody answers."""
+        """Return the access token. None if the service rejects it or does not answer, or a scope is missing."""
         cached, found = self._cache.get(token)
         if cached:
             return found
@@ -63,5 +63,5 @@ class UserInfoVerifier(TokenVerifier):
 
 
 def pick(values: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return some members of an object; those that it lacks are None."""
+    """Return some members of an object; missing members are None."""
     return {name: values.get(name) for name in names}

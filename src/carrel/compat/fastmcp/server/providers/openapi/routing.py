@@ -14,7 +14,7 @@ __all__ = ["DEFAULT_ROUTE_MAPPINGS", "ComponentFn", "MCPType", "RouteMap", "Rout
 
 
 class MCPType(enum.Enum):
-    """What a route becomes."""
+    """Kind of component that a route becomes."""
 
     TOOL = "TOOL"
     RESOURCE = "RESOURCE"
@@ -24,7 +24,7 @@ class MCPType(enum.Enum):
 
 @dataclass(kw_only=True)
 class RouteMap:
-    """Routes by method, pattern of the path and tags, what they become, and tags that they get."""
+    """Rule for routes: method, path pattern and tags select them; it sets their kind of component and adds tags."""
 
     methods: list[HttpMethod] | Literal["*"] = "*"
     pattern: re.Pattern[str] | str = ".*"

@@ -42,7 +42,7 @@ class ResourceManager:
         return template
 
     async def get_resource(self, uri: AnyUrl | str, context: Context[Any, Any]) -> Any:
-        """Return the resource of a URI, or what a template makes of it.
+        """Return the resource of a URI, or create it from a template.
 
         Raises:
             ResourceNotFoundError: no resource or template has this URI, or a value is refused.

@@ -170,7 +170,7 @@ class DirectoryResource(Resource):
         return _absolute(path)
 
     def list_files(self) -> list[Path]:
-        """Return what is in the folder.
+        """Return the entries of the folder.
 
         Raises:
             FileNotFoundError, NotADirectoryError: it is no folder.
