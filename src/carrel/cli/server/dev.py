@@ -46,7 +46,11 @@ def parser() -> Parser:
     """Return the argument parser of ``carrel dev``."""
     reader = Parser("dev", SUMMARY, epilog=EXAMPLES)
     add_target(reader)
-    reader.add_argument("--compat", action="store_true", help="the file is a program for mcp or fastmcp")
+    reader.add_argument(
+        *("--compat", "--compat=mcp1", "--compat=mcp2"),
+        action="store_true",
+        help="the file is a program for mcp or fastmcp",
+    )
     reader.add_argument("--raw", action="store_true", help="show messages as JSON: time, direction and message")
     add_http_options(reader)
     add_log_options(reader)

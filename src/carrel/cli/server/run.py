@@ -46,7 +46,7 @@ def parser() -> Parser:
     add_target(reader, nargs="?")
     add_config_option(reader)
     reader.add_argument(
-        "--compat",
+        *("--compat", "--compat=mcp1", "--compat=mcp2"),
         action="store_true",
         help="the file is a program for mcp or fastmcp. As the first option, run it as it is, with the arguments "
         "after FILE; with FILE:NAME or --http, serve the server that it makes. Its imports and requirements tell "
