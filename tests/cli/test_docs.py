@@ -37,7 +37,7 @@ def page_of(command: str) -> str:
 
 def options(command: str) -> set[str]:
     return {
-        option
+        option.partition("=")[0]
         for action in PARSERS[command]._actions
         for option in action.option_strings
         if option.startswith("--") and option != "--help"
