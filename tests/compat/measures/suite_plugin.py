@@ -2,7 +2,7 @@
 
 A module of tests still loads if one of its statements fails, such as the import of a private module: the tests that
 need the statement fail, and the other ones run. MEASURE_NOTES is the file of the outcomes, MEASURE_ERRORS the file of
-the statements that failed, and MEASURE_CARREL is set if imports are redirected to Carrel.
+the statements that failed, and MEASURE_CARREL the generation of the package if imports are redirected to Carrel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ plain_rewrite = rewrite.rewrite_asserts
 if os.environ.get("MEASURE_CARREL"):
     from carrel.compat import redirect_imports
 
-    redirect_imports()
+    redirect_imports(int(os.environ["MEASURE_CARREL"]))
 
 
 def note(file):

@@ -39,6 +39,8 @@ LEFT_OUT = {
 PRIVATE = re.compile(
     r"(?m)^\s*(?:from|import) (?:mcp|fastmcp|mcp_types)\b[\w.]*\._\w+|^\s*from (?:mcp|fastmcp)[\w.]* import _"
 )
+#: Generation of each package: the major version of ``mcp`` that it stands on.
+GENERATIONS = {"mcp-1.30.0": 1, "mcp-2.3.0": 2, "fastmcp-3.4.11": 1, "fastmcp-4.1.6": 2}
 WORKERS = "2"
 LIMIT = "60"
 MAX_SECONDS = 3600
@@ -109,7 +111,9 @@ def outcomes(
         notes, errors = Path(folder, "notes"), Path(folder, "errors")
         env = {**os.environ, "MEASURE_NOTES": str(notes), "MEASURE_ERRORS": str(errors), "PYTHONDONTWRITEBYTECODE": "1"}
         paths = [str(HERE), *([checkout.path] if checkout is not None else [])]
-        env |= {"PYTHONPATH": os.pathsep.join(paths), **({"MEASURE_CARREL": "1"} if checkout is not None else {})}
+        env |= {"PYTHONPATH": os.pathsep.join(paths)}
+        if checkout is not None:
+            env["MEASURE_CARREL"] = str(GENERATIONS[package])
         command = [str(python), "-m", "pytest", "-p", "suite_plugin", "-p", "no:cacheprovider", "-q", "-n", WORKERS]
         command += ["--timeout", LIMIT, "--tb=line", "-o", "xfail_strict=false", "-o", "log_cli=false", *files]
         done = subprocess.run(
