@@ -5,11 +5,11 @@ Carrel provides protocol, dispatch and transports. Each handler takes a request 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, get_args
 from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ValidationError
@@ -22,6 +22,7 @@ from carrel.compat.mcp.server.models import InitializationOptions
 from carrel.compat.mcp.server.session import ServerSession
 from carrel.compat.mcp.shared.context import RequestContext
 from carrel.compat.mcp.shared.exceptions import McpError
+from carrel.compat.notified import NotifiedConnection
 from carrel.compat.requests import HandlerError, http_request, scope_of
 from carrel.compat.wire import json_of, struct_of
 from carrel.errors import InvalidParams, MethodNotFound, ProtocolError
@@ -59,16 +60,24 @@ REQUESTS: dict[str, type[BaseModel]] = {
     "unsubscribe": types.UnsubscribeRequest,
 }
 
+#: Notifications that handlers take, by their methods.
+NOTIFICATIONS: dict[str, type[BaseModel]] = {
+    kind.model_fields["method"].default: kind
+    for kind in get_args(types.ClientNotification.model_fields["root"].annotation)
+}
+
 
 class Application(Server[Any]):
     """Server of Carrel whose requests are answered by the handlers of a server in the terms of ``mcp`` 1.x.
 
-    ``handlers`` are by request type, and may change. Whatever ``options`` declare is declared to clients.
+    ``handlers`` are by request type, ``notified`` by notification type; both may change. Whatever ``options`` declare
+    is declared to clients.
     """
 
     def __init__(
         self,
         handlers: Mapping[type, Handler],
+        notified: Mapping[type, Handler],
         options: InitializationOptions,
         lifespan: Lifespan,
         *,
@@ -87,7 +96,11 @@ class Application(Server[Any]):
             description = self.endpoint.description
             info = description.info
             description.info = Implementation(info.name, info.version, website_url=info.website_url, icons=icons)
+        self.endpoint.connect = lambda: NotifiedConnection(  # type: ignore[method-assign]
+            self.endpoint.description, self._notify
+        )
         self._handlers = handlers
+        self._notified = notified
         self._raises = raise_exceptions
         self._sessions: WeakKeyDictionary[SessionState, ServerSession] = WeakKeyDictionary()
         self.add_provider(HandlersProvider(self))
@@ -121,6 +134,12 @@ class Application(Server[Any]):
         given = kind.model_validate({"method": kind.model_fields["method"].default, "params": params})
         result = await self._run(handler, given, Exchange(self.endpoint.runtime, request.call, request.channel))
         return result if isinstance(result, bytes) else encode(result)
+
+    def _notify(self, call: Call, params: Mapping[str, Any] | None) -> Coroutine[Any, Any, None] | None:
+        """Return the work for a notification; None without a handler."""
+        kind = NOTIFICATIONS.get(call.method)
+        handler = None if kind is None else self._notified.get(kind)
+        return None if kind is None or handler is None else _take_notification(handler, kind, params)
 
     async def _run(self, handler: Handler, request: Any, exchange: Exchange) -> Any:
         call = exchange.call
@@ -166,6 +185,14 @@ class Application(Server[Any]):
             self._sessions[key] = session
         session.last = exchange
         return session
+
+
+async def _take_notification(handler: Handler, kind: type[BaseModel], params: Mapping[str, Any] | None) -> None:
+    """Call the handler of a notification with its model."""
+    try:
+        await handler(kind.model_validate({"method": kind.model_fields["method"].default, "params": params}))
+    except Exception as error:
+        log.warning("the handler of %s failed: %s", kind.__name__, error)
 
 
 def request_of(kind: type[BaseModel], call: Call) -> Any:

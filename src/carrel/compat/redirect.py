@@ -55,7 +55,6 @@ INSTEAD = {
     "fastmcp.server.tasks": "use carrel.Server and @app.tool(task=...)",
     "mcp.cli": "the command is `carrel`",
     "mcp.client.experimental": "use carrel.Client, whose calls follow tasks by themselves",
-    "mcp.client.session_group": "use carrel.host",
     "mcp.client.websocket": "use Streamable HTTP",
     "mcp.server.experimental": "use carrel.Server and @app.tool(task=...)",
     "mcp.server.fastmcp": "mcp 2 has mcp.server.mcpserver.MCPServer; programs for mcp 1 run with --compat=mcp1",

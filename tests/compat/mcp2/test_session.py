@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Literal
 
 import pytest
@@ -98,6 +99,36 @@ async def test_a_server_serves_a_pair_of_streams_of_messages() -> None:
             assert (await session.initialize()).server_info.name == "streams"
             assert (await session.call_tool("hello")).structured_content == {"result": "streams"}
         group.cancel_scope.cancel()
+
+
+@pytest.mark.filterwarnings("ignore::carrel.compat.mcp2.shared.exceptions.MCPDeprecationWarning")
+async def test_notifications_are_handled_inside_the_middleware() -> None:
+    found: list[Any] = []
+    done = asyncio.Event()
+
+    async def progress(ctx: Any, params: types.ProgressNotificationParams) -> None:
+        found.append((params.progress_token, ctx.request_id))
+
+    async def roots_changed(ctx: Any, params: Any) -> None:
+        found.append(str((await ctx.session.list_roots()).roots[0].uri))
+        done.set()
+
+    async def roots(context: Any) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[types.Root(uri="file:///a")])
+
+    async def note(ctx: Any, call_next: Any) -> Any:
+        found.append(ctx.method)
+        return await call_next(ctx)
+
+    server = Server("s", on_progress=progress, on_roots_list_changed=roots_changed)
+    server.middleware.append(note)
+    async with Client(server, mode="legacy", list_roots_callback=roots) as client:
+        await client.send_progress_notification("upload", 0.5)
+        await client.send_roots_list_changed()
+        await done.wait()
+    assert found[:2] == ["initialize", "notifications/initialized"]
+    assert ("upload", None) in found
+    assert found[-1] == "file:///a"
 
 
 async def test_questions_are_limited_to_a_number_of_rounds() -> None:

@@ -20,6 +20,8 @@ plain_rewrite = rewrite.rewrite_asserts
 if os.environ.get("MEASURE_CARREL"):
     from carrel.compat import redirect_imports
 
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("fastmcp", "mcp", "mcp_types")]:
+        del sys.modules[name]  # another plugin has imported it
     redirect_imports(int(os.environ["MEASURE_CARREL"]))
 
 

@@ -64,6 +64,7 @@ TYPES = (
 )
 NAMES = {
     "ClientSession": "client.session",
+    "ClientSessionGroup": "client.session_group",
     "StdioServerParameters": "client.stdio",
     "stdio_client": "client.stdio",
     "ServerSession": "server.session",
@@ -77,4 +78,4 @@ NAMES = {
 __all__ = sorted(NAMES)
 
 if not TYPE_CHECKING:
-    __getattr__ = lazily(__name__, NAMES, {"ClientSessionGroup": "use carrel.host"})
+    __getattr__ = lazily(__name__, NAMES)

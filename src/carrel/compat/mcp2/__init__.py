@@ -8,6 +8,7 @@ from carrel.compat.mcp import TYPES
 NAMES = {
     "Client": "client.client",
     "ClientSession": "client.session",
+    "ClientSessionGroup": "client.session_group",
     "InputRequiredRoundsExceededError": "client._input_required",
     "InvalidUriTemplate": "shared.uri_template",
     "MCPDeprecationWarning": "shared.exceptions",
@@ -26,4 +27,4 @@ NAMES = {
 __all__ = sorted(NAMES)
 
 if not TYPE_CHECKING:
-    __getattr__ = lazily(__name__, NAMES, {"ClientSessionGroup": "use carrel.host"})
+    __getattr__ = lazily(__name__, NAMES)

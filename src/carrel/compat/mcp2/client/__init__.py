@@ -28,7 +28,17 @@ NAMES = {
     ),
     **{
         module: module
-        for module in ("caching", "client", "context", "session", "sse", "stdio", "streamable_http", "subscriptions")
+        for module in (
+            "caching",
+            "client",
+            "context",
+            "session",
+            "session_group",
+            "sse",
+            "stdio",
+            "streamable_http",
+            "subscriptions",
+        )
     },
 }
 

@@ -6,7 +6,7 @@ returns the model of the result, inside the middleware of its server.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Protocol, TypeAlias
@@ -31,6 +31,7 @@ from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.types.base import CORE_RESULT_TYPES, SERVER_INFO_META_KEY, CacheableResult, RequestParams
 from carrel.compat.mcp2.types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, ErrorData
 from carrel.compat.mcp2.types.methods import INPUT_REQUIRED_METHODS, MONOLITH_RESULTS, is_input_required
+from carrel.compat.notified import NotifiedConnection
 from carrel.compat.requests import HandlerError, http_request, scope_of
 from carrel.compat.wire import struct_of
 from carrel.errors import MethodNotFound, ProtocolError
@@ -75,6 +76,9 @@ class Handling(Protocol):
     def get_request_handler(self, method: str) -> Any:
         """Return the handler of a method, with the model of its parameters; None without one."""
 
+    def get_notification_handler(self, method: str) -> Any:
+        """Return the handler of a notification, with the model of its parameters; None without one."""
+
 
 class Application(Server[Any]):
     """Server of Carrel whose requests are answered by the handlers of a low-level server, which may change."""
@@ -94,6 +98,7 @@ class Application(Server[Any]):
         self._raises = raise_exceptions
         self._connections: WeakKeyDictionary[SessionState, Connection] = WeakKeyDictionary()
         self.add_provider(HandlersProvider(self))
+        self.endpoint.connect = lambda: NotifiedConnection(description, self._notify)  # type: ignore[method-assign]
         operations = self.endpoint.runtime.operations
         for row in REQUESTS.values():
             operations[row.operation] = partial(self._answer, operations.get(row.operation))
@@ -162,9 +167,7 @@ class Application(Server[Any]):
         scope = http_scope.get() or scope_of(exchange.call)
         context.request = None if scope is None else http_request(scope)
         entered = current_exchange.set(exchange), http_scope.set(scope)
-        chain: CallNext = inner or partial(self._handle, row)
-        for middleware in reversed(self._middleware(row.method)):
-            chain = partial(_call_middleware, middleware, chain)
+        chain = self._wrapped(row.method, inner or partial(self._handle, row))
         try:
             return self._shape(exchange.call, row, _dumped(await chain(context)))
         except MCPError as error:
@@ -184,6 +187,39 @@ class Application(Server[Any]):
         finally:
             current_exchange.reset(entered[0])
             http_scope.reset(entered[1])
+
+    def _notify(self, call: Call, params: Mapping[str, Any] | None) -> Coroutine[Any, Any, None] | None:
+        """Return the work for a notification; None if there is neither a handler nor middleware for it."""
+        channel = call.client.channel
+        if channel is None or not (self._middleware(call.method) or self._server.get_notification_handler(call.method)):
+            return None
+        return self._take_notification(self._exchange(call, channel), params)
+
+    async def _take_notification(self, exchange: Exchange, params: Mapping[str, Any] | None) -> None:
+        """Call the handler of a notification inside the middleware."""
+        method = exchange.call.method
+        context = self._context(exchange, method, params)
+        context.request_id = context.close_sse_stream = None
+        try:
+            await self._wrapped(method, self._handle_notification)(context)
+        except Exception as error:
+            log.exception("the handler of %s failed: %s", method, error)
+
+    async def _handle_notification(self, context: ServerRequestContext[Any, Any]) -> None:
+        entry = self._server.get_notification_handler(context.method)
+        if entry is not None:
+            try:
+                params = entry.params_type.model_validate(context.params or {}, by_name=False)
+            except ValidationError:
+                log.warning("dropped %s: invalid parameters", context.method)
+                return
+            await entry.handler(context, params)
+
+    def _wrapped(self, method: str, inner: CallNext) -> CallNext:
+        """Return a function inside the middleware of a method."""
+        for middleware in reversed(self._middleware(method)):
+            inner = partial(_call_middleware, middleware, inner)
+        return inner
 
     async def _handle(self, row: RequestType, context: ServerRequestContext[Any, Any]) -> HandlerResult:
         """Call the handler of a request with the model of its parameters."""

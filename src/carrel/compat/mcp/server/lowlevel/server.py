@@ -305,10 +305,14 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
         return self._tools.get(name)
 
     def progress_notification(self) -> Decorator[Any]:
-        """Register the handler of notifications/progress. Clients do not send them: servers send no progress tokens."""
+        """Register the handler of notifications/progress: progress token, progress, total and message."""
 
         def decorator(function: Any) -> Any:
-            self.notification_handlers[types.ProgressNotification] = function
+            async def handler(notification: types.ProgressNotification) -> None:
+                params = notification.params
+                await function(params.progressToken, params.progress, params.total, params.message)
+
+            self.notification_handlers[types.ProgressNotification] = handler
             return function
 
         return decorator
@@ -322,7 +326,11 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
         self.mark_served()
         options = options or self.create_initialization_options()
         return Application(
-            self.request_handlers, options, lambda: self.lifespan(self), raise_exceptions=raise_exceptions
+            self.request_handlers,
+            self.notification_handlers,
+            options,
+            lambda: self.lifespan(self),
+            raise_exceptions=raise_exceptions,
         )
 
     async def run(
