@@ -11,7 +11,7 @@ from carrel.errors import ConfigError
 __all__ = ["main"]
 
 USAGE = "usage: python -m carrel.compat FILE [ARGUMENTS]\n       python -m carrel.compat -m MODULE [ARGUMENTS]"
-#: Modules that are loaded when a program runs a client, or a server of Carrel.
+#: Modules that are loaded when a program runs a client, or a server of Carrel: it may have no server to serve.
 OTHER_USES = (
     "carrel.client.client",
     "carrel.compat.mcp.client.session",
@@ -37,10 +37,12 @@ def main(arguments: list[str] | None = None) -> None:
 
     names = run_program(given)
     found = {id(server): name for name, value in names.items() if (server := server_in(value)) and not server.served}
-    if ServedServer.has_served or any(name in sys.modules for name in OTHER_USES):
+    if ServedServer.has_served:
         return
     program = " ".join(given[:2]) if given[0] == "-m" else given[0]
     if len(found) != 1:
+        if any(name in sys.modules for name in OTHER_USES):
+            return
         choices = " or ".join(f"{program}:{name}" for name in found.values())
         hint = f"; it has {len(found)} servers, name one: {choices}" if found else ""
         raise ConfigError(f"{program} ended without running a server{hint}")

@@ -12,9 +12,11 @@ from compat.measures.probe import LISTS
 __all__ = ["differences", "is_list", "normal", "reason", "start_reason"]
 
 #: Parts of texts that differ from run to run, or with the version of a package.
-VARYING = (
+VARYING: tuple[tuple[re.Pattern[str], Any], ...] = (
     (re.compile(r" at 0x[0-9a-f]+"), ""),
     (re.compile(r"errors\.pydantic\.dev/[0-9.]+"), "errors.pydantic.dev"),
+    (re.compile(r"__main__(?=[.:])"), "server"),  # the name of the program's module, see launch.py
+    (re.compile(r"\{'[^{}]*', '[^{}]*'\}"), lambda found: "{" + ", ".join(sorted(found[0][1:-1].split(", "))) + "}"),
 )
 MISSING = object()
 MAX_TEXT = 160
@@ -29,6 +31,9 @@ def normal(answers: Mapping[str, Any]) -> Any:
     for key in ("initialize", "discover"):
         result = found.get(key, {}).get("result", {})
         result.get("serverInfo", {}).pop("version", None)  # without one of its own, a server has that of the package
+    for message in found.get("messages", ()):
+        if message.get("params", {}) is None:
+            message["params"] = {}  # requests may leave empty parameters out
     remove_server_info(found)
     return found
 

@@ -168,7 +168,7 @@ def compare(program: Program, expected: dict[str, Any], python: Path, checkout: 
                     raise NoAnswer("", found["none"])
                 found = found["prints"]["answers"]
             else:
-                found = normal(probe(command, revision=key, cwd=program.folder, env=env))
+                found = probe(command, revision=key, cwd=program.folder, env=env)
         except NoAnswer as error:
             rows[key] = not_started(original, start_reason(error.errors) if error.errors else str(error))
         else:
@@ -193,7 +193,7 @@ def judged(original: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     varying = {tuple(path) for path in original["varying"]}
     unlike = [
         (path, left, right)
-        for path, left, right in differences(original["answers"], found)
+        for path, left, right in differences(normal(original["answers"]), normal(found))
         if not any(path[: len(each)] == each or each[: len(path)] == path for each in varying)
     ]
     keys = {path[0] for path, *_ in unlike}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from pydantic import AnyUrl, BaseModel
 from typing_extensions import deprecated
 
@@ -148,7 +149,7 @@ class ServerSession:
         """Send a notification, on the stream of the request that it is related to."""
         await self._notify(notification.method, notification.params, related=related_request_id is not None)
 
-    async def _notify(self, method: str, params: BaseModel | None, *, related: bool) -> None:
+    async def _notify(self, method: str, params: BaseModel | bytes | None, *, related: bool) -> None:
         if not related and self._stateless and method in LISTEN_STREAM_METHODS:
             return  # clients of this revision listen to them
         exchange = self._exchange
@@ -158,7 +159,7 @@ class ServerSession:
             else exchange.call.client.channel or (None if self._stateless else exchange.channel)
         )
         if channel is not None:
-            channel.send(notification(method, None if params is None else json_of(params)))
+            channel.send(notification(method, json_of(params) if isinstance(params, BaseModel) else params))
             await channel.drain()
 
     @deprecated(LOGGING, category=MCPDeprecationWarning)
@@ -176,7 +177,9 @@ class ServerSession:
         """Report progress of the request, if the client wants to know."""
         token = self._exchange.call.progress_token
         if token is not None:
-            await self.send_progress_notification(token, progress, total, message, str(self._exchange.call.id))
+            given = {"progressToken": token, "progress": progress, "total": total, "message": message}
+            params = {name: value for name, value in given.items() if value is not None}
+            await self._notify("notifications/progress", msgspec.json.encode(params), related=True)
 
     async def send_progress_notification(
         self,

@@ -60,7 +60,6 @@ class HTTPApps:
 
         from carrel.compat.mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-        self._mcp_server.served = True
         if self._session_manager is None:
             settings = self.settings
             self._session_manager = StreamableHTTPSessionManager(
@@ -86,7 +85,6 @@ class HTTPApps:
         from carrel.compat.mcp.server.sse import SseServerTransport
 
         settings, server = self.settings, self._mcp_server
-        server.served = True
         if mount_path is not None:
             settings.mount_path = mount_path
         messages = settings.mount_path.rstrip("/") + "/" + settings.message_path.lstrip("/")
