@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -94,14 +95,22 @@ async def test_several_servers_are_mounted_in_one_application() -> None:
                 assert result.structuredContent == {"result": f"{name} A /{name}/"}
 
 
-async def test_headers_of_an_http_client_are_sent() -> None:
-    http = SimpleNamespace(headers={"x-shelf": "B", "user-agent": "x"}, auth=None)
-    with serving(books("one").streamable_http_app()) as origin:
-        connect = streamable_http_client(origin, http_client=http)
-        async with connect as (read, write, _), ClientSession(read, write) as session:
-            await session.initialize()
-            result = await session.call_tool("where")
-            assert result.structuredContent == {"result": "one B /"}
+async def test_an_http_client_of_the_program_sends_the_requests() -> None:
+    methods: list[str] = []
+
+    async def note(request: httpx.Request) -> None:
+        methods.append(request.method)
+
+    async with httpx.AsyncClient(headers={"x-shelf": "B"}, event_hooks={"request": [note]}) as http:
+        with serving(books("one").streamable_http_app()) as origin:
+            connect = streamable_http_client(origin, http_client=http)
+            async with connect as (read, write, _), ClientSession(read, write) as session:
+                await session.initialize()
+                result = await session.call_tool("where")
+        assert not http.is_closed
+    assert result.structuredContent == {"result": "one B /"}
+    assert methods.count("POST") >= 3
+    assert methods[-1] == "DELETE"
 
 
 async def test_a_stateless_client_is_served_too() -> None:

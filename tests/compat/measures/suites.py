@@ -26,6 +26,7 @@ LEFT_OUT = {
         (r"^tests/cli/", "the command `mcp`: Carrel has `carrel`"),
         (r"^tests/(docs|examples)/|^tests/test_examples", "checks of its repository: documentation, examples, scripts"),
         (r"^tests/.*(test_ws|websocket)", "WebSocket, which no revision of the protocol has"),
+        (r"^tests/server/test_stdio", "descriptors of its process, which the tests replace"),
         (r"^tests/interaction/_|^tests/.*/_", "shared code of tests"),
     ),
     "fastmcp": (

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
-from carrel.compat.credentials import credentials_of, library_of
+from carrel.compat.credentials import credentials_of
+from carrel.compat.httpx_transport import HTTPXTransport
 from carrel.compat.streams import ClientStream
 from carrel.transports.client.http import HTTPTransport
 from carrel.transports.client.options import HTTPOptions
@@ -17,9 +17,6 @@ __all__ = ["streamable_http_client", "streamablehttp_client"]
 
 Streams = tuple[ClientStream, ClientStream, Callable[[], str | None]]
 
-#: Headers that an HTTP client sets by itself, and that belong to the transport here.
-OWN = frozenset(("accept", "accept-encoding", "connection", "content-type", "host", "user-agent"))
-
 
 @asynccontextmanager
 async def streamable_http_client(
@@ -27,16 +24,10 @@ async def streamable_http_client(
 ) -> AsyncIterator[Streams]:
     """Yield the streams of a server, and a function that returns the id of its session.
 
-    The headers and the credentials of the client are used, and the client sends the requests of an authorization.
+    ``http_client`` is an ``httpx.AsyncClient`` that sends the requests, and is left open.
     """
-    headers: dict[str, str] = {}
-    auth = connect = None
-    if http_client is not None:
-        headers = {name: value for name, value in http_client.headers.items() if name.lower() not in OWN}
-        auth = http_client.auth
-        if auth is not None and isinstance(http_client, library_of(auth).AsyncClient):
-            connect = partial(nullcontext, http_client)
-    async with _connect(url, headers, auth=auth, connect=connect) as streams:
+    opening = _connect(url, {}) if http_client is None else _opened(lambda: HTTPXTransport(url, http_client))
+    async with opening as streams:
         yield streams
 
 
@@ -59,15 +50,23 @@ async def streamablehttp_client(
         yield streams
 
 
-@asynccontextmanager
-async def _connect(
+def _connect(
     url: str, headers: Mapping[str, str], timeout: float = 30.0, auth: Any = None, connect: Any = None
-) -> AsyncIterator[Streams]:
+) -> AbstractAsyncContextManager[Streams]:
+    def transport() -> HTTPTransport:
+        return HTTPTransport(
+            url, HTTPOptions(auth=credentials_of(auth, connect), headers=headers, connect_timeout=timeout)
+        )
+
+    return _opened(transport)
+
+
+@asynccontextmanager
+async def _opened(transport: Callable[[], HTTPTransport]) -> AsyncIterator[Streams]:
     opened: list[HTTPTransport] = []
 
     def open() -> HTTPTransport:
-        credentials = credentials_of(auth, connect)
-        opened.append(HTTPTransport(url, HTTPOptions(auth=credentials, headers=headers, connect_timeout=timeout)))
+        opened.append(transport())
         return opened[-1]
 
     stream = ClientStream(open)
