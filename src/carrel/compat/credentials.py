@@ -31,11 +31,10 @@ class HTTPXCredentials:
 
     extensions: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
-    def __init__(self, auth: Any, connect: Connect | None = None) -> None:
+    def __init__(self, auth: Any) -> None:
         self._auth = auth
         self._library = library_of(auth)
-        usual = create_mcp_http_client if self._library is httpx else self._library.AsyncClient
-        self._connect: Connect = usual if connect is None else connect
+        self._connect: Connect = create_mcp_http_client if self._library is httpx else self._library.AsyncClient
         self._renewed: Mapping[str, str] | None = None
         self.principal = f"httpx {id(auth)}"
 
@@ -110,10 +109,8 @@ def _added(request: httpx.Request) -> Mapping[str, str]:
     return {name: value for name, value in request.headers.items() if name.lower() not in TRANSPORT}
 
 
-def credentials_of(auth: Any, connect: Connect | None = None) -> HTTPXCredentials | None:
+def credentials_of(auth: Any) -> HTTPXCredentials | None:
     """Return the credentials of an argument ``auth`` of ``httpx``: an ``httpx.Auth``, or a user and a password.
-
-    ``connect`` returns the client for requests of the flow.
 
     Raises:
         TypeError: it is neither.
@@ -122,7 +119,7 @@ def credentials_of(auth: Any, connect: Connect | None = None) -> HTTPXCredential
         return None
     if isinstance(auth, tuple):
         auth = httpx.BasicAuth(*auth)
-    return HTTPXCredentials(auth, connect)
+    return HTTPXCredentials(auth)
 
 
 def library_of(auth: Any) -> Any:

@@ -1,17 +1,22 @@
-"""Client transport over Streamable HTTP that sends its requests with an HTTP client of the program."""
+"""Client transports over HTTP that send their requests with an HTTP client of the program."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
+
+import httpx
+from yarl import URL
 
 from carrel.errors import AuthorizationError, MCPError, TransportError
 from carrel.printable import printable
 from carrel.transports.client.http import HTTPTransport
 from carrel.transports.client.http_errors import read_error_response
+from carrel.transports.client.http_sse import HTTPSSETransport
 
-__all__ = ["HTTPXTransport"]
+__all__ = ["HTTPXSSETransport", "HTTPXTransport", "made_client"]
 
 #: The longest body of an error response that is read, in bytes.
 MAX_ERROR_BYTES = 1024 * 1024
@@ -28,6 +33,20 @@ class HTTPXTransport(HTTPTransport):
         self._endpoint: Any = HTTPXEndpoint(url, client, self._options.max_message)
 
 
+class HTTPXSSETransport(HTTPSSETransport):
+    """HTTP+SSE transport over an ``httpx`` or ``httpx2`` client, which is left open."""
+
+    def __init__(self, url: str, client: Any) -> None:
+        super().__init__(url)
+        self._endpoint: Any = HTTPXEndpoint(url, client, self._options.max_message)
+
+
+def made_client(factory: Any, headers: Mapping[str, str], timeout: float, reading: float, auth: Any) -> Any:
+    """Return the client that a factory of the program makes, with timeouts in seconds."""
+    library = sys.modules.get("httpx2", httpx)  # programs for mcp 2 import it
+    return factory(headers=dict(headers), timeout=library.Timeout(timeout, read=reading), auth=auth)
+
+
 class HTTPXResponse:
     """Response in the terms of aiohttp, as ``HTTPTransport`` reads it. It is its own ``content``."""
 
@@ -40,6 +59,7 @@ class HTTPXResponse:
         self._closing: asyncio.Task[None] | None = None
         self.status: int = response.status_code
         self.headers: Mapping[str, str] = response.headers
+        self.url = URL(str(response.url))
 
     @property
     def content(self) -> HTTPXResponse:
@@ -88,18 +108,18 @@ class HTTPXEndpoint:
         closing = [response._closing for response in self._open if response._closing is not None]
         await asyncio.gather(*closing, return_exceptions=True)
 
-    async def ask(self, method: str, headers: dict[str, str], data: bytes | None = None, **options: Any) -> Any:
+    async def ask(
+        self, method: str, headers: dict[str, str], data: bytes | None = None, url: URL | None = None, **_: Any
+    ) -> HTTPXResponse:
         """Send a request, and return the response as soon as its headers are received."""
         self._open = {response for response in self._open if response._closing is None or not response._closing.done()}
-        options = {"timeout": self._patient()} if method == "GET" else {}
-        request = self._client.build_request(method, self._url, headers=headers, content=data, **options)
+        options: dict[str, Any] = {}
+        if method == "GET":  # a stream, on which nothing may happen for long
+            options["timeout"] = {**self._client.timeout.as_dict(), "read": None}
+        request = self._client.build_request(method, str(url or self._url), headers=headers, content=data, **options)
         response = HTTPXResponse(await self._client.send(request, stream=True))
         self._open.add(response)
         return response
-
-    def _patient(self) -> dict[str, Any]:
-        """Return the timeouts of the client, without a timeout for reading: nothing may happen for long."""
-        return {**self._client.timeout.as_dict(), "read": None}
 
     async def read(self, response: HTTPXResponse) -> bytes:
         """Return the body of a response.

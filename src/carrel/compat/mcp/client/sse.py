@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from carrel.compat.credentials import credentials_of
+from carrel.compat.httpx_transport import HTTPXSSETransport, made_client
 from carrel.compat.streams import ClientStream
 from carrel.transports.client.http_sse import HTTPSSETransport
 from carrel.transports.client.options import HTTPOptions
@@ -26,11 +27,11 @@ async def sse_client(
 ) -> AsyncIterator[tuple[ClientStream, ClientStream]]:
     """Yield the streams of a server. ``auth`` is an ``httpx.Auth``, or a user and a password."""
 
-    def open() -> HTTPSSETransport:
-        options = HTTPOptions(
-            auth=credentials_of(auth, httpx_client_factory), headers=headers or {}, connect_timeout=timeout
-        )
-        return HTTPSSETransport(url, options)
-
-    stream = ClientStream(open)
+    if httpx_client_factory is not None:
+        async with made_client(httpx_client_factory, headers or {}, timeout, sse_read_timeout, auth) as client:
+            stream = ClientStream(lambda: HTTPXSSETransport(url, client))
+            yield stream, stream
+        return
+    options = HTTPOptions(auth=credentials_of(auth), headers=headers or {}, connect_timeout=timeout)
+    stream = ClientStream(lambda: HTTPSSETransport(url, options))
     yield stream, stream

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from carrel.compat.credentials import credentials_of
-from carrel.compat.httpx_transport import HTTPXTransport
+from carrel.compat.httpx_transport import HTTPXTransport, made_client
 from carrel.compat.streams import ClientStream
 from carrel.transports.client.http import HTTPTransport
 from carrel.transports.client.options import HTTPOptions
@@ -45,20 +45,25 @@ async def streamablehttp_client(
 
     ``auth`` is an ``httpx.Auth``, or a user and a password.
     """
-    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    async with _connect(url, headers or {}, seconds, auth, httpx_client_factory) as streams:
+    seconds, reading = (
+        each.total_seconds() if isinstance(each, timedelta) else each for each in (timeout, sse_read_timeout)
+    )
+    if httpx_client_factory is not None:
+        async with (
+            made_client(httpx_client_factory, headers or {}, seconds, reading, auth) as client,
+            _opened(lambda: HTTPXTransport(url, client)) as streams,
+        ):
+            yield streams
+        return
+    async with _connect(url, headers or {}, seconds, auth) as streams:
         yield streams
 
 
 def _connect(
-    url: str, headers: Mapping[str, str], timeout: float = 30.0, auth: Any = None, connect: Any = None
+    url: str, headers: Mapping[str, str], timeout: float = 30.0, auth: Any = None
 ) -> AbstractAsyncContextManager[Streams]:
-    def transport() -> HTTPTransport:
-        return HTTPTransport(
-            url, HTTPOptions(auth=credentials_of(auth, connect), headers=headers, connect_timeout=timeout)
-        )
-
-    return _opened(transport)
+    options = HTTPOptions(auth=credentials_of(auth), headers=headers, connect_timeout=timeout)
+    return _opened(lambda: HTTPTransport(url, options))
 
 
 @asynccontextmanager
