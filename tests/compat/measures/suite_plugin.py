@@ -15,6 +15,7 @@ from types import ModuleType
 
 import anyio.lowlevel
 from _pytest.assertion import rewrite
+from _pytest.config import parse_warning_filter
 
 sys.dont_write_bytecode = True
 plain_rewrite = rewrite.rewrite_asserts
@@ -26,6 +27,7 @@ if os.environ.get("MEASURE_CARREL"):
         del sys.modules[name]  # another plugin has imported it
     redirect_imports(int(os.environ["MEASURE_CARREL"]))
     sys.modules["mcp.shared._compat"] = compat = ModuleType("mcp.shared._compat")  # for the shared code of tests
+    parse_warning_filter.cache_clear()  # filters name classes of the package
     compat.resync_tracer = anyio.lowlevel.cancel_shielded_checkpoint
 
 
@@ -55,7 +57,15 @@ def rewrite_guarded(tree, source, module_path=None, config=None):
     if not file.startswith("tests/"):
         return  # a plugin of pytest
     first = next((index for index, each in enumerate(tree.body) if not is_head(each)), len(tree.body))
-    tree.body[first:] = [guarded(each, file) for each in tree.body[first:]]
+    tree.body[first:] = [guarded(part, file) for each in tree.body[first:] for part in parts(each)]
+
+
+def parts(statement):
+    """Return a statement, or for an import of several names, the import of each name."""
+    if not isinstance(statement, ast.ImportFrom):
+        return [statement]
+    single = [ast.ImportFrom(statement.module, [name], statement.level) for name in statement.names]
+    return [ast.copy_location(each, statement) for each in single]
 
 
 def is_head(statement):
