@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 from yarl import URL
 
+from carrel.compat.mcp.client.auth.exceptions import OAuthFlowError
 from carrel.errors import AuthorizationError, MCPError, TransportError
 from carrel.printable import printable
 from carrel.transports.client.http import HTTPTransport
@@ -152,7 +153,9 @@ class HTTPXEndpoint:
         """Convert an exception, such as one of the client, to an ``MCPError``."""
         if isinstance(error, MCPError):
             return error
-        if type(error).__name__.startswith("OAuth"):
-            return AuthorizationError(f"authorization failed: {error}")
+        if isinstance(error, OAuthFlowError):
+            failed = AuthorizationError(f"authorization failed: {error}")
+            failed.__cause__ = error
+            return failed
         why = printable(f"{type(error).__name__} {error}".rstrip(), 300)
         return TransportError(f"The connection to {self.name} failed: {why}")

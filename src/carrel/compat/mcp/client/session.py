@@ -17,6 +17,7 @@ from carrel.client.negotiation import shake_hands
 from carrel.client.pending_request import Waiter
 from carrel.compat.exchange import notification as encode_notification
 from carrel.compat.mcp import types
+from carrel.compat.mcp.client.auth.exceptions import flow_error
 from carrel.compat.mcp.client.callbacks import Callbacks
 from carrel.compat.mcp.shared.exceptions import McpError
 from carrel.compat.mcp.shared.session import ProgressFnT
@@ -24,7 +25,7 @@ from carrel.compat.mcp.types import base
 from carrel.compat.streams import ClientStream, StreamTransport
 from carrel.compat.validation import Validators
 from carrel.compat.wire import json_of, model_of, struct_of
-from carrel.errors import MethodNotFound, PeerError, RequestTimeout, TransportError
+from carrel.errors import AuthorizationError, MethodNotFound, PeerError, RequestTimeout, TransportError
 from carrel.log import Log
 from carrel.protocol.client import Connection, IncomingRequest, Notification, OutgoingMessage
 from carrel.protocol.revisions import LATEST_HANDSHAKE, REQUESTS
@@ -98,7 +99,7 @@ class ClientSession:
         connection = await self._open()
         try:
             facts = await shake_hands(connection, LATEST_HANDSHAKE, timeout=self._timeout or math.inf)
-        except (PeerError, TransportError) as error:
+        except (AuthorizationError, PeerError, TransportError) as error:
             raise _converted(error, "InitializeRequest", self._timeout) from None
         declared = model_of(facts.capabilities, types.ServerCapabilities)
         self._server_capabilities = declared
@@ -157,7 +158,7 @@ class ClientSession:
         progress = None if progress_callback is None else self._callbacks.progress(progress_callback)
         try:
             result = await connection.call(row, struct, timeout=timeout, meta=meta, progress=progress)
-        except (PeerError, TransportError, MethodNotFound) as error:
+        except (AuthorizationError, PeerError, TransportError, MethodNotFound) as error:
             raise _converted(error, name, timeout) from None
         return model_of(result, result_type)
 
@@ -335,8 +336,11 @@ class ClientSession:
         """Do nothing: requests fail by themselves."""
 
 
-def _converted(error: Exception, request: str, timeout: float | None) -> McpError:
+def _converted(error: Exception, request: str, timeout: float | None) -> Exception:
     """Return the exception of the face for one of Carrel."""
+    failed = flow_error(error)
+    if failed is not None:
+        return failed
     if isinstance(error, PeerError):
         return McpError(base.ErrorData(code=error.code, message=error.message, data=error.data))
     if isinstance(error, RequestTimeout):

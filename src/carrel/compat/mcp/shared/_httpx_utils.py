@@ -75,6 +75,14 @@ else:
         """Credentials of both libraries: programs for ``mcp`` 2 give them to clients of ``httpx2``."""
 
 
+def _like(request: httpx.Request, made: httpx.Request) -> httpx.Request:
+    """Return a request of a flow in the library of the client's request: ``httpx`` or ``httpx2``."""
+    kind: Any = type(request)
+    return (
+        made if isinstance(made, kind) else kind(made.method, str(made.url), headers=made.headers, content=made.content)
+    )
+
+
 class RedirectAwareAuth(ABC, AnyAuth):
     """Credentials whose own requests follow redirects within their origin, and no others."""
 
@@ -88,7 +96,7 @@ class RedirectAwareAuth(ABC, AnyAuth):
         try:
             asked = await anext(flow)
             while True:
-                response = yield asked
+                response = yield asked if asked is request else _like(request, asked)
                 for _ in range(0 if asked is request else MAX_REDIRECTS):
                     following = next_request_within_origin(response)
                     if following is None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import AnyHttpUrl, AnyUrl, BaseModel, Field, field_validator
+from pydantic import AnyHttpUrl, AnyUrl, BaseModel, Field, field_validator, model_validator
 
 __all__ = [
+    "DEFAULT_GRANT_TYPES",
+    "JWT_BEARER_GRANT_TYPE",
     "AuthorizationCodeResult",
     "InvalidRedirectUriError",
     "InvalidScopeError",
@@ -17,6 +19,9 @@ __all__ = [
     "ProtectedResourceMetadata",
 ]
 
+#: Grant of identity assertions (RFC 7523).
+JWT_BEARER_GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+DEFAULT_GRANT_TYPES = ["authorization_code", "refresh_token"]
 GrantType = Literal["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:jwt-bearer"] | str
 
 
@@ -67,7 +72,8 @@ class OAuthClientMetadata(BaseModel):
     token_endpoint_auth_method: (
         Literal["none", "client_secret_post", "client_secret_basic", "private_key_jwt"] | None
     ) = None
-    grant_types: list[GrantType] = ["authorization_code", "refresh_token"]
+    grant_types: list[GrantType] = list(DEFAULT_GRANT_TYPES)
+    application_type: str | None = None
     response_types: list[str] = ["code"]
     scope: str | None = None
     client_name: str | None = None
@@ -120,14 +126,24 @@ class OAuthClientMetadata(BaseModel):
 class OAuthClientInformationFull(OAuthClientMetadata):
     """Registered client: its metadata and its credentials (RFC 7591, section 3.2.1).
 
-    ``issuer`` is the authorization server that registered it, which clients record for themselves.
+    ``issuer`` is the authorization server that registered it, which clients record for themselves. An authorization
+    server may change what a client wants, and may have null or "" for members that it does not have.
     """
 
+    redirect_uris: list[AnyUrl] | None = None
+    token_endpoint_auth_method: str | None = None  # type: ignore[assignment]
     client_id: str | None = None
     client_secret: str | None = None
     client_id_issued_at: int | None = None
     client_secret_expires_at: int | None = None
     issuer: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_placeholders(cls, data: object) -> object:
+        if not isinstance(data, dict):
+            return data
+        return {name: value for name, value in data.items() if value is not None and value != ""}
 
 
 class OAuthMetadata(BaseModel):
@@ -156,6 +172,7 @@ class OAuthMetadata(BaseModel):
     code_challenge_methods_supported: list[str] | None = None
     client_id_metadata_document_supported: bool | None = None
     authorization_response_iss_parameter_supported: bool | None = None
+    authorization_grant_profiles_supported: list[str] | None = None
 
 
 class ProtectedResourceMetadata(BaseModel):

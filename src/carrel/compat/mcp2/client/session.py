@@ -16,6 +16,7 @@ from carrel.client.handlers import ClientCall
 from carrel.client.negotiation import ServerFacts, discover, negotiate, shake_hands
 from carrel.client.pending_request import Waiter
 from carrel.compat.exchange import notification as encode_notification
+from carrel.compat.mcp.client.auth.exceptions import flow_error
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.client.callbacks import Callbacks
 from carrel.compat.mcp2.client.context import (
@@ -43,7 +44,15 @@ from carrel.compat.mcp2.types.jsonrpc import (
 from carrel.compat.streams import ClientStream, StreamTransport
 from carrel.compat.validation import Validators
 from carrel.compat.wire import json_of, model_of, struct_of
-from carrel.errors import InvalidMessage, MethodNotFound, PeerError, ProtocolError, RequestTimeout, TransportError
+from carrel.errors import (
+    AuthorizationError,
+    InvalidMessage,
+    MethodNotFound,
+    PeerError,
+    ProtocolError,
+    RequestTimeout,
+    TransportError,
+)
 from carrel.protocol.client import Connection, IncomingRequest, Notification, OutgoingMessage
 from carrel.protocol.methods import LISTEN
 from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
@@ -141,7 +150,7 @@ class ClientSession:
         self._callbacks.start()
         try:
             await connection.open()
-        except TransportError as error:
+        except (AuthorizationError, TransportError) as error:
             _fail(error, "open", self._timeout)
         return connection
 
@@ -196,7 +205,7 @@ class ClientSession:
     async def _negotiate(self, opening: Any) -> ServerFacts:
         try:
             facts: ServerFacts = await opening
-        except (PeerError, TransportError) as error:
+        except (AuthorizationError, PeerError, TransportError) as error:
             _fail(error, "initialize", self._timeout)
         except ProtocolError as error:
             raise RuntimeError(f"Unsupported protocol version from the server: {error}") from None
@@ -291,7 +300,7 @@ class ClientSession:
             found = await connection.call(
                 row, struct, timeout=timeout, meta=meta, progress=progress_callback, result=result
             )
-        except (PeerError, TransportError, MethodNotFound, InvalidMessage) as error:
+        except (AuthorizationError, PeerError, TransportError, MethodNotFound, InvalidMessage) as error:
             _fail(error, method, timeout)
         if isinstance(found, InputRequiredResult):
             return model_of(found, types.InputRequiredResult)
@@ -536,6 +545,9 @@ def _expected(result: Any, method: str, allowed: bool) -> Any:
 
 def _fail(error: Exception, method: str, timeout: float | None) -> NoReturn:
     """Raise the exception of the face for one of Carrel."""
+    failed = flow_error(error)
+    if failed is not None:
+        raise failed from None
     if isinstance(error, PeerError):
         raise MCPError(error.code, error.message, error.data) from None
     if isinstance(error, RequestTimeout):

@@ -169,6 +169,7 @@ class OAuthClientProvider(RedirectAwareAuth):
             utils.extract_scope_from_www_auth(response),
             self.context.protected_resource_metadata,
             self.context.oauth_metadata,
+            self.context.client_metadata.grant_types,
         )
 
     def _select_authorization_server(self, advertised: Sequence[str]) -> str:

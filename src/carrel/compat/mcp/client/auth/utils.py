@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -46,6 +47,7 @@ __all__ = [
 
 RESOURCE = "/.well-known/oauth-protected-resource"
 SERVER = "/.well-known/oauth-authorization-server"
+OFFLINE = "offline_access"
 OPENID = "/.well-known/openid-configuration"
 VERSION_HEADER = "mcp-protocol-version"
 
@@ -101,14 +103,21 @@ def get_client_metadata_scopes(
     www_authenticate_scope: str | None,
     protected_resource_metadata: ProtectedResourceMetadata | None,
     authorization_server_metadata: OAuthMetadata | None = None,
+    client_grant_types: Sequence[str] | None = None,
 ) -> str | None:
-    """Return the scopes to request: of the challenge, the resource or the authorization server, in this order."""
-    if www_authenticate_scope is not None:
-        return www_authenticate_scope
+    """Return the scopes to request: of the challenge, the resource or the authorization server, in this order.
+
+    A client that uses refresh tokens (``client_grant_types``) also requests ``offline_access`` where it is supported.
+    """
+    scopes = None if www_authenticate_scope is None else www_authenticate_scope.split()
     for metadata in (protected_resource_metadata, authorization_server_metadata):
-        if metadata is not None and metadata.scopes_supported is not None:
-            return " ".join(metadata.scopes_supported)
-    return None
+        if scopes is None and metadata is not None:
+            scopes = metadata.scopes_supported
+    if scopes is None:
+        return None
+    known = (authorization_server_metadata and authorization_server_metadata.scopes_supported) or ()
+    offline = OFFLINE in known and "refresh_token" in (client_grant_types or ()) and OFFLINE not in scopes
+    return " ".join([*scopes, OFFLINE] if offline else scopes)
 
 
 async def handle_protected_resource_response(response: httpx.Response) -> ProtectedResourceMetadata | None:

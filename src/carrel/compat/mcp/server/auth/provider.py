@@ -18,6 +18,7 @@ __all__ = [
     "AuthorizationErrorCode",
     "AuthorizationParams",
     "AuthorizeError",
+    "IdentityAssertionParams",
     "OAuthAuthorizationServerProvider",
     "ProviderTokenVerifier",
     "RefreshToken",
@@ -54,7 +55,16 @@ TokenErrorCode = Literal[
     "unauthorized_client",
     "unsupported_grant_type",
     "invalid_scope",
+    "invalid_target",
 ]
+
+
+class IdentityAssertionParams(BaseModel):
+    """Request for tokens with an identity assertion, a JWT of the identity provider of an enterprise (RFC 7523)."""
+
+    assertion: str
+    scopes: list[str] | None = None
+    resource: str | None = None
 
 
 class AuthorizationParams(BaseModel):
@@ -195,6 +205,16 @@ class OAuthAuthorizationServerProvider(Protocol, Generic[AuthorizationCodeT, Ref
 
     async def revoke_token(self, token: AccessTokenT | RefreshTokenT) -> None:
         """Revoke a token, and the tokens that were issued with it."""
+
+    async def exchange_identity_assertion(
+        self, client: OAuthClientInformationFull, params: IdentityAssertionParams
+    ) -> OAuthToken:
+        """Return tokens for an identity assertion, which the provider has to verify (RFC 7523, section 3).
+
+        Raises:
+            TokenError: the request is refused, as all requests are by default.
+        """
+        raise TokenError("unsupported_grant_type", "The JWT bearer grant is not supported by this authorization server")
 
 
 def construct_redirect_uri(redirect_uri_base: str, **params: str | None) -> str:

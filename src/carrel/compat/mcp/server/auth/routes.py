@@ -21,7 +21,12 @@ from carrel.compat.mcp.server.auth.middleware.client_auth import ClientAuthentic
 from carrel.compat.mcp.server.auth.provider import OAuthAuthorizationServerProvider
 from carrel.compat.mcp.server.auth.settings import ClientRegistrationOptions, RevocationOptions
 from carrel.compat.mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE, RequestBodyLimitMiddleware
-from carrel.compat.mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
+from carrel.compat.mcp.shared.auth import (
+    DEFAULT_GRANT_TYPES,
+    JWT_BEARER_GRANT_TYPE,
+    OAuthMetadata,
+    ProtectedResourceMetadata,
+)
 from carrel.transports.addresses import is_loopback
 
 __all__ = [
@@ -44,6 +49,8 @@ REGISTRATION_PATH = "/register"
 REVOCATION_PATH = "/revoke"
 METADATA_PATH = "/.well-known/oauth-authorization-server"
 RESOURCE_METADATA_PATH = "/.well-known/oauth-protected-resource"
+#: Profile of identity assertions.
+ID_JAG_GRANT_PROFILE = "urn:ietf:params:oauth:grant-profile:id-jag"
 CLIENT_AUTHENTICATION = ["client_secret_post", "client_secret_basic"]
 
 Endpoint = Callable[[Request], Response | Awaitable[Response]]
@@ -93,6 +100,7 @@ def create_auth_routes(
     service_documentation_url: AnyHttpUrl | None = None,
     client_registration_options: ClientRegistrationOptions | None = None,
     revocation_options: RevocationOptions | None = None,
+    identity_assertion_enabled: bool = False,
 ) -> list[Route]:
     """Return the routes of an authorization server.
 
@@ -104,12 +112,14 @@ def create_auth_routes(
     validate_issuer_url(issuer_url)
     registration = client_registration_options or ClientRegistrationOptions()
     revocation = revocation_options or RevocationOptions()
-    metadata = build_metadata(issuer_url, service_documentation_url, registration, revocation)
+    metadata = build_metadata(
+        issuer_url, service_documentation_url, registration, revocation, identity_assertion_enabled
+    )
     authenticator = ClientAuthenticator(provider)
     routes = [
         _document_route(METADATA_PATH, MetadataHandler(metadata).handle),
         Route(AUTHORIZATION_PATH, _limited(AuthorizationHandler(provider).handle), methods=["GET", "POST"]),
-        post_route(TOKEN_PATH, TokenHandler(provider, authenticator).handle),
+        post_route(TOKEN_PATH, TokenHandler(provider, authenticator, identity_assertion_enabled).handle),
     ]
     if registration.enabled:
         routes.append(post_route(REGISTRATION_PATH, RegistrationHandler(provider, registration).handle))
@@ -123,6 +133,7 @@ def build_metadata(
     service_documentation_url: AnyHttpUrl | None,
     client_registration_options: ClientRegistrationOptions,
     revocation_options: RevocationOptions,
+    supports_identity_assertion: bool = False,
 ) -> OAuthMetadata:
     """Return the metadata of an authorization server (RFC 8414)."""
     base = str(issuer_url).rstrip("/")
@@ -131,7 +142,8 @@ def build_metadata(
         authorization_endpoint=AnyHttpUrl(base + AUTHORIZATION_PATH),
         token_endpoint=AnyHttpUrl(base + TOKEN_PATH),
         scopes_supported=client_registration_options.valid_scopes,
-        grant_types_supported=["authorization_code", "refresh_token"],
+        grant_types_supported=[*DEFAULT_GRANT_TYPES, *([JWT_BEARER_GRANT_TYPE] if supports_identity_assertion else [])],
+        authorization_grant_profiles_supported=[ID_JAG_GRANT_PROFILE] if supports_identity_assertion else None,
         token_endpoint_auth_methods_supported=CLIENT_AUTHENTICATION,
         service_documentation=service_documentation_url,
         code_challenge_methods_supported=["S256"],

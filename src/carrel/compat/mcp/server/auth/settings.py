@@ -28,7 +28,8 @@ class RevocationOptions(BaseModel):
 class AuthSettings(BaseModel):
     """Settings of authorization: the issuer of tokens, and the URL of this server.
 
-    With ``validate_token_resource``, tokens that a verifier reports for another resource are rejected.
+    With ``validate_token_resource``, tokens that a verifier reports for another resource are rejected. With
+    ``identity_assertion_enabled``, the provider's ``exchange_identity_assertion`` answers identity assertions.
     """
 
     issuer_url: AnyHttpUrl = Field(...)
@@ -36,6 +37,7 @@ class AuthSettings(BaseModel):
     client_registration_options: ClientRegistrationOptions | None = None
     revocation_options: RevocationOptions | None = None
     required_scopes: list[str] | None = None
+    identity_assertion_enabled: bool = False
     resource_server_url: AnyHttpUrl | None = Field(...)
     validate_token_resource: bool | None = None
 

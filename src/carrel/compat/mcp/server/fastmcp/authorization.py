@@ -87,6 +87,7 @@ class Protection:
                 settings.service_documentation_url,
                 settings.client_registration_options,
                 settings.revocation_options,
+                settings.identity_assertion_enabled,
             )
         if settings.resource_server_url is not None:
             routes += create_protected_resource_routes(

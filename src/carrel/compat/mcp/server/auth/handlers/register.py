@@ -20,7 +20,7 @@ from carrel.compat.mcp.server.auth.provider import (
     RegistrationErrorCode,
 )
 from carrel.compat.mcp.server.auth.settings import ClientRegistrationOptions
-from carrel.compat.mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata
+from carrel.compat.mcp.shared.auth import JWT_BEARER_GRANT_TYPE, OAuthClientInformationFull, OAuthClientMetadata
 
 __all__ = ["RegistrationErrorResponse", "RegistrationHandler"]
 
@@ -71,6 +71,12 @@ class RegistrationHandler:
         if not REQUIRED_GRANTS.issubset(metadata.grant_types):
             raise RegistrationError(
                 "invalid_client_metadata", "grant_types must be authorization_code and refresh_token"
+            )
+        if JWT_BEARER_GRANT_TYPE in metadata.grant_types:
+            raise RegistrationError(
+                "invalid_client_metadata",
+                f"grant_types must not include '{JWT_BEARER_GRANT_TYPE}'; "
+                "the identity-assertion grant requires a pre-registered client",
             )
         if "code" not in metadata.response_types:
             raise RegistrationError(

@@ -1,4 +1,4 @@
-"""Token endpoint: authorization codes and refresh tokens (RFC 6749, sections 4.1.3 and 6)."""
+"""Token endpoint: authorization codes, refresh tokens (RFC 6749, sections 4.1.3 and 6), identity assertions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,17 @@ from carrel.compat.mcp.server.auth.errors import stringify_pydantic_error
 from carrel.compat.mcp.server.auth.form import read_form
 from carrel.compat.mcp.server.auth.json_response import PydanticJSONResponse
 from carrel.compat.mcp.server.auth.middleware.client_auth import AuthenticationError, ClientAuthenticator
-from carrel.compat.mcp.server.auth.provider import OAuthAuthorizationServerProvider, TokenError, TokenErrorCode
+from carrel.compat.mcp.server.auth.provider import (
+    IdentityAssertionParams,
+    OAuthAuthorizationServerProvider,
+    TokenError,
+    TokenErrorCode,
+)
 from carrel.compat.mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 __all__ = [
     "AuthorizationCodeRequest",
+    "JwtBearerRequest",
     "RefreshTokenRequest",
     "TokenErrorResponse",
     "TokenHandler",
@@ -54,8 +60,23 @@ class RefreshTokenRequest(BaseModel):
     resource: str | None = None
 
 
-TokenRequest = Annotated[AuthorizationCodeRequest | RefreshTokenRequest, Field(discriminator="grant_type")]
-TOKEN_REQUEST: TypeAdapter[AuthorizationCodeRequest | RefreshTokenRequest] = TypeAdapter(TokenRequest)
+class JwtBearerRequest(BaseModel):
+    """Request for tokens with an identity assertion (RFC 7523, section 2.1)."""
+
+    grant_type: Literal["urn:ietf:params:oauth:grant-type:jwt-bearer"]
+    assertion: str = Field(...)
+    scope: str | None = None
+    client_id: str
+    client_secret: str | None = None
+    resource: str | None = None
+
+
+TokenRequest = Annotated[
+    AuthorizationCodeRequest | RefreshTokenRequest | JwtBearerRequest, Field(discriminator="grant_type")
+]
+TOKEN_REQUEST: TypeAdapter[AuthorizationCodeRequest | RefreshTokenRequest | JwtBearerRequest] = TypeAdapter(
+    TokenRequest
+)
 TokenSuccessResponse = OAuthToken
 
 
@@ -73,6 +94,7 @@ class TokenHandler:
 
     provider: OAuthAuthorizationServerProvider[Any, Any, Any]
     client_authenticator: ClientAuthenticator
+    identity_assertion_enabled: bool = False
 
     def response(self, obj: BaseModel) -> Response:
         """Return the response for tokens, or for an error."""
@@ -95,6 +117,8 @@ class TokenHandler:
                 )
             if isinstance(asked, AuthorizationCodeRequest):
                 return self.response(await self._redeem(client, asked))
+            if isinstance(asked, JwtBearerRequest):
+                return self.response(await self._assert_identity(client, asked))
             return self.response(await self._refresh(client, asked))
         except ValidationError as error:
             return self.response(
@@ -121,6 +145,22 @@ class TokenHandler:
         if not hmac.compare_digest(digest, code.code_challenge.encode()):
             raise TokenError("invalid_grant", "incorrect code_verifier")
         return await self.provider.exchange_authorization_code(client, code)
+
+    async def _assert_identity(self, client: OAuthClientInformationFull, asked: JwtBearerRequest) -> OAuthToken:
+        """Return tokens for an identity assertion, which only clients with a secret may present.
+
+        Raises:
+            TokenError: it is not enabled, the client has no secret, or the provider refuses the assertion.
+        """
+        if not self.identity_assertion_enabled:
+            raise TokenError(
+                "unsupported_grant_type", "The JWT bearer grant is not supported by this authorization server"
+            )
+        if not client.client_secret:
+            raise TokenError("unauthorized_client", "The JWT bearer grant requires a confidential client")
+        scopes = asked.scope.split(" ") if asked.scope else None
+        params = IdentityAssertionParams(assertion=asked.assertion, scopes=scopes, resource=asked.resource)
+        return await self.provider.exchange_identity_assertion(client, params)
 
     async def _refresh(self, client: OAuthClientInformationFull, asked: RefreshTokenRequest) -> OAuthToken:
         """Return tokens for a refresh token, after the checks of its client, expiry and scopes.
