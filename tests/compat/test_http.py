@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.routing import Mount
 
 from carrel import Client
@@ -22,7 +23,7 @@ from carrel.compat.mcp.client.streamable_http import streamable_http_client, str
 from carrel.compat.mcp.server.fastmcp import Context, FastMCP
 from carrel.compat.mcp.server.sse import SseServerTransport
 from carrel.compat.mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from carrel.compat.mcp.server.transport_security import TransportSecuritySettings, names_of
+from carrel.compat.mcp.server.transport_security import TransportSecurityMiddleware
 from compat.comparison import HERE, normal, on_carrel, on_original, probed
 from support.http_process import free_port
 from support.http_server import over_http
@@ -133,8 +134,9 @@ async def test_clients_of_http_with_sse_share_a_server_that_stops_after_the_last
                 await session.initialize()
                 result = await session.call_tool("where")
                 assert result.structuredContent == {"result": "one C /messages/"}
+        url = f"{origin}/messages/?sessionId=x"
         with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(urllib.request.Request(f"{origin}/messages/?sessionId=x", b"{}"))
+            urllib.request.urlopen(urllib.request.Request(url, b"{}", {"content-type": "application/json"}))
 
 
 async def test_an_endpoint_runs_once_and_only_then_answers() -> None:
@@ -148,12 +150,24 @@ async def test_an_endpoint_runs_once_and_only_then_answers() -> None:
             pass
 
 
-def test_a_server_of_this_machine_only_is_protected_against_other_hosts() -> None:
-    local, other = FastMCP("a").settings, FastMCP("a", host="0.0.0.0").settings
-    assert names_of(local.transport_security)[0] == ["127.0.0.1", "localhost", "[::1]"]
-    assert names_of(other.transport_security) == (["*"], ["*"])
-    own = TransportSecuritySettings(allowed_hosts=["example.org:*"], allowed_origins=["https://example.org"])
-    assert names_of(own) == (["example.org"], ["https://example.org"])
+@pytest.mark.parametrize(
+    ("host", "headers", "status"),
+    [
+        ("127.0.0.1", {"host": "127.0.0.1:8000"}, None),
+        ("127.0.0.1", {"host": "example.org"}, 421),
+        ("127.0.0.1", {"host": "localhost:1", "origin": "https://example.org"}, 403),
+        ("0.0.0.0", {"host": "example.org"}, None),
+        ("0.0.0.0", {"content-type": "text/plain"}, 400),
+    ],
+)
+async def test_a_server_of_this_machine_only_is_protected_against_other_hosts(
+    host: str, headers: dict[str, str], status: int | None
+) -> None:
+    middleware = TransportSecurityMiddleware(FastMCP("a", host=host).settings.transport_security)
+    given = {"content-type": "application/json", **headers}
+    raw = [(name.encode(), value.encode()) for name, value in given.items()]
+    response = await middleware.validate_request(Request({"type": "http", "headers": raw}), is_post=True)
+    assert (None if response is None else response.status_code) == status
 
 
 def test_the_endpoint_of_messages_is_a_path() -> None:

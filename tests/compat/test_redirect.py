@@ -38,10 +38,6 @@ def test_a_redirected_module_is_the_mirrored_one_under_both_names() -> None:
         ),
         ("import mcp.cli", "mcp.cli is not mirrored by carrel.compat: the command is `carrel`"),
         ("import mcp.nothing.here", "mcp.nothing is not mirrored by carrel.compat: run the program without --compat"),
-        (
-            "from mcp import ClientSessionGroup",
-            "ClientSessionGroup is not mirrored by carrel.compat.mcp: use carrel.host",
-        ),
     ],
 )
 def test_what_is_not_mirrored_says_at_import_what_to_use(statement: str, words: str) -> None:

@@ -10,7 +10,7 @@ __all__ = ["lazily"]
 
 
 def lazily(package: str, names: Mapping[str, str], instead: Mapping[str, str] | None = None) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package; ``names`` has the module of each name, within the package.
+    """Return the ``__getattr__`` of a package; ``names`` has the module of each name, within the package or whole.
 
     ``instead`` are names that are not mirrored, and what to use in their place.
     """
@@ -22,7 +22,7 @@ def lazily(package: str, names: Mapping[str, str], instead: Mapping[str, str] | 
             raise ImportError(f"{name} is not mirrored by {package}: {missing[name]}", name=name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = import_module(f"{package}.{module}")
+        found = import_module(module if module.startswith("carrel.") else f"{package}.{module}")
         return found if module == name else getattr(found, name)
 
     return find

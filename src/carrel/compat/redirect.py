@@ -19,7 +19,20 @@ MIRRORS = {
     2: {"fastmcp": f"{PACKAGE}.fastmcp", "mcp": f"{PACKAGE}.mcp2", "mcp_types": f"{PACKAGE}.mcp2.types"},
 }
 #: Modules that both generations have in common, and modules below them.
-COMMON = ("mcp.client.auth", "mcp.server.auth", "mcp.shared.auth", "mcp.shared.auth_utils")
+COMMON = (
+    "mcp.client.auth",
+    "mcp.client.sse",
+    "mcp.client.stdio",
+    "mcp.server.auth",
+    "mcp.server.sse",
+    "mcp.server.stdio",
+    "mcp.server.streamable_http",
+    "mcp.server.streamable_http_manager",
+    "mcp.server.transport_security",
+    "mcp.shared.auth",
+    "mcp.shared.auth_utils",
+    "mcp.shared.tool_name_validation",
+)
 
 #: Modules of which another one has all names, as in other versions of the package.
 MOVED = {

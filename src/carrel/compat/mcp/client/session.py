@@ -32,12 +32,22 @@ from carrel.protocol.revisions import LATEST_HANDSHAKE, REQUESTS
 from carrel.wire.base import Implementation, PageParams
 from carrel.wire.utilities import LoggingMessageParams
 
-__all__ = ["ClientSession"]
+__all__ = [
+    "DEFAULT_CLIENT_INFO",
+    "ClientSession",
+    "ElicitationFnT",
+    "ListRootsFnT",
+    "LoggingFnT",
+    "MessageHandlerFnT",
+    "SamplingFnT",
+]
 
 logger = Log("client")
 
 M = TypeVar("M", bound=BaseModel)
 Callback: TypeAlias = Callable[..., Awaitable[Any]]
+SamplingFnT = ElicitationFnT = ListRootsFnT = LoggingFnT = MessageHandlerFnT = Callback
+DEFAULT_CLIENT_INFO = base.Implementation(name="mcp", version="0.1.0")
 TIMED_OUT = 408
 
 

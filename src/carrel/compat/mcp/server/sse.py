@@ -9,7 +9,13 @@ from urllib.parse import quote
 
 from carrel.compat.authorizer import UserAuthorizer
 from carrel.compat.exchange import http_scope
-from carrel.compat.mcp.server.transport_security import TransportSecuritySettings, names_of
+from carrel.compat.mcp.server.transport_security import (
+    DEFAULT_MAX_REQUEST_BODY_SIZE,
+    RequestBodyLimitMiddleware,
+    TransportSecurityMiddleware,
+    TransportSecuritySettings,
+    check_body_size,
+)
 from carrel.compat.streams import ServerStream
 from carrel.transports.server.application import HasEndpoint
 from carrel.transports.server.http import StreamableHTTP
@@ -28,12 +34,17 @@ class SseServerTransport:
     """
 
     def __init__(
-        self, endpoint: str, security_settings: TransportSecuritySettings | None = None, **limits: Any
+        self,
+        endpoint: str,
+        security_settings: TransportSecuritySettings | None = None,
+        max_request_body_size: int = DEFAULT_MAX_REQUEST_BODY_SIZE,
     ) -> None:
         if "://" in endpoint or endpoint.startswith("//") or "?" in endpoint or "#" in endpoint:
             raise ValueError(f"Given endpoint: {endpoint} is not a relative path (e.g., '/messages/')")
         self._path = "/" + endpoint.removeprefix("/")
-        self._hosts, self._origins = names_of(security_settings)
+        check_body_size(max_request_body_size)
+        self._security = TransportSecurityMiddleware(security_settings)
+        self._post = RequestBodyLimitMiddleware(self._handle, max_request_body_size)
         self._http: StreamableHTTP | None = None
         self._clients = 0
 
@@ -48,6 +59,8 @@ class SseServerTransport:
         """
         if scope["type"] != "http":
             raise ValueError("connect_sse can only handle HTTP requests")
+        if await self._security.refuses(scope, receive, send):
+            raise ValueError("Request validation failed")
         told = f"{quote(scope.get('root_path', '').rstrip('/') + self._path)}?".encode()
 
         async def tell(message: Any) -> None:
@@ -66,8 +79,8 @@ class SseServerTransport:
             self._http = StreamableHTTP(
                 app,
                 sse_path=STREAM,
-                allowed_hosts=self._hosts,
-                allowed_origins=self._origins,
+                allowed_hosts=["*"],  # checked by ``connect_sse`` and ``handle_post_message``
+                allowed_origins=["*"],
                 authorization=UserAuthorizer(),
             )
         http = self._http
@@ -82,6 +95,13 @@ class SseServerTransport:
 
     async def handle_post_message(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle a POST request with a message of a client: an ASGI application."""
+        if scope["method"] != "POST":
+            await send({"type": "http.response.start", "status": 405, "headers": [(b"allow", b"POST")]})
+            await send({"type": "http.response.body", "body": b""})
+        elif not await self._security.refuses(scope, receive, send):
+            await self._post(scope, receive, send)
+
+    async def _handle(self, scope: Any, receive: Any, send: Any) -> None:
         if self._http is None:
             await send({"type": "http.response.start", "status": 404, "headers": [(b"content-type", b"text/plain")]})
             await send({"type": "http.response.body", "body": b"Could not find session"})

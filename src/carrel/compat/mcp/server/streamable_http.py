@@ -1,4 +1,4 @@
-"""Event stores of programs, which Carrel replaces with its event log."""
+"""Headers of Streamable HTTP, and event stores of programs, which Carrel replaces with its event log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,25 @@ from dataclasses import dataclass
 
 from carrel.compat.mcp.types.base import JSONRPCMessage
 
-__all__ = ["EventCallback", "EventId", "EventMessage", "EventStore", "StreamId"]
+__all__ = [
+    "LAST_EVENT_ID_HEADER",
+    "MCP_PROTOCOL_VERSION_HEADER",
+    "MCP_SESSION_ID_HEADER",
+    "REQUEST_CANCELLED",
+    "EventCallback",
+    "EventId",
+    "EventMessage",
+    "EventStore",
+    "StreamId",
+]
+
+MCP_SESSION_ID_HEADER = "mcp-session-id"
+MCP_PROTOCOL_VERSION_HEADER = "mcp-protocol-version"
+LAST_EVENT_ID_HEADER = "last-event-id"
+CONTENT_TYPE_JSON = "application/json"
+CONTENT_TYPE_SSE = "text/event-stream"
+#: Code of the error response of a cancelled request.
+REQUEST_CANCELLED = -32800
 
 StreamId = str
 EventId = str

@@ -9,12 +9,26 @@ from typing import Any
 from carrel.compat.authorizer import UserAuthorizer
 from carrel.compat.exchange import http_scope
 from carrel.compat.mcp.server.lowlevel.server import Server
-from carrel.compat.mcp.server.transport_security import TransportSecuritySettings, names_of
+from carrel.compat.mcp.server.transport_security import (
+    DEFAULT_MAX_REQUEST_BODY_SIZE,
+    RequestBodyLimitMiddleware,
+    TransportSecurityMiddleware,
+    TransportSecuritySettings,
+    check_body_size,
+)
 from carrel.compat.sessionless import Sessionless
 from carrel.limits import Limits
 from carrel.transports.server.http import StreamableHTTP
 
-__all__ = ["StreamableHTTPSessionManager"]
+__all__ = [
+    "DEFAULT_MAX_REQUEST_BODY_SIZE",
+    "DEFAULT_MAX_SESSIONS",
+    "DEFAULT_SESSION_IDLE_TIMEOUT",
+    "StreamableHTTPSessionManager",
+]
+
+DEFAULT_MAX_SESSIONS = 10_000
+DEFAULT_SESSION_IDLE_TIMEOUT = 1800.0
 
 PATH = "/mcp"
 
@@ -24,7 +38,10 @@ class StreamableHTTPSessionManager:
 
     Carrel decides per response between JSON and SSE, keeps sessions for clients that open one, unless ``stateless`` is
     true, and replays missed events from its event log: ``json_response``, ``event_store``, ``retry_interval`` and the
-    limits are accepted and have no effect.
+    limits of sessions are accepted and have no effect.
+
+    Raises:
+        ValueError: the limit of bodies is not positive.
     """
 
     def __init__(
@@ -35,13 +52,20 @@ class StreamableHTTPSessionManager:
         stateless: bool = False,
         security_settings: TransportSecuritySettings | None = None,
         retry_interval: int | None = None,
-        **limits: Any,
+        session_idle_timeout: float | None = DEFAULT_SESSION_IDLE_TIMEOUT,
+        max_sessions: int | None = DEFAULT_MAX_SESSIONS,
+        max_request_body_size: int = DEFAULT_MAX_REQUEST_BODY_SIZE,
     ) -> None:
+        check_body_size(max_request_body_size)
         self.app = app
         self.event_store = event_store
         self.json_response = json_response
         self.stateless = stateless
         self.security_settings = security_settings
+        self.retry_interval = retry_interval
+        self.session_idle_timeout = session_idle_timeout
+        self.max_sessions = max_sessions
+        self.max_request_body_size = max_request_body_size
         self._endpoint: StreamableHTTP | Sessionless | None = None
         self._started = False
 
@@ -58,12 +82,11 @@ class StreamableHTTPSessionManager:
                 "Create a new instance if you need to run again."
             )
         self._started = True
-        hosts, origins = names_of(self.security_settings)
         endpoint = StreamableHTTP(
             self.app.application(),
             path=PATH,
-            allowed_hosts=hosts,
-            allowed_origins=origins,
+            allowed_hosts=["*"],  # checked by ``handle_request``
+            allowed_origins=["*"],
             authorization=UserAuthorizer(),
         )
         async with endpoint.lifespan():
@@ -82,6 +105,11 @@ class StreamableHTTPSessionManager:
         """
         if self._endpoint is None:
             raise RuntimeError("Task group is not initialized. Make sure to use run().")
+        if not await TransportSecurityMiddleware(self.security_settings).refuses(scope, receive, send):
+            await RequestBodyLimitMiddleware(self._handle, self.max_request_body_size)(scope, receive, send)
+
+    async def _handle(self, scope: Any, receive: Any, send: Any) -> None:
+        assert self._endpoint is not None
         token = http_scope.set(scope)
         try:
             await self._endpoint({**scope, "path": PATH, "root_path": ""}, receive, send)

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-__all__ = ["DEFAULT_MAX_REQUEST_BODY_SIZE", "RequestBodyLimitMiddleware", "TransportSecuritySettings", "names_of"]
+from carrel.compat.loggers import get_logger
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = [
+    "DEFAULT_MAX_REQUEST_BODY_SIZE",
+    "RequestBodyLimitMiddleware",
+    "TransportSecurityMiddleware",
+    "TransportSecuritySettings",
+    "check_body_size",
+]
+
+log = get_logger(__name__)
 
 DEFAULT_MAX_REQUEST_BODY_SIZE = 4 * 1024 * 1024
 
@@ -19,11 +33,51 @@ class TransportSecuritySettings(BaseModel):
     allowed_origins: list[str] = Field(default_factory=list)
 
 
-def names_of(settings: TransportSecuritySettings | None) -> tuple[list[str], list[str]]:
-    """Return the allowed hosts and origins in Carrel's terms, where a host is allowed with any port."""
-    if settings is None or not settings.enable_dns_rebinding_protection:
-        return ["*"], ["*"]
-    return [host.removesuffix(":*") for host in settings.allowed_hosts], settings.allowed_origins
+class TransportSecurityMiddleware:
+    """Check of the headers of requests. Without settings, only the content type of POST requests is checked."""
+
+    def __init__(self, settings: TransportSecuritySettings | None = None) -> None:
+        self.settings = settings or TransportSecuritySettings(enable_dns_rebinding_protection=False)
+
+    async def validate_request(self, request: Request, is_post: bool = False) -> Response | None:
+        """Return the response to a request that is refused; None if it is not."""
+        from starlette.responses import Response
+
+        settings, headers = self.settings, request.headers
+        if is_post and not headers.get("content-type", "").lower().startswith("application/json"):
+            return Response("Invalid Content-Type header", status_code=400)
+        if settings.enable_dns_rebinding_protection:
+            host, origin = headers.get("host"), headers.get("origin")
+            if not host or not _is_allowed(host, settings.allowed_hosts):
+                log.warning("refused a request with the Host header %s", host)
+                return Response("Invalid Host header", status_code=421)
+            if origin and not _is_allowed(origin, settings.allowed_origins):
+                log.warning("refused a request of the origin %s", origin)
+                return Response("Invalid Origin header", status_code=403)
+        return None
+
+    async def refuses(self, scope: Any, receive: Any, send: Any) -> bool:
+        """Send the response to a request that is refused, and return whether it is."""
+        from starlette.requests import Request
+
+        response = await self.validate_request(Request(scope), is_post=scope["method"] == "POST")
+        if response is not None:
+            await response(scope, receive, send)
+        return response is not None
+
+
+def _is_allowed(name: str, allowed: list[str]) -> bool:
+    return name in allowed or any(each.endswith(":*") and name.startswith(each[:-1]) for each in allowed)
+
+
+def check_body_size(size: int) -> None:
+    """Check a limit of request bodies, in bytes.
+
+    Raises:
+        ValueError: it is not positive.
+    """
+    if size <= 0:
+        raise ValueError("max_request_body_size must be a positive number of bytes")
 
 
 class RequestBodyLimitMiddleware:

@@ -34,8 +34,6 @@ NAMES = {
             "context",
             "session",
             "session_group",
-            "sse",
-            "stdio",
             "streamable_http",
             "subscriptions",
         )

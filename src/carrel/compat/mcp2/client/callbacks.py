@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from carrel.compat.loggers import get_logger
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.client.context import ClientRequestContext
-from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.types.jsonrpc import INVALID_REQUEST, ErrorData
 from carrel.compat.mcp2.types.methods import MONOLITH_NOTIFICATIONS
 from carrel.compat.wire import json_of, model_of, struct_of

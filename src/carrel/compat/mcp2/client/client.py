@@ -11,6 +11,7 @@ from typing import Any
 
 from typing_extensions import deprecated
 
+from carrel.compat.mcp.client.stdio import StdioServerParameters, stdio_client
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.client._input_required import DEFAULT_INPUT_REQUIRED_MAX_ROUNDS, run_input_required_driver
 from carrel.compat.mcp2.client._memory import InMemoryTransport
@@ -24,7 +25,6 @@ from carrel.compat.mcp2.client.context import (
 )
 from carrel.compat.mcp2.client.extension import ClientExtension
 from carrel.compat.mcp2.client.session import ClientSession
-from carrel.compat.mcp2.client.stdio import StdioServerParameters, stdio_client
 from carrel.compat.mcp2.client.streamable_http import streamable_http_client
 from carrel.compat.mcp2.client.subscriptions import ResourceUpdated, ServerEvent, Subscription, listen
 from carrel.compat.mcp2.shared.deprecation import LOGGING, PING, PROGRESS, ROOTS, SUBSCRIBE, UNSUBSCRIBE

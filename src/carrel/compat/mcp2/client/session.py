@@ -16,6 +16,7 @@ from carrel.client.handlers import ClientCall
 from carrel.client.negotiation import ServerFacts, discover, negotiate, shake_hands
 from carrel.client.pending_request import Waiter
 from carrel.compat.exchange import notification as encode_notification
+from carrel.compat.loggers import get_logger
 from carrel.compat.mcp.client.auth.exceptions import flow_error
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.client.callbacks import Callbacks
@@ -31,7 +32,6 @@ from carrel.compat.mcp2.client.context import (
 from carrel.compat.mcp2.client.requests import custom_request, struct_for
 from carrel.compat.mcp2.shared.deprecation import LOGGING, PING, PROGRESS, ROOTS, SUBSCRIBE, UNSUBSCRIBE
 from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning, MCPError
-from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.shared.message import SessionMessage
 from carrel.compat.mcp2.types.base import EmptyResult, PaginatedRequestParams, RequestParams, RequestParamsMeta
 from carrel.compat.mcp2.types.jsonrpc import (

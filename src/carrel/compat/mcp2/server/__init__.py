@@ -13,7 +13,7 @@ NAMES = {
     "NotificationOptions": "lowlevel.server",
     "Server": "lowlevel.server",
     "ServerRequestContext": "context",
-    **{module: module for module in ("caching", "context", "lowlevel", "mcpserver", "models", "session", "stdio")},
+    **{module: module for module in ("caching", "context", "lowlevel", "mcpserver", "models", "session")},
 }
 
 if not TYPE_CHECKING:

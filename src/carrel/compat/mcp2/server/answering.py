@@ -19,6 +19,7 @@ from carrel.awaitables import resolved
 from carrel.catalog.provider import Request
 from carrel.compat.exchange import Exchange, current_exchange, http_scope
 from carrel.compat.handlers_provider import HandlersProvider
+from carrel.compat.loggers import get_logger
 from carrel.compat.mcp2.server._otel import OpenTelemetryMiddleware
 from carrel.compat.mcp2.server.caching import CacheHint, apply_cache_hint
 from carrel.compat.mcp2.server.connection import Connection
@@ -27,7 +28,6 @@ from carrel.compat.mcp2.server.models import InitializationOptions
 from carrel.compat.mcp2.server.request_state import RequestStateBoundary
 from carrel.compat.mcp2.server.session import ServerSession
 from carrel.compat.mcp2.shared.exceptions import MCPError
-from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.types.base import CORE_RESULT_TYPES, SERVER_INFO_META_KEY, CacheableResult, RequestParams
 from carrel.compat.mcp2.types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, ErrorData
 from carrel.compat.mcp2.types.methods import INPUT_REQUIRED_METHODS, MONOLITH_RESULTS, is_input_required

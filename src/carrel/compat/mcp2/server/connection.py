@@ -11,10 +11,10 @@ import msgspec
 from typing_extensions import deprecated
 
 from carrel.compat.exchange import notification
+from carrel.compat.loggers import get_logger
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.shared.deprecation import LOGGING
 from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning, NoBackChannelError
-from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.shared.subscriptions import LISTEN_STREAM_METHODS
 from carrel.compat.wire import model_of
 from carrel.protocol.channel import Channel

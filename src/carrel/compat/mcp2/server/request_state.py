@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, Protocol, TypeAlias, cast
 
+from carrel.compat.loggers import get_logger
 from carrel.compat.mcp2.server.context import CallNext, HandlerResult, ServerRequestContext
 from carrel.compat.mcp2.shared.exceptions import MCPError
-from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from carrel.compat.mcp2.types.methods import INPUT_REQUIRED_METHODS, is_input_required
 

@@ -8,10 +8,10 @@ from typing import Any, Protocol, TypeAlias
 import anyio
 import anyio.lowlevel
 
+from carrel.compat.loggers import get_logger
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.server.context import ServerRequestContext
 from carrel.compat.mcp2.shared.exceptions import MCPError
-from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.shared.subscriptions import (
     SUBSCRIPTION_ID_META_KEY,
     PromptsListChanged,

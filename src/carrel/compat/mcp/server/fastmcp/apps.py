@@ -67,6 +67,9 @@ class HTTPApps:
                 json_response=settings.json_response,
                 stateless=settings.stateless_http,
                 security_settings=settings.transport_security,
+                session_idle_timeout=settings.session_idle_timeout,
+                max_sessions=settings.max_sessions,
+                max_request_body_size=settings.max_request_body_size,
             )
         manager, protection = self._session_manager, self._protection()
         endpoint = Route(self.settings.streamable_http_path, protection.guard(StreamableHTTPASGIApp(manager)))
@@ -88,7 +91,9 @@ class HTTPApps:
         if mount_path is not None:
             settings.mount_path = mount_path
         messages = settings.mount_path.rstrip("/") + "/" + settings.message_path.lstrip("/")
-        transport = SseServerTransport(messages, settings.transport_security)
+        transport = SseServerTransport(
+            messages, settings.transport_security, max_request_body_size=settings.max_request_body_size
+        )
 
         class Stream:
             """Endpoint of the stream: an ASGI application."""

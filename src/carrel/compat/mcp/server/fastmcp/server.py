@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, Unpack
 import pydantic_core
 from pydantic import AnyUrl
 
+from carrel.compat.loggers import get_logger
 from carrel.compat.mcp import types
 from carrel.compat.mcp.server.fastmcp.apps import HTTPApps, StreamableHTTPASGIApp
 from carrel.compat.mcp.server.fastmcp.context import Context, find_context_parameter
@@ -28,11 +29,10 @@ from carrel.compat.mcp.server.stdio import stdio_server
 from carrel.compat.mcp.server.transport_security import TransportSecuritySettings
 from carrel.compat.mcp.types import base
 from carrel.compat.mcp.types.base import Icon
-from carrel.log import Log
 
 __all__ = ["Context", "FastMCP", "Icon", "Settings", "StreamableHTTPASGIApp", "TransportSecuritySettings"]
 
-logger = Log(__name__)
+logger = get_logger(__name__)
 
 Function = Callable[..., Any]
 Decorator = Callable[[Function], Any]

@@ -6,17 +6,18 @@ Its requests are received, dispatched and answered by a server of Carrel, see ``
 from __future__ import annotations
 
 import base64
-import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar
 
 from pydantic import AnyUrl, BaseModel
 from typing_extensions import TypeVar as DefaultTypeVar
 
 from carrel.compat.application import Application, Handler, request_ctx
+from carrel.compat.loggers import get_logger
 from carrel.compat.mcp import types
+from carrel.compat.mcp.server.lowlevel.func_inspection import create_call_wrapper
 from carrel.compat.mcp.server.lowlevel.helper_types import ReadResourceContents
 from carrel.compat.mcp.server.models import InitializationOptions
 from carrel.compat.mcp.server.session import ServerSession
@@ -25,7 +26,6 @@ from carrel.compat.mcp.shared.exceptions import UrlElicitationRequiredError
 from carrel.compat.mcp.types import base
 from carrel.compat.serving import ServedServer
 from carrel.compat.validation import Validators
-from carrel.log import Log
 from carrel.protocol import VERSION
 
 __all__ = ["NotificationOptions", "Server", "request_ctx"]
@@ -35,7 +35,7 @@ RequestT = DefaultTypeVar("RequestT", default=Any)
 F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
 
-logger = Log(__name__)
+logger = get_logger(__name__)
 
 
 class NotificationOptions:
@@ -139,7 +139,7 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
         """Register a handler of a list, which returns the list or its result."""
 
         def make(function: Callable[..., Any]) -> Handler:
-            call = _with_request(function, kind)
+            call = create_call_wrapper(function, kind)
 
             async def handler(request: Any) -> Any:
                 found = await call(request)
@@ -171,7 +171,7 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
         kind = types.ListToolsRequest
 
         def make(function: Callable[..., Any]) -> Handler:
-            call = _with_request(function, kind)
+            call = create_call_wrapper(function, kind)
 
             async def handler(request: Any) -> Any:
                 found = await call(request)
@@ -361,18 +361,3 @@ def _contents_of(uri: AnyUrl, given: Any) -> Any:
     return types.BlobResourceContents(
         uri=uri, blob=blob, mimeType=given.mime_type or "application/octet-stream", **details
     )
-
-
-def _with_request(function: Callable[..., Any], kind: type) -> Callable[[Any], Awaitable[Any]]:
-    """Return a function that passes the request on to ``function`` if it has a parameter of that type."""
-    try:
-        parameters = inspect.signature(function).parameters
-        hints = get_type_hints(function)
-    except (ValueError, TypeError, NameError):
-        return lambda _: function()
-    for name, parameter in parameters.items():
-        if hints.get(name) is kind and parameter.default is inspect.Parameter.empty:
-            if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-                return lambda request: function(request)
-            return lambda request, name=name: function(**{name: request})  # type: ignore[misc]
-    return lambda _: function()

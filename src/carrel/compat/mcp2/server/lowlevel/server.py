@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 from pydantic import BaseModel
 from typing_extensions import TypeVar
 
+from carrel.compat.loggers import get_logger
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.server._otel import OpenTelemetryMiddleware
 from carrel.compat.mcp2.server.answering import Application
@@ -24,7 +25,6 @@ from carrel.compat.mcp2.server.http_apps import Apps
 from carrel.compat.mcp2.server.models import InitializationOptions
 from carrel.compat.mcp2.shared.deprecation import LOGGING, ROOTS
 from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning
-from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.shared.message import SessionMessage
 from carrel.compat.mcp2.types.base import NotificationParams, PaginatedRequestParams, RequestParams
 from carrel.compat.mcp2.types.jsonrpc import jsonrpc_message_adapter

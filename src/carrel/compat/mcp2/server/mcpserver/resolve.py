@@ -18,6 +18,7 @@ from typing import Annotated, Any, Generic, Literal, TypeAlias, get_args, get_or
 from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar
 
+from carrel.compat.loggers import get_logger
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.server.elicitation import (
     AcceptedElicitation,
@@ -32,7 +33,6 @@ from carrel.compat.mcp2.server.mcpserver.utilities.functions import call_functio
 from carrel.compat.mcp2.server.request_state import compact_json, encode
 from carrel.compat.mcp2.server.validation import validate_tool_use_result_messages, wants_sampling_tools
 from carrel.compat.mcp2.shared.exceptions import MCPError
-from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.types.jsonrpc import MISSING_REQUIRED_CLIENT_CAPABILITY
 from carrel.compat.mcp2.types.version import MODERN_PROTOCOL_VERSIONS
 

@@ -12,7 +12,9 @@ import anyio
 import pydantic_core
 from pydantic import AnyUrl, BaseModel, ValidationError
 
+from carrel.compat.loggers import get_logger
 from carrel.compat.mcp.server.lowlevel.helper_types import ReadResourceContents
+from carrel.compat.mcp.server.stdio import stdio_server
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.server.caching import CacheableMethod, CacheHint
 from carrel.compat.mcp2.server.context import HandlerResult, ServerMiddleware, ServerRequestContext
@@ -55,10 +57,8 @@ from carrel.compat.mcp2.server.request_state import (
     RequestStateSecurity,
     authenticated_principal,
 )
-from carrel.compat.mcp2.server.stdio import stdio_server
 from carrel.compat.mcp2.server.subscriptions import InMemorySubscriptionBus, ListenHandler, SubscriptionBus
 from carrel.compat.mcp2.shared.exceptions import MCPError
-from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.mcp2.shared.uri_template import UriTemplate
 from carrel.compat.mcp2.types.base import PaginatedRequestParams
 from carrel.compat.mcp2.types.jsonrpc import (

@@ -5,33 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from carrel.compat.loggers import get_logger
 from carrel.compat.mcp.server.fastmcp.exceptions import ToolError
 from carrel.compat.mcp.server.fastmcp.tools.base import Tool
-from carrel.log import Log
 
 __all__ = ["ToolManager"]
 
-logger = Log(__name__)
+logger = get_logger(__name__)
 
 
 class ToolManager:
-    """Tools by name. The first one of a name stays."""
+    """Tools by name. The first tool of a name stays."""
 
-    def __init__(self, warn_on_duplicate_tools: bool = True, *, tools: list[Tool] | None = None) -> None:
+    tool_type: type[Any] = Tool
+    error: type[Exception] = ToolError
+
+    def __init__(self, warn_on_duplicate_tools: bool = True, *, tools: list[Any] | None = None) -> None:
         self.warn_on_duplicate_tools = warn_on_duplicate_tools
-        self._tools: dict[str, Tool] = {tool.name: tool for tool in tools or ()}
+        self._tools: dict[str, Any] = {}
+        for tool in tools or ():
+            if warn_on_duplicate_tools and tool.name in self._tools:
+                logger.warning("Tool already exists: %s", tool.name)
+            self._tools[tool.name] = tool
 
-    def get_tool(self, name: str) -> Tool | None:
+    def get_tool(self, name: str) -> Any:
         """Return a tool, or None."""
         return self._tools.get(name)
 
-    def list_tools(self) -> list[Tool]:
+    def list_tools(self) -> list[Any]:
         """Return all tools, in the order of their registration."""
         return list(self._tools.values())
 
-    def add_tool(self, fn: Callable[..., Any], **details: Any) -> Tool:
+    def add_tool(self, fn: Callable[..., Any], name: str | None = None, **details: Any) -> Any:
         """Register a function, unless there is a tool of that name."""
-        tool = Tool.from_function(fn, **details)
+        tool = self.tool_type.from_function(fn, name, **details)
         known = self._tools.setdefault(tool.name, tool)
         if known is not tool and self.warn_on_duplicate_tools:
             logger.warning("Tool already exists: %s", tool.name)
@@ -44,7 +51,7 @@ class ToolManager:
             ToolError: no tool has this name.
         """
         if self._tools.pop(name, None) is None:
-            raise ToolError(f"Unknown tool: {name}")
+            raise self.error(f"Unknown tool: {name}")
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Any = None, convert_result: bool = False
@@ -56,5 +63,5 @@ class ToolManager:
         """
         tool = self._tools.get(name)
         if tool is None:
-            raise ToolError(f"Unknown tool: {name}")
+            raise self.error(f"Unknown tool: {name}")
         return await tool.run(arguments, context=context, convert_result=convert_result)

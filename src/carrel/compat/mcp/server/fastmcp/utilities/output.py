@@ -12,15 +12,15 @@ from pydantic import BaseModel, ConfigDict, PydanticUserError, RootModel, create
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from typing_extensions import is_typeddict
 
+from carrel.compat.loggers import get_logger
 from carrel.compat.mcp.server.fastmcp.exceptions import InvalidSignature
 from carrel.compat.mcp.server.fastmcp.utilities.types import Audio, Image
 from carrel.compat.mcp.types import CallToolResult, ContentBlock, TextContent
 from carrel.compat.wire import as_block
-from carrel.log import Log
 
 __all__ = ["Output", "StrictSchema", "content_of", "find_output", "with_inline_root"]
 
-logger = Log(__name__)
+logger = get_logger(__name__)
 
 PLAIN = (str, int, float, bool, bytes, NoneType)
 DEFINITIONS = "#/$defs/"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from carrel.compat.mcp.shared.tool_name_validation import validate_and_warn_tool_name
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.server.mcpserver.exceptions import (
     InvalidSignature,
@@ -27,7 +28,6 @@ from carrel.compat.mcp2.server.mcpserver.utilities.func_metadata import FuncMeta
 from carrel.compat.mcp2.server.mcpserver.utilities.functions import is_async_callable, name_of
 from carrel.compat.mcp2.shared.exceptions import MCPError
 from carrel.compat.mcp2.shared.inbound import find_invalid_x_mcp_header
-from carrel.compat.mcp2.shared.tool_name_validation import validate_and_warn_tool_name
 
 if TYPE_CHECKING:
     from carrel.compat.mcp2.server.mcpserver.context import Context

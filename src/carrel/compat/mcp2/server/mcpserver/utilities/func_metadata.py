@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, PydanticUserError, Type
 from pydantic import create_model as create
 from typing_inspection.introspection import AnnotationSource, ForbiddenQualifier, inspect_annotation, is_union_origin
 
+from carrel.compat.loggers import get_logger
 from carrel.compat.mcp.server.fastmcp.utilities.func_metadata import ArgModelBase, field_of
 from carrel.compat.mcp.server.fastmcp.utilities.output import StrictSchema, with_inline_root
 from carrel.compat.mcp2 import types
@@ -19,7 +20,6 @@ from carrel.compat.mcp2.server.mcpserver.exceptions import InvalidSignature
 from carrel.compat.mcp2.server.mcpserver.utilities.functions import call_function
 from carrel.compat.mcp2.server.mcpserver.utilities.output_types import output_type, readable_typeddict
 from carrel.compat.mcp2.server.mcpserver.utilities.types import Audio, Image
-from carrel.compat.mcp2.shared.logging import get_logger
 from carrel.compat.wire import as_block
 
 __all__ = ["ArgModelBase", "FuncMetadata", "func_metadata"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from carrel.compat.mcp2.shared.logging import get_logger
+from carrel.compat.loggers import get_logger
 
 __all__ = ["ToolNameValidationResult", "issue_tool_name_warning", "validate_and_warn_tool_name", "validate_tool_name"]
 

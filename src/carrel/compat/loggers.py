@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import logging
+import re
+
+from carrel.log import Log
 
 __all__ = ["get_logger"]
 
 
-def get_logger(name: str) -> logging.Logger:
+def get_logger(name: str) -> Log:
     """Return the logger of a module."""
-    return logging.getLogger(name.replace("carrel.compat.mcp2", "mcp", 1))
+    return Log(re.sub(r"^carrel\.compat\.mcp2?\b", "mcp", name))
