@@ -18,6 +18,7 @@ from carrel.catalog.provider import Request
 from carrel.compat.exchange import Exchange, current_exchange, http_scope
 from carrel.compat.handlers_provider import HandlersProvider
 from carrel.compat.mcp import types
+from carrel.compat.mcp.server.call_session import CallSession
 from carrel.compat.mcp.server.models import InitializationOptions
 from carrel.compat.mcp.server.session import ServerSession
 from carrel.compat.mcp.shared.context import RequestContext
@@ -102,7 +103,7 @@ class Application(Server[Any]):
         self._handlers = handlers
         self._notified = notified
         self._raises = raise_exceptions
-        self._sessions: WeakKeyDictionary[SessionState, ServerSession] = WeakKeyDictionary()
+        self._sessions: WeakKeyDictionary[SessionState, CallSession] = WeakKeyDictionary()
         self.add_provider(HandlersProvider(self))
         for operation, kind in REQUESTS.items():
             self.endpoint.runtime.operations[operation] = partial(self._answer, kind)
@@ -174,14 +175,14 @@ class Application(Server[Any]):
         encoded = json_of(model)
         return struct_of(encoded, call.request.result) if call.peer.revision.stateless else encoded
 
-    def _session(self, exchange: Exchange) -> ServerSession:
+    def _session(self, exchange: Exchange) -> CallSession:
         """Return the session of a request, the same object for all requests of a session."""
         call = exchange.call
         if call.peer.revision.stateless:
-            session = ServerSession(call)
+            session = CallSession(call)
         else:
             key = self.endpoint.runtime.session_of(call)
-            session = self._sessions.get(key) or ServerSession(call)
+            session = self._sessions.get(key) or CallSession(call)
             self._sessions[key] = session
         session.last = exchange
         return session

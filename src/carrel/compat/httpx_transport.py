@@ -107,7 +107,8 @@ class HTTPXEndpoint:
         for response in self._open:
             response.release()
         closing = [response._closing for response in self._open if response._closing is not None]
-        await asyncio.gather(*closing, return_exceptions=True)
+        if closing:
+            await asyncio.wait(closing)
 
     async def ask(
         self, method: str, headers: dict[str, str], data: bytes | None = None, url: URL | None = None, **_: Any

@@ -23,7 +23,7 @@ from carrel.transports.server.application import HasEndpoint
 from carrel.transports.server.dispatcher import Dispatcher
 from carrel.wire.base import Id
 
-__all__ = ["ClientStream", "ServerStream", "StreamTransport", "serve_streams"]
+__all__ = ["ClientStream", "ServerStream", "StreamTransport", "close_streams", "flush", "serve_streams"]
 
 
 class Handle:
@@ -62,11 +62,17 @@ class _Outbox:
     def __init__(self, write: Any, wrap: Callable[[bytes], Any]) -> None:
         self._write = write
         self._wrap = wrap
-        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[bytes | asyncio.Future[None] | None] = asyncio.Queue()
 
     def send(self, message: bytes, key: Hashable = None) -> None:
         """Queue a message."""
         self._queue.put_nowait(message)
+
+    def sent(self) -> asyncio.Future[None]:
+        """Return a future for when the messages that are queued are written, or have no reader any more."""
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.put_nowait(written)
+        return written
 
     async def drain(self) -> None:
         """Let the writer run."""
@@ -83,11 +89,16 @@ class _Outbox:
         """Write until it is closed, or it has no reader any more."""
         import anyio
 
+        is_open = True
         while (message := await self._queue.get()) is not None:
-            try:
-                await self._write.send(self._wrap(message))
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                return
+            if isinstance(message, asyncio.Future):
+                if not message.done():
+                    message.set_result(None)
+            elif is_open:
+                try:
+                    await self._write.send(self._wrap(message))
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    is_open = False
 
 
 def session_message(message: bytes) -> SessionMessage:
@@ -138,7 +149,7 @@ class StreamTransport:
     streams = False
 
     def __init__(self, read: Any, write: Any, wrap: Callable[[bytes], Any] = session_message) -> None:
-        self._read = read
+        self._read, self._write = read, write
         self._outbox = _Outbox(write, wrap)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -161,6 +172,10 @@ class StreamTransport:
         """Queue a message for the server."""
         self._outbox.send(message.data)
 
+    async def flush(self) -> None:
+        """Wait until the messages that are queued are written."""
+        await self._outbox.sent()
+
     def abandon(self, id: Id) -> None:
         """Do nothing: a request holds no resources here."""
 
@@ -172,4 +187,23 @@ class StreamTransport:
         self._outbox.close()
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            if self._tasks:
+                await asyncio.wait(self._tasks)  # passes on the message of a cancellation, by which anyio knows its own
+        finally:
+            await close_streams(self._read, self._write)
+
+
+async def close_streams(*streams: Any) -> None:
+    """Close streams, also in a task that is being cancelled."""
+    for stream in streams:
+        if hasattr(stream, "close"):
+            stream.close()
+        else:
+            await stream.aclose()
+
+
+async def flush(transport: Transport) -> None:
+    """Wait until a transport over streams of messages has written its messages; other transports do so themselves."""
+    if isinstance(transport, StreamTransport):
+        await transport.flush()

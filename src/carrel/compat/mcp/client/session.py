@@ -22,10 +22,10 @@ from carrel.compat.mcp.client.callbacks import Callbacks
 from carrel.compat.mcp.shared.exceptions import McpError
 from carrel.compat.mcp.shared.session import ProgressFnT
 from carrel.compat.mcp.types import base
-from carrel.compat.streams import ClientStream, StreamTransport
+from carrel.compat.streams import ClientStream, StreamTransport, flush
 from carrel.compat.validation import Validators
 from carrel.compat.wire import json_of, model_of, struct_of
-from carrel.errors import AuthorizationError, MethodNotFound, PeerError, RequestTimeout, TransportError
+from carrel.errors import AuthorizationError, MethodNotFound, PeerError, ProtocolError, RequestTimeout, TransportError
 from carrel.log import Log
 from carrel.protocol.client import Connection, IncomingRequest, Notification, OutgoingMessage
 from carrel.protocol.revisions import LATEST_HANDSHAKE, REQUESTS
@@ -92,10 +92,12 @@ class ClientSession:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._callbacks.stop()
         connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        try:
+            await self._callbacks.stop()
+        finally:
+            if connection is not None:
+                await connection.close()
 
     # Opening
 
@@ -111,6 +113,9 @@ class ClientSession:
             facts = await shake_hands(connection, LATEST_HANDSHAKE, timeout=self._timeout or math.inf)
         except (AuthorizationError, PeerError, TransportError) as error:
             raise _converted(error, "InitializeRequest", self._timeout) from None
+        except ProtocolError as error:
+            raise RuntimeError(f"Unsupported protocol version from the server: {error}") from None
+        await flush(connection.transport)
         declared = model_of(facts.capabilities, types.ServerCapabilities)
         self._server_capabilities = declared
         return types.InitializeResult(
@@ -304,6 +309,7 @@ class ClientSession:
             )
             if full is not None:
                 await full
+            await flush(connection.transport)
 
     async def send_progress_notification(
         self, progress_token: str | int, progress: float, total: float | None = None, message: str | None = None

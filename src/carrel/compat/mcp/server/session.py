@@ -1,221 +1,181 @@
-"""Session of a client, as handlers of the face of ``mcp`` see it."""
+"""Session of a client over a pair of streams of messages, for programs that answer its messages themselves."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+import asyncio
+import math
+from types import TracebackType
+from typing import Any, Self
 
-from pydantic import AnyUrl, BaseModel
+import anyio
+from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar
 
-from carrel.compat.exchange import Exchange, current_exchange, notification
+from carrel.compat.loggers import get_logger
 from carrel.compat.mcp import types
+from carrel.compat.mcp.server.client_messages import ClientMessages
+from carrel.compat.mcp.server.models import InitializationOptions
 from carrel.compat.mcp.shared.exceptions import McpError
+from carrel.compat.mcp.shared.message import SessionMessage
+from carrel.compat.mcp.shared.session import RequestResponder
 from carrel.compat.mcp.types import base
-from carrel.compat.wire import json_of, model_of
-from carrel.protocol.channel import Channel
-from carrel.protocol.server import Call
-from carrel.wire.base import ClientCapabilities, Implementation
+from carrel.compat.streams import close_streams
+from carrel.compat.wire import json_of
+from carrel.protocol.revisions import REVISIONS
 
 __all__ = ["ServerSession", "ServerSessionT"]
 
 ServerSessionT = TypeVar("ServerSessionT", bound="ServerSession", default="ServerSession")
-ListName: TypeAlias = Literal["resources", "tools", "prompts"]
+logger = get_logger(__name__)
 
 
-class ServerSession:
-    """Session of one client: its capabilities, and messages and requests to it."""
+class ServerSession(ClientMessages):
+    """Session of one client. It answers the handshake; ``incoming_messages`` are the other messages.
 
-    def __init__(self, call: Call) -> None:
-        self._connection = call.connection
-        self._client = call.client
-        self._peer = call.peer
-        self.last: Exchange | None = None
-        self._params: types.InitializeRequestParams | None = None
+    ``Server.run`` needs none: Carrel's server keeps the sessions of its clients.
+    """
+
+    def __init__(
+        self, read_stream: Any, write_stream: Any, init_options: InitializationOptions, stateless: bool = False
+    ) -> None:
+        self._read, self._write = read_stream, write_stream
+        self._options = init_options
+        self._client_params: types.InitializeRequestParams | None = None
+        self._is_initialized = stateless
+        self._waiting: dict[base.RequestId, asyncio.Future[Any]] = {}
+        self._in_flight: dict[base.RequestId, RequestResponder[Any, Any]] = {}
+        self._incoming, self._messages = anyio.create_memory_object_stream[Any](math.inf)
+        self._receiving: asyncio.Task[None] | None = None
+        self._last = 0
+
+    async def __aenter__(self) -> Self:
+        self._receiving = asyncio.create_task(self._receive())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._receiving is not None:
+                self._receiving.cancel()
+                await asyncio.wait((self._receiving,))
+        finally:
+            await close_streams(self._incoming, self._messages, self._read, self._write)
 
     @property
     def client_params(self) -> types.InitializeRequestParams | None:
-        """Capabilities and version that the client declared in its first request."""
-        if self._params is None:
-            peer = self._peer
-            self._params = types.InitializeRequestParams(
-                protocolVersion=peer.revision.name,
-                capabilities=model_of(peer.capabilities or ClientCapabilities(), types.ClientCapabilities),
-                clientInfo=model_of(peer.client or Implementation("unknown", "0"), base.Implementation),
-            )
-        return self._params
+        """Capabilities and version that the client declared; None before the handshake."""
+        return self._client_params
 
-    def check_client_capability(self, capability: types.ClientCapabilities) -> bool:
-        """Return whether the client declared everything that ``capability`` has."""
-        assert self.client_params is not None
-        declared = self.client_params.capabilities.model_dump(exclude_none=True)
-        return _includes(declared, capability.model_dump(exclude_none=True))
+    @property
+    def incoming_messages(self) -> Any:
+        """Requests as ``RequestResponder``, notifications, and exceptions of the stream."""
+        return self._messages
 
-    # Notifications
+    # Receiving
 
-    async def send_notification(self, notification: Any, related_request_id: base.RequestId | None = None) -> None:
-        """Send a notification, on the stream of the request that it is related to."""
-        message = getattr(notification, "root", notification)
-        await self._send(message.method, message.params, related=related_request_id is not None)
+    async def _receive(self) -> None:
+        async with self._read, self._write, self._incoming:
+            async for item in self._read:
+                if isinstance(item, Exception):
+                    self._incoming.send_nowait(item)
+                else:
+                    await self._take(item.message.root, item.metadata)
+        for future in self._waiting.values():
+            future.set_exception(McpError(code=base.CONNECTION_CLOSED, message="Connection closed"))
+
+    async def _take(self, message: Any, metadata: Any) -> None:
+        if isinstance(message, base.JSONRPCRequest):
+            await self._take_request(message, metadata)
+        elif isinstance(message, base.JSONRPCNotification):
+            await self._take_notification(message)
+        else:
+            future = self._waiting.pop(message.id, None)
+            if future is not None and not future.done():
+                future.set_result(message)
+
+    async def _take_request(self, message: base.JSONRPCRequest, metadata: Any) -> None:
+        try:
+            request = types.ClientRequest.model_validate_json(json_of(message))
+        except ValidationError as error:
+            logger.warning("refused a request that is not valid: %s", error)
+            refused = base.ErrorData(code=base.INVALID_PARAMS, message="Invalid request parameters", data="")
+            await self._send_response(message.id, refused)
+            return
+        given: Any = request.root
+        meta = None if given.params is None else given.params.meta
+        responder = RequestResponder(message.id, meta, request, self, self._complete, metadata)
+        if isinstance(given, types.InitializeRequest):
+            await self._initialize(message.id, given.params)
+        elif self._is_initialized or isinstance(given, types.PingRequest):
+            self._in_flight[message.id] = responder
+            self._incoming.send_nowait(responder)
+        else:
+            early = base.ErrorData(code=base.INVALID_PARAMS, message="Invalid request parameters", data="")
+            await self._send_response(message.id, early)
+
+    async def _initialize(self, id: base.RequestId, params: types.InitializeRequestParams) -> None:
+        options, version = self._options, str(params.protocolVersion)
+        known = version in REVISIONS and not REVISIONS[version].stateless
+        self._client_params = params
+        info = base.Implementation(
+            name=options.server_name,
+            version=options.server_version,
+            websiteUrl=options.website_url,
+            icons=options.icons,
+        )
+        result = types.InitializeResult(
+            protocolVersion=version if known else base.LATEST_PROTOCOL_VERSION,
+            capabilities=options.capabilities,
+            serverInfo=info,
+            instructions=options.instructions,
+        )
+        await self._send_response(id, types.ServerResult(result))
+        self._is_initialized = True
+
+    async def _take_notification(self, message: base.JSONRPCNotification) -> None:
+        try:
+            notification = types.ClientNotification.model_validate_json(json_of(message))
+        except ValidationError as error:
+            logger.warning("dropped a notification that is not valid: %s", error)
+            return
+        if isinstance(notification.root, types.CancelledNotification):
+            responder = self._in_flight.get(notification.root.params.requestId)
+            if responder is not None:
+                await responder.cancel()
+            return
+        self._is_initialized = self._is_initialized or isinstance(notification.root, types.InitializedNotification)
+        self._incoming.send_nowait(notification)
+
+    def _complete(self, responder: RequestResponder[Any, Any]) -> None:
+        self._in_flight.pop(responder.request_id, None)
+
+    # Sending
+
+    async def _write_message(self, message: BaseModel, metadata: Any = None) -> None:
+        await self._write.send(SessionMessage(base.JSONRPCMessage(message), metadata))
+
+    async def _send_response(self, request_id: base.RequestId, response: Any) -> None:
+        """Send the response to a request: a result, or ``ErrorData``."""
+        if isinstance(response, base.ErrorData):
+            await self._write_message(base.JSONRPCError(jsonrpc="2.0", id=request_id, error=response))
+            return
+        result = getattr(response, "root", response).model_dump(by_alias=True, mode="json", exclude_none=True)
+        await self._write_message(base.JSONRPCResponse(jsonrpc="2.0", id=request_id, result=result))
 
     async def _send(self, method: str, params: BaseModel | None, *, related: bool = False) -> None:
-        channel = self._channel(related=related)
-        if channel is not None:
-            channel.send(notification(method, None if params is None else json_of(params)))
-            await channel.drain()
-
-    def _channel(self, *, related: bool) -> Channel | None:
-        exchange = self._exchange()
-        own = self._client.channel
-        if exchange is not None and (related or own is None):
-            return exchange.channel
-        return own
-
-    def _exchange(self) -> Exchange | None:
-        """Return the request of this session that is being answered."""
-        exchange = current_exchange.get(None)
-        return exchange if exchange is not None and exchange.call.connection is self._connection else None
-
-    async def send_log_message(
-        self,
-        level: types.LoggingLevel,
-        data: Any,
-        logger: str | None = None,
-        related_request_id: base.RequestId | None = None,
-    ) -> None:
-        """Send a log message."""
-        params = types.LoggingMessageNotificationParams(level=level, data=data, logger=logger)
-        await self._send("notifications/message", params, related=related_request_id is not None)
-
-    async def send_progress_notification(
-        self,
-        progress_token: str | int,
-        progress: float,
-        total: float | None = None,
-        message: str | None = None,
-        related_request_id: base.RequestId | None = None,
-    ) -> None:
-        """Send a progress notification."""
-        params = types.ProgressNotificationParams(
-            progressToken=progress_token, progress=progress, total=total, message=message
-        )
-        await self._send("notifications/progress", params, related=related_request_id is not None)
-
-    async def send_resource_updated(self, uri: AnyUrl) -> None:
-        """Notify the client that a resource has changed."""
-        params = types.ResourceUpdatedNotificationParams(uri=uri)
-        await self._send("notifications/resources/updated", params)
-
-    async def send_resource_list_changed(self) -> None:
-        """Notify the client that the list of resources has changed."""
-        await self._send("notifications/resources/list_changed", None)
-
-    async def send_tool_list_changed(self) -> None:
-        """Notify the client that the list of tools has changed."""
-        await self._send("notifications/tools/list_changed", None)
-
-    async def send_prompt_list_changed(self) -> None:
-        """Notify the client that the list of prompts has changed."""
-        await self._send("notifications/prompts/list_changed", None)
-
-    async def send_elicit_complete(self, elicitation_id: str, related_request_id: base.RequestId | None = None) -> None:
-        """Notify the client that the page of an elicitation is done with."""
-        params = types.ElicitCompleteNotificationParams(elicitationId=elicitation_id)
-        await self._send("notifications/elicitation/complete", params, related=related_request_id is not None)
-
-    # Requests to the client
-
-    async def send_request(self, request: Any, result_type: Any, *args: Any, **options: Any) -> Any:
-        """Send a request to the client, and return its result.
-
-        Raises:
-            McpError: the client does not support the request, or answered with an error.
-        """
-        message = request.root if isinstance(request, types.ServerRequest) else request
-        return await self._ask(message.method, message.params, result_type)
+        given = None if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        await self._write_message(base.JSONRPCNotification(jsonrpc="2.0", method=method, params=given))
 
     async def _ask(self, method: str, params: BaseModel | None, result: Any) -> Any:
-        exchange = self._exchange() or self.last
-        if exchange is None:
-            raise McpError(base.ErrorData(code=base.INVALID_REQUEST, message="There is no request to ask on"))
-        return await exchange.ask(method, params, result)
-
-    async def create_message(
-        self,
-        messages: list[types.SamplingMessage],
-        *,
-        max_tokens: int,
-        system_prompt: str | None = None,
-        include_context: types.IncludeContext | None = None,
-        temperature: float | None = None,
-        stop_sequences: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        model_preferences: types.ModelPreferences | None = None,
-        tools: list[types.Tool] | None = None,
-        tool_choice: types.ToolChoice | None = None,
-        related_request_id: base.RequestId | None = None,
-    ) -> Any:
-        """Ask the client's model for a message (sampling)."""
-        params = types.CreateMessageRequestParams(
-            messages=messages,
-            maxTokens=max_tokens,
-            systemPrompt=system_prompt,
-            includeContext=include_context,
-            temperature=temperature,
-            stopSequences=stop_sequences,
-            metadata=metadata,
-            modelPreferences=model_preferences,
-            tools=tools,
-            toolChoice=tool_choice,
-        )
-        plain = tools is None and tool_choice is None
-        result = types.CreateMessageResult if plain else types.CreateMessageResultWithTools
-        return await self._ask("sampling/createMessage", params, result)
-
-    async def list_roots(self) -> types.ListRootsResult:
-        """Request the client's roots."""
-        found: types.ListRootsResult = await self._ask("roots/list", None, types.ListRootsResult)
-        return found
-
-    async def elicit(
-        self,
-        message: str,
-        requestedSchema: types.ElicitRequestedSchema,
-        related_request_id: base.RequestId | None = None,
-    ) -> types.ElicitResult:
-        """Ask the user to fill in a form."""
-        return await self.elicit_form(message, requestedSchema, related_request_id)
-
-    async def elicit_form(
-        self,
-        message: str,
-        requestedSchema: types.ElicitRequestedSchema,
-        related_request_id: base.RequestId | None = None,
-    ) -> types.ElicitResult:
-        """Ask the user to fill in a form."""
-        params = types.ElicitRequestFormParams(message=message, requestedSchema=requestedSchema)
-        found: types.ElicitResult = await self._ask("elicitation/create", params, types.ElicitResult)
-        return found
-
-    async def elicit_url(
-        self, message: str, url: str, elicitation_id: str, related_request_id: base.RequestId | None = None
-    ) -> types.ElicitResult:
-        """Ask the user to visit a page."""
-        params = types.ElicitRequestURLParams(message=message, url=url, elicitationId=elicitation_id)
-        found: types.ElicitResult = await self._ask("elicitation/create", params, types.ElicitResult)
-        return found
-
-    async def send_ping(self) -> base.EmptyResult:
-        """Return at once: transports notice by themselves when a client is gone."""
-        return base.EmptyResult()
-
-
-def _includes(declared: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    """Return whether the capabilities in ``wanted`` are all in ``declared``."""
-    for name, value in wanted.items():
-        if name not in declared:
-            return False
-        if isinstance(value, dict) and not _includes(declared[name] or {}, value):
-            return False
-        if value is True and declared[name] is not True:
-            return False
-    return True
+        id, self._last = self._last, self._last + 1
+        given = None if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        future = self._waiting[id] = asyncio.get_running_loop().create_future()
+        try:
+            await self._write_message(base.JSONRPCRequest(jsonrpc="2.0", id=id, method=method, params=given))
+            answer = await future
+        finally:
+            self._waiting.pop(id, None)
+        if isinstance(answer, base.JSONRPCError):
+            raise McpError(answer.error)
+        return result.model_validate(answer.result)

@@ -85,7 +85,7 @@ class Callbacks:
         """Stop handling notifications."""
         if self._task is not None:
             self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await asyncio.wait((self._task,))
 
     async def _run(self) -> None:
         while True:

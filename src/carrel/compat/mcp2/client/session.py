@@ -41,7 +41,7 @@ from carrel.compat.mcp2.types.jsonrpc import (
     REQUEST_TIMEOUT,
     jsonrpc_message_adapter,
 )
-from carrel.compat.streams import ClientStream, StreamTransport
+from carrel.compat.streams import ClientStream, StreamTransport, flush
 from carrel.compat.validation import Validators
 from carrel.compat.wire import json_of, model_of, struct_of
 from carrel.errors import (
@@ -133,10 +133,12 @@ class ClientSession:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._callbacks.stop()
         connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        try:
+            await self._callbacks.stop()
+        finally:
+            if connection is not None:
+                await connection.close()
 
     # Opening
 
@@ -205,6 +207,8 @@ class ClientSession:
     async def _negotiate(self, opening: Any) -> ServerFacts:
         try:
             facts: ServerFacts = await opening
+            assert self._connection is not None
+            await flush(self._connection.transport)
         except (AuthorizationError, PeerError, TransportError) as error:
             _fail(error, "initialize", self._timeout)
         except ProtocolError as error:
@@ -486,6 +490,7 @@ class ClientSession:
             )
             if full is not None:
                 await full
+            await flush(connection.transport)
 
     @deprecated(PROGRESS, category=MCPDeprecationWarning)
     async def send_progress_notification(

@@ -22,7 +22,8 @@ from carrel.compat.mcp.server.lowlevel.helper_types import ReadResourceContents
 from carrel.compat.mcp.server.models import InitializationOptions
 from carrel.compat.mcp.server.session import ServerSession
 from carrel.compat.mcp.shared.context import RequestContext
-from carrel.compat.mcp.shared.exceptions import UrlElicitationRequiredError
+from carrel.compat.mcp.shared.exceptions import McpError, UrlElicitationRequiredError
+from carrel.compat.mcp.shared.session import RequestResponder
 from carrel.compat.mcp.types import base
 from carrel.compat.serving import ServedServer
 from carrel.compat.validation import Validators
@@ -318,6 +319,45 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
         return decorator
 
     # Running
+
+    async def _handle_message(
+        self, message: Any, session: ServerSession, lifespan_context: Any, raise_exceptions: bool = False
+    ) -> None:
+        """Answer a message of a session that a program has made itself."""
+        if isinstance(message, RequestResponder):
+            with message:
+                await message.respond(await self._response(message, session, lifespan_context, raise_exceptions))
+        elif isinstance(message, types.ClientNotification):
+            handler = self.notification_handlers.get(type(message.root))
+            if handler is not None:
+                await handler(message.root)
+        elif isinstance(message, Exception):
+            logger.error("the stream has an exception: %s", message)
+            await session.send_log_message(
+                level="error", data="Internal Server Error", logger="mcp.server.exception_handler"
+            )
+            if raise_exceptions:
+                raise message
+
+    async def _response(
+        self, message: RequestResponder[Any, Any], session: ServerSession, state: Any, raise_exceptions: bool
+    ) -> Any:
+        """Return the result of the handler of a request, or the error response."""
+        handler = self.request_handlers.get(type(message.request.root))
+        if handler is None:
+            return base.ErrorData(code=base.METHOD_NOT_FOUND, message="Method not found")
+        context: Any = RequestContext(message.request_id, message.request_meta, session, state)
+        token = request_ctx.set(context)
+        try:
+            return await handler(message.request.root)
+        except McpError as error:
+            return error.error
+        except Exception as error:
+            if raise_exceptions:
+                raise
+            return base.ErrorData(code=0, message=str(error))
+        finally:
+            request_ctx.reset(token)
 
     def application(
         self, options: InitializationOptions | None = None, *, raise_exceptions: bool = False
