@@ -25,11 +25,13 @@ MODULES = {
     ),
     2: (
         "mcp_types",
+        "mcp.client.auth.extensions.identity_assertion",
         "mcp.client.caching",
         "mcp.client.client",
         "mcp.client.context",
         "mcp.client.extension",
         "mcp.client.subscriptions",
+        "mcp.server._otel",
         "mcp.server.apps",
         "mcp.server.caching",
         "mcp.server.connection",
@@ -55,16 +57,21 @@ NAMES = {
     1: frozenset(("FastMCP", "McpError", "streamablehttp_client", "RequestContext", "request_ctx")),
     2: frozenset(
         (
+            "CacheConfig",
             "CacheHint",
             "Client",
             "ClientRequestContext",
             "DiscoverResult",
+            "IdentityAssertionParams",
             "InputRequiredResult",
             "MCPDeprecationWarning",
             "MCPError",
             "MCPServer",
             "ServerRequestContext",
             "UriTemplate",
+            "advertise",
+            "client_request_adapter",
+            "jsonrpc_message_adapter",
         )
     ),
 }

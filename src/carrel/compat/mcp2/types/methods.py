@@ -6,7 +6,7 @@ both have the same models; which methods a revision has, and what its results ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args
@@ -143,83 +143,49 @@ def _body(method: str, params: Params) -> dict[str, Any]:
     return {"method": method} if params is None else {"method": method, "params": params}
 
 
-def parse_client_request(
-    method: str,
-    version: str,
-    params: Params,
-    *,
-    surface: Surface = CLIENT_REQUESTS,
-    monolith: Table = MONOLITH_REQUESTS,
-) -> Any:
-    """Return the request of a client as a model."""
-    return _parse(surface, monolith, method, version, _body(method, params))
+def _parser(default: Surface, models: Table) -> Callable[..., Any]:
+    """Return the function that returns messages of one kind as models: a request or notification by its ``params``.
+
+    A result is given as ``data``, which is the third argument too.
+    """
+
+    def parse(
+        method: str,
+        version: str,
+        params: Params = None,
+        *,
+        data: Params = None,
+        surface: Any = default,
+        monolith: Any = models,
+    ) -> Any:
+        body = _body(method, params) if models is not MONOLITH_RESULTS else data or params or {}
+        return _parse(surface, monolith, method, version, body)
+
+    return parse
 
 
-def parse_server_request(
-    method: str,
-    version: str,
-    params: Params,
-    *,
-    surface: Surface = SERVER_REQUESTS,
-    monolith: Table = MONOLITH_REQUESTS,
-) -> Any:
-    """Return the request of a server as a model."""
-    return _parse(surface, monolith, method, version, _body(method, params))
+def _validator(default: Surface, *, results: bool = False) -> Callable[..., None]:
+    """Return the function that checks messages of one kind, with the arguments of ``_parser``."""
+
+    def validate(
+        method: str, version: str, params: Params = None, *, data: Params = None, surface: Any = default
+    ) -> None:
+        body = (data or params or {}) if results else _body(method, params)
+        _adapter(_row(surface, method, version)).validate_python(body, by_name=False)
+
+    return validate
 
 
-def parse_client_notification(
-    method: str,
-    version: str,
-    params: Params,
-    *,
-    surface: Surface = CLIENT_NOTIFICATIONS,
-    monolith: Table = MONOLITH_NOTIFICATIONS,
-) -> Any:
-    """Return the notification of a client as a model."""
-    return _parse(surface, monolith, method, version, _body(method, params))
-
-
-def parse_server_notification(
-    method: str,
-    version: str,
-    params: Params,
-    *,
-    surface: Surface = SERVER_NOTIFICATIONS,
-    monolith: Table = MONOLITH_NOTIFICATIONS,
-) -> Any:
-    """Return the notification of a server as a model."""
-    return _parse(surface, monolith, method, version, _body(method, params))
-
-
-def validate_client_request(method: str, version: str, params: Params, *, surface: Surface = CLIENT_REQUESTS) -> None:
-    """Check the request of a client."""
-    _adapter(_row(surface, method, version)).validate_python(_body(method, params), by_name=False)
-
-
-def validate_client_notification(
-    method: str, version: str, params: Params, *, surface: Surface = CLIENT_NOTIFICATIONS
-) -> None:
-    """Check the notification of a client."""
-    _adapter(_row(surface, method, version)).validate_python(_body(method, params), by_name=False)
-
-
-def validate_client_result(
-    method: str, version: str, data: Mapping[str, Any], *, surface: Surface = CLIENT_RESULTS
-) -> None:
-    """Check the result of a client."""
-    _adapter(_row(surface, method, version)).validate_python(data, by_name=False)
-
-
-def parse_client_result(
-    method: str,
-    version: str,
-    data: Mapping[str, Any],
-    *,
-    surface: Surface = CLIENT_RESULTS,
-    monolith: Table = MONOLITH_RESULTS,
-) -> Any:
-    """Return the result of a client as a model."""
-    return _parse(surface, monolith, method, version, data)
+parse_client_request = _parser(CLIENT_REQUESTS, MONOLITH_REQUESTS)
+parse_server_request = _parser(SERVER_REQUESTS, MONOLITH_REQUESTS)
+parse_client_notification = _parser(CLIENT_NOTIFICATIONS, MONOLITH_NOTIFICATIONS)
+parse_server_notification = _parser(SERVER_NOTIFICATIONS, MONOLITH_NOTIFICATIONS)
+parse_client_result = _parser(CLIENT_RESULTS, MONOLITH_RESULTS)
+parse_server_result = _parser(SERVER_RESULTS, MONOLITH_RESULTS)
+validate_client_request = _validator(CLIENT_REQUESTS)
+validate_client_notification = _validator(CLIENT_NOTIFICATIONS)
+validate_client_result = _validator(CLIENT_RESULTS, results=True)
+validate_server_result = _validator(SERVER_RESULTS, results=True)
 
 
 def serialize_server_result(
@@ -236,22 +202,3 @@ def serialize_server_result(
     shaped = revision.project(struct)
     found: dict[str, Any] = msgspec.to_builtins(shaped, str_keys=True)
     return found
-
-
-def validate_server_result(
-    method: str, version: str, data: Mapping[str, Any], *, surface: Surface = SERVER_RESULTS
-) -> None:
-    """Check the result of a server."""
-    _adapter(_row(surface, method, version)).validate_python(data, by_name=False)
-
-
-def parse_server_result(
-    method: str,
-    version: str,
-    data: Mapping[str, Any],
-    *,
-    surface: Surface = SERVER_RESULTS,
-    monolith: Table = MONOLITH_RESULTS,
-) -> Any:
-    """Return the result of a server as a model."""
-    return _parse(surface, monolith, method, version, data)

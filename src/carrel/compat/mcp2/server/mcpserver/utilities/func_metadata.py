@@ -48,10 +48,17 @@ class FuncMetadata(BaseModel):
     output_schema: dict[str, Any] | None = None
     output_model: Annotated[Any, WithJsonSchema(None)] = None
     wrap_output: bool = False
+    _parsed: frozenset[str] = PrivateAttr(default=frozenset())
     _known: tuple[Any, TypeAdapter[Any]] | None = PrivateAttr(default=None)
 
     def model_post_init(self, context: Any, /) -> None:
-        """Make the schema of the result."""
+        """Make the schema of the result, and find the arguments that may be JSON in a string."""
+        self._parsed = frozenset(
+            key
+            for name, field in self.arg_model.model_fields.items()
+            for key in (name, field.alias)
+            if key and field.annotation is not str
+        )
         if self.output_model is not None and self.output_schema is None:
             schema = self._adapter(self.output_model).json_schema(schema_generator=StrictSchema)
             self.output_schema = with_inline_root(schema)
@@ -63,12 +70,9 @@ class FuncMetadata(BaseModel):
 
     def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return arguments with lists, objects, booleans and null parsed where they are JSON in a string."""
-        fields = {
-            key: field for name, field in self.arg_model.model_fields.items() for key in (name, field.alias) if key
-        }
         found = dict(data)
         for key, value in data.items():
-            if not isinstance(value, str) or key not in fields or fields[key].annotation is str:
+            if not isinstance(value, str) or key not in self._parsed:
                 continue
             try:
                 parsed = json.loads(value)
