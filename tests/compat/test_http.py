@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 from starlette.applications import Starlette
@@ -22,6 +23,7 @@ from carrel.compat.mcp.client.sse import sse_client
 from carrel.compat.mcp.client.streamable_http import streamable_http_client, streamablehttp_client
 from carrel.compat.mcp.server.fastmcp import Context, FastMCP
 from carrel.compat.mcp.server.sse import SseServerTransport
+from carrel.compat.mcp.server.streamable_http import StreamableHTTPServerTransport
 from carrel.compat.mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from carrel.compat.mcp.server.transport_security import TransportSecurityMiddleware
 from compat.comparison import HERE, normal, on_carrel, on_original, probed
@@ -173,3 +175,24 @@ async def test_a_server_of_this_machine_only_is_protected_against_other_hosts(
 def test_the_endpoint_of_messages_is_a_path() -> None:
     with pytest.raises(ValueError, match="is not a relative path"):
         SseServerTransport("https://example.org/messages")
+
+
+@pytest.mark.parametrize("id", ["my-session", None])
+async def test_a_transport_of_the_program_has_its_session_id_and_ends_with_its_block(id: str | None) -> None:
+    transport, server = StreamableHTTPServerTransport(id), books("one")._mcp_server
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> Any:
+        async with transport.connect() as streams, anyio.create_task_group() as group:
+            group.start_soon(server.run, *streams, server.create_initialization_options())
+            yield
+            await transport.terminate()
+
+    app = Starlette(routes=[Mount("/", transport.handle_request)], lifespan=lifespan)
+    with serving(app) as origin:
+        connect = streamablehttp_client(f"{origin}/anywhere", {"x-shelf": "A"})
+        async with connect as (read, write, session_id), ClientSession(read, write) as session:
+            await session.initialize()
+            assert session_id() == id
+            assert (await session.call_tool("where")).structuredContent == {"result": "one A /anywhere"}
+    assert transport.is_terminated

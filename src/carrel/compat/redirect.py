@@ -75,7 +75,6 @@ INSTEAD = {
     "mcp.server.runner": "use Server.run with a pair of streams, or carrel.Server",
     "mcp.server.websocket": "use Streamable HTTP",
     "mcp.shared.direct_dispatcher": "use Client with a server of this process, or carrel.Client",
-    "mcp.shared.dispatcher": "use Server.run with a pair of streams, or carrel.Server",
     "mcp.shared.experimental": "use carrel.Server and @app.tool(task=...)",
     "mcp.shared.jsonrpc_dispatcher": "use Server.run with a pair of streams, or carrel.Server",
 }

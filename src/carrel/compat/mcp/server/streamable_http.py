@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from carrel.compat.mcp.server.streamable_http_transport import StreamableHTTPServerTransport
 from carrel.compat.mcp.types.base import JSONRPCMessage
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "EventMessage",
     "EventStore",
     "StreamId",
+    "StreamableHTTPServerTransport",
 ]
 
 MCP_SESSION_ID_HEADER = "mcp-session-id"

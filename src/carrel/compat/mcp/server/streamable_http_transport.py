@@ -1,0 +1,118 @@
+"""Streamable HTTP for one session, or without sessions, for programs that make a transport for each client."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from carrel.compat.authorizer import UserAuthorizer
+from carrel.compat.exchange import http_scope
+from carrel.compat.mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from carrel.compat.sessionless import Sessionless
+from carrel.compat.streams import ServerStream
+from carrel.limits import Limits
+from carrel.transports.server.application import HasEndpoint
+from carrel.transports.server.http import StreamableHTTP
+
+__all__ = ["StreamableHTTPServerTransport"]
+
+PATH = "/mcp"
+SESSION = b"mcp-session-id"
+VISIBLE = re.compile(r"[\x21-\x7e]+")
+
+
+class StreamableHTTPServerTransport:
+    """Endpoint of Streamable HTTP whose session has the id ``mcp_session_id``; None: without sessions.
+
+    Carrel decides per response between JSON and SSE, and replays missed events from its event log.
+
+    Raises:
+        ValueError: the id is not visible ASCII.
+    """
+
+    def __init__(
+        self,
+        mcp_session_id: str | None,
+        is_json_response_enabled: bool = False,
+        event_store: Any = None,
+        security_settings: TransportSecuritySettings | None = None,
+        retry_interval: int | None = None,
+    ) -> None:
+        if mcp_session_id is not None and not VISIBLE.fullmatch(mcp_session_id):
+            raise ValueError("Session ID must only contain visible ASCII characters (0x21-0x7E)")
+        self.mcp_session_id = mcp_session_id
+        self.is_json_response_enabled = is_json_response_enabled
+        self._security = TransportSecurityMiddleware(security_settings)
+        self._endpoint: asyncio.Future[Any] | None = None
+        self._ended = asyncio.Event()
+        self._inner = b""
+        """Id that Carrel gave the session."""
+
+    @property
+    def is_terminated(self) -> bool:
+        """Whether the transport was terminated."""
+        return self._ended.is_set()
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[tuple[ServerStream, ServerStream]]:
+        """Yield the streams for ``Server.run``, which ends with ``terminate`` or with the block."""
+        self._endpoint = asyncio.get_running_loop().create_future()
+        stream = ServerStream(self._serve)
+        try:
+            yield stream, stream
+        finally:
+            await self.terminate()
+
+    async def _serve(self, app: HasEndpoint) -> None:
+        http = StreamableHTTP(
+            app, path=PATH, allowed_hosts=["*"], allowed_origins=["*"], authorization=UserAuthorizer()
+        )
+        assert self._endpoint is not None
+        async with http.lifespan():
+            plain = self.mcp_session_id is None
+            self._endpoint.set_result(Sessionless(http, Limits().max_message_bytes) if plain else http)
+            await self._ended.wait()
+
+    async def terminate(self) -> None:
+        """End the session."""
+        self._ended.set()
+
+    async def handle_request(self, scope: Any, receive: Any, send: Any) -> None:
+        """Handle a request at any path: an ASGI application.
+
+        Raises:
+            RuntimeError: the transport was not connected.
+        """
+        if self._endpoint is None:
+            raise RuntimeError("the transport handles requests inside of connect()")
+        if await self._security.refuses(scope, receive, send):
+            return
+        endpoint = await self._endpoint
+        token = http_scope.set(scope)
+        try:
+            await endpoint(self._inward(scope), receive, self._outward(send))
+        finally:
+            http_scope.reset(token)
+
+    def _inward(self, scope: Any) -> Any:
+        own = (self.mcp_session_id or "").encode()
+        headers = [
+            (name, self._inner if name == SESSION and value == own and own else value)
+            for name, value in scope["headers"]
+        ]
+        return {**scope, "path": PATH, "root_path": "", "headers": headers}
+
+    def _outward(self, send: Any) -> Any:
+        async def with_own_id(message: Any) -> None:
+            if message["type"] == "http.response.start" and self.mcp_session_id is not None:
+                given = dict(message["headers"])
+                if SESSION in given:
+                    self._inner = given[SESSION]
+                    given[SESSION] = self.mcp_session_id.encode()
+                    message = {**message, "headers": list(given.items())}
+            await send(message)
+
+        return with_own_id
