@@ -164,3 +164,23 @@ def test_unknown_options_are_refused() -> None:
         MCPServer("s", nothing=1)
     with pytest.raises(ValueError, match="mode must be"):
         Client(Server("s"), mode="2025-11-25")
+
+
+async def test_a_notification_that_cancels_a_request_ends_the_call() -> None:
+    ids: asyncio.Queue[Any] = asyncio.Queue()
+    ended = asyncio.Event()
+
+    async def wait(ctx: Any, params: Any) -> Any:
+        ids.put_nowait(ctx.request_id)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with Client(Server("s", on_call_tool=wait), mode="legacy") as client:
+        call = asyncio.create_task(client.call_tool("wait"))
+        params = types.CancelledNotificationParams(request_id=await ids.get())
+        await client.session.send_notification(types.CancelledNotification(params=params))
+        with pytest.raises(MCPError, match="Request cancelled"):
+            await call
+        await ended.wait()

@@ -15,19 +15,19 @@ from carrel.client.connection import ClientConnection
 from carrel.client.handlers import ClientCall
 from carrel.client.negotiation import shake_hands
 from carrel.client.pending_request import Waiter
-from carrel.compat.exchange import notification as encode_notification
 from carrel.compat.mcp import types
 from carrel.compat.mcp.client.auth.exceptions import flow_error
 from carrel.compat.mcp.client.callbacks import Callbacks
 from carrel.compat.mcp.shared.exceptions import McpError
 from carrel.compat.mcp.shared.session import ProgressFnT
 from carrel.compat.mcp.types import base
+from carrel.compat.outgoing import send_notification
 from carrel.compat.streams import ClientStream, StreamTransport, flush
 from carrel.compat.validation import Validators
 from carrel.compat.wire import json_of, model_of, struct_of
 from carrel.errors import AuthorizationError, MethodNotFound, PeerError, ProtocolError, RequestTimeout, TransportError
 from carrel.log import Log
-from carrel.protocol.client import Connection, IncomingRequest, Notification, OutgoingMessage
+from carrel.protocol.client import Connection, IncomingRequest, Notification
 from carrel.protocol.revisions import LATEST_HANDSHAKE, REQUESTS
 from carrel.wire.base import Implementation, PageParams
 from carrel.wire.utilities import LoggingMessageParams
@@ -301,15 +301,7 @@ class ClientSession:
         message = getattr(notification, "root", notification)
         params = message.params
         encoded = json_of(params) if isinstance(params, BaseModel) else msgspec.json.encode(params or {})
-        connection = self._connection
-        if connection is not None:
-            data = encode_notification(message.method, encoded)
-            full = connection.transport.send(
-                OutgoingMessage(data, message.method, revision=connection.connection.revision)
-            )
-            if full is not None:
-                await full
-            await flush(connection.transport)
+        await send_notification(self._connection, message.method, encoded)
 
     async def send_progress_notification(
         self, progress_token: str | int, progress: float, total: float | None = None, message: str | None = None

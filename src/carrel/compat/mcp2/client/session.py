@@ -15,7 +15,6 @@ from carrel.client.connection import ClientConnection
 from carrel.client.handlers import ClientCall
 from carrel.client.negotiation import ServerFacts, discover, negotiate, shake_hands
 from carrel.client.pending_request import Waiter
-from carrel.compat.exchange import notification as encode_notification
 from carrel.compat.loggers import get_logger
 from carrel.compat.mcp.client.auth.exceptions import flow_error
 from carrel.compat.mcp2 import types
@@ -41,6 +40,7 @@ from carrel.compat.mcp2.types.jsonrpc import (
     REQUEST_TIMEOUT,
     jsonrpc_message_adapter,
 )
+from carrel.compat.outgoing import send_notification
 from carrel.compat.streams import ClientStream, StreamTransport, flush
 from carrel.compat.validation import Validators
 from carrel.compat.wire import json_of, model_of, struct_of
@@ -53,7 +53,7 @@ from carrel.errors import (
     RequestTimeout,
     TransportError,
 )
-from carrel.protocol.client import Connection, IncomingRequest, Notification, OutgoingMessage
+from carrel.protocol.client import Connection, IncomingRequest, Notification
 from carrel.protocol.methods import LISTEN
 from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
 from carrel.wire.base import Implementation
@@ -481,16 +481,8 @@ class ClientSession:
 
     async def send_notification(self, notification: Any) -> None:
         """Send a notification."""
-        connection = self._connection
-        if connection is not None:
-            params = notification.params
-            data = encode_notification(notification.method, None if params is None else json_of(params))
-            full = connection.transport.send(
-                OutgoingMessage(data, notification.method, revision=connection.connection.revision)
-            )
-            if full is not None:
-                await full
-            await flush(connection.transport)
+        params = notification.params
+        await send_notification(self._connection, notification.method, None if params is None else json_of(params))
 
     @deprecated(PROGRESS, category=MCPDeprecationWarning)
     async def send_progress_notification(
