@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from pydantic import AnyUrl, BaseModel
+from pydantic import AnyUrl, BaseModel, FileUrl
 
 from carrel import Client
 from carrel import Server as CarrelServer
@@ -19,11 +19,14 @@ from carrel.compat.mcp.client.callbacks import Callbacks
 from carrel.compat.mcp.server.fastmcp import Context, FastMCP
 from carrel.compat.mcp.server.lowlevel import Server
 from carrel.compat.mcp.server.lowlevel.helper_types import ReadResourceContents
+from carrel.compat.mcp.server.models import InitializationOptions
+from carrel.compat.mcp.server.session import ServerSession
 from carrel.compat.mcp.shared.memory import (
     create_client_server_memory_streams,
     create_connected_server_and_client_session,
 )
 from carrel.compat.mcp.shared.progress import progress
+from carrel.compat.mcp.shared.session import RequestResponder
 from carrel.protocol.revisions import LATEST_HANDSHAKE
 from carrel.wire.base import Wire
 from carrel.wire.client_features import ElicitationCompleteParams
@@ -272,6 +275,48 @@ async def test_a_low_level_server_has_handlers_for_all_else() -> None:
         with pytest.raises(McpError, match="Method not found"):
             await session.list_tools()
     assert heard == [("subscribe", "a://b"), ("unsubscribe", "a://b"), "error"]
+
+
+async def test_a_notification_that_cancels_a_request_ends_the_call() -> None:
+    ids: asyncio.Queue[Any] = asyncio.Queue()
+    server = Server[Any, Any]("waiting")
+
+    @server.call_tool()
+    async def wait(name: str, arguments: Any) -> Any:
+        ids.put_nowait(server.request_context.request_id)
+        await asyncio.Event().wait()
+
+    async with create_connected_server_and_client_session(server) as session:
+        call = asyncio.create_task(session.call_tool("wait"))
+        cancelled = types.CancelledNotification(params=types.CancelledNotificationParams(requestId=await ids.get()))
+        await session.send_notification(types.ClientNotification(cancelled))
+        with pytest.raises(McpError, match="Request cancelled"):
+            await call
+
+
+async def test_a_program_answers_the_messages_of_a_session_itself() -> None:
+    options = InitializationOptions(
+        server_name="own", server_version="1", capabilities=types.ServerCapabilities(tools=types.ToolsCapability())
+    )
+    async with create_client_server_memory_streams() as (ours, theirs):
+
+        async def answer() -> None:
+            async with ServerSession(*theirs, options) as session:
+                async for message in session.incoming_messages:
+                    if isinstance(message, RequestResponder):
+                        with message:
+                            roots = await session.list_roots()
+                            tool = types.Tool(name=str(roots.roots[0].uri), inputSchema={})
+                            await message.respond(types.ServerResult(types.ListToolsResult(tools=[tool])))
+
+        async def roots(context: Any) -> types.ListRootsResult:
+            return types.ListRootsResult(roots=[types.Root(uri=FileUrl("file:///a"))])
+
+        answering = asyncio.create_task(answer())
+        async with ClientSession(*ours, list_roots_callback=roots) as client:
+            assert (await client.initialize()).serverInfo.name == "own"
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["file:///a"]
+        await answering
 
 
 async def test_streams_of_messages_that_a_program_makes_itself_work() -> None:

@@ -14,13 +14,19 @@ from carrel.protocol.client import OutgoingMessage
 from carrel.protocol.methods import CANCELLED
 from carrel.wire.utilities import CancelledParams
 
-__all__ = ["send_notification"]
+__all__ = ["REQUEST_CANCELLED", "send_notification"]
+
+#: Code of the error of a request that was cancelled over Streamable HTTP.
+REQUEST_CANCELLED = -32800
 
 
-async def send_notification(connection: ClientConnection | None, method: str, params: bytes | None) -> None:
+async def send_notification(
+    connection: ClientConnection | None, method: str, params: bytes | None, cancelled: int | None = 0
+) -> None:
     """Send a notification with encoded parameters, unless the session is closed.
 
-    A request that it cancels fails: servers do not answer a cancelled request.
+    A request that it cancels fails with the error code ``cancelled``, as servers do not answer it; with None, its
+    caller waits on.
     """
     if connection is None:
         return
@@ -30,8 +36,8 @@ async def send_notification(connection: ClientConnection | None, method: str, pa
     if full is not None:
         await full
     await flush(connection.transport)
-    if method == CANCELLED.method and params is not None:
+    if method == CANCELLED.method and params is not None and cancelled is not None:
         id = msgspec.json.decode(params, type=CancelledParams).request_id
         if id is not None:
             connection.transport.abandon(id)
-            connection.fail(id, PeerError(0, "Request cancelled"))
+            connection.fail(id, PeerError(cancelled, "Request cancelled"))

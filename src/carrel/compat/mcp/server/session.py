@@ -104,7 +104,7 @@ class ServerSession(ClientMessages):
             return
         given: Any = request.root
         meta = None if given.params is None else given.params.meta
-        responder = RequestResponder(message.id, meta, request, self, self._complete, metadata)
+        responder: RequestResponder[Any, Any] = RequestResponder(message.id, meta, request, self, self._complete, metadata)
         if isinstance(given, types.InitializeRequest):
             await self._initialize(message.id, given.params)
         elif self._is_initialized or isinstance(given, types.PingRequest):
@@ -152,7 +152,7 @@ class ServerSession(ClientMessages):
 
     # Sending
 
-    async def _write_message(self, message: BaseModel, metadata: Any = None) -> None:
+    async def _write_message(self, message: Any, metadata: Any = None) -> None:
         await self._write.send(SessionMessage(base.JSONRPCMessage(message), metadata))
 
     async def _send_response(self, request_id: base.RequestId, response: Any) -> None:

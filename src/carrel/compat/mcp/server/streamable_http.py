@@ -5,9 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from carrel.compat.mcp.server.streamable_http_transport import StreamableHTTPServerTransport
+from carrel.compat.lazy import lazily
 from carrel.compat.mcp.types.base import JSONRPCMessage
+from carrel.compat.outgoing import REQUEST_CANCELLED
+
+if TYPE_CHECKING:
+    from carrel.compat.mcp.server.streamable_http_transport import StreamableHTTPServerTransport
+else:
+    __getattr__ = lazily("carrel.compat.mcp.server", {"StreamableHTTPServerTransport": "streamable_http_transport"})
 
 __all__ = [
     "LAST_EVENT_ID_HEADER",
@@ -27,8 +34,6 @@ MCP_PROTOCOL_VERSION_HEADER = "mcp-protocol-version"
 LAST_EVENT_ID_HEADER = "last-event-id"
 CONTENT_TYPE_JSON = "application/json"
 CONTENT_TYPE_SSE = "text/event-stream"
-#: Code of the error response of a cancelled request.
-REQUEST_CANCELLED = -32800
 
 StreamId = str
 EventId = str

@@ -78,9 +78,10 @@ else:
 def _like(request: httpx.Request, made: httpx.Request) -> httpx.Request:
     """Return a request of a flow in the library of the client's request: ``httpx`` or ``httpx2``."""
     kind: Any = type(request)
-    return (
-        made if isinstance(made, kind) else kind(made.method, str(made.url), headers=made.headers, content=made.content)
-    )
+    if isinstance(made, kind):
+        return made
+    found: httpx.Request = kind(made.method, str(made.url), headers=made.headers, content=made.content)
+    return found
 
 
 class RedirectAwareAuth(ABC, AnyAuth):

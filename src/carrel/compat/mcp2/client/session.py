@@ -40,7 +40,7 @@ from carrel.compat.mcp2.types.jsonrpc import (
     REQUEST_TIMEOUT,
     jsonrpc_message_adapter,
 )
-from carrel.compat.outgoing import send_notification
+from carrel.compat.outgoing import REQUEST_CANCELLED, send_notification
 from carrel.compat.streams import ClientStream, StreamTransport, flush
 from carrel.compat.validation import Validators
 from carrel.compat.wire import json_of, model_of, struct_of
@@ -481,8 +481,10 @@ class ClientSession:
 
     async def send_notification(self, notification: Any) -> None:
         """Send a notification."""
-        params = notification.params
-        await send_notification(self._connection, notification.method, None if params is None else json_of(params))
+        connection, params = self._connection, notification.params
+        data = None if params is None else json_of(params)
+        over_http = connection is not None and connection.transport.streams
+        await send_notification(connection, notification.method, data, REQUEST_CANCELLED if over_http else None)
 
     @deprecated(PROGRESS, category=MCPDeprecationWarning)
     async def send_progress_notification(

@@ -67,10 +67,11 @@ class CredentialsProvider(OAuthClientProvider):
     def __init__(
         self, server_url: str, storage: TokenStorage, client: OAuthClientInformationFull, issuer: str | None
     ) -> None:
+        method: Any = client.token_endpoint_auth_method
         metadata = OAuthClientMetadata(
             redirect_uris=None,
             grant_types=client.grant_types,
-            token_endpoint_auth_method=client.token_endpoint_auth_method,
+            token_endpoint_auth_method=method,
             scope=client.scope,
         )
         super().__init__(server_url, metadata, storage)
