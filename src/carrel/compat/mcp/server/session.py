@@ -104,7 +104,9 @@ class ServerSession(ClientMessages):
             return
         given: Any = request.root
         meta = None if given.params is None else given.params.meta
-        responder: RequestResponder[Any, Any] = RequestResponder(message.id, meta, request, self, self._complete, metadata)
+        responder: RequestResponder[Any, Any] = RequestResponder(
+            message.id, meta, request, self, self._complete, metadata
+        )
         if isinstance(given, types.InitializeRequest):
             await self._initialize(message.id, given.params)
         elif self._is_initialized or isinstance(given, types.PingRequest):

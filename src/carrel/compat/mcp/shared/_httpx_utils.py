@@ -78,7 +78,7 @@ else:
 def _like(request: httpx.Request, made: httpx.Request) -> httpx.Request:
     """Return a request of a flow in the library of the client's request: ``httpx`` or ``httpx2``."""
     kind: Any = type(request)
-    if isinstance(made, kind):
+    if type(made) is kind:
         return made
     found: httpx.Request = kind(made.method, str(made.url), headers=made.headers, content=made.content)
     return found

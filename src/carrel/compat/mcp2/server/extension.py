@@ -11,7 +11,9 @@ from pydantic import BaseModel
 
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.server.context import CallNext, HandlerResult, ServerRequestContext
+from carrel.compat.mcp2.shared.exceptions import MCPError
 from carrel.compat.mcp2.shared.extension import validate_extension_identifier
+from carrel.compat.mcp2.types.jsonrpc import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 from carrel.compat.mcp2.types.methods import SPEC_CLIENT_METHODS
 
 __all__ = [
@@ -21,6 +23,8 @@ __all__ = [
     "ResourceBinding",
     "ToolBinding",
     "compose_tool_call_handler",
+    "only_in_revisions",
+    "require_client_extension",
     "validate_extension_identifier",
 ]
 
@@ -122,3 +126,32 @@ def _intercept(
     extension: Extension, params: types.CallToolRequestParams, call_next: CallNext, ctx: Any
 ) -> Awaitable[HandlerResult]:
     return extension.intercept_tool_call(params, ctx, call_next)
+
+
+def only_in_revisions(method: MethodBinding) -> RequestHandler:
+    """Return the handler of a method that refuses requests of other revisions."""
+    versions = method.protocol_versions or frozenset()
+
+    async def handle(ctx: ServerRequestContext[Any, Any], params: Any) -> HandlerResult:
+        if ctx.protocol_version not in versions:
+            raise MCPError(METHOD_NOT_FOUND, "Method not found", method.method)
+        return await method.handler(ctx, params)
+
+    return handle
+
+
+def require_client_extension(ctx: ServerRequestContext[Any, Any], identifier: str) -> None:
+    """Check that the client declared an extension.
+
+    Raises:
+        MCPError: it did not.
+    """
+    declared = ctx.session.client_capabilities
+    if declared is None or identifier not in (declared.extensions or {}):
+        needed = types.ClientCapabilities(extensions={identifier: {}})
+        data = types.MissingRequiredClientCapabilityErrorData(required_capabilities=needed)
+        raise MCPError(
+            MISSING_REQUIRED_CLIENT_CAPABILITY,
+            f"Client did not declare required extension {identifier!r}",
+            data.model_dump(by_alias=True, mode="json", exclude_none=True),
+        )

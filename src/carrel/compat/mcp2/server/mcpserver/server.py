@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import base64
-import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import anyio
 import pydantic_core
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from carrel.compat.loggers import get_logger
 from carrel.compat.mcp.server.lowlevel.helper_types import ReadResourceContents
-from carrel.compat.mcp.server.stdio import stdio_server
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.server.caching import CacheableMethod, CacheHint
-from carrel.compat.mcp2.server.context import HandlerResult, ServerMiddleware, ServerRequestContext
+from carrel.compat.mcp2.server.context import ServerMiddleware, ServerRequestContext
 from carrel.compat.mcp2.server.extension import (
     Extension,
     MethodBinding,
-    RequestHandler,
     ResourceBinding,
     ToolBinding,
     compose_tool_call_handler,
+    only_in_revisions,
+    require_client_extension,
     validate_extension_identifier,
 )
-from carrel.compat.mcp2.server.http_apps import Apps
 from carrel.compat.mcp2.server.lowlevel.server import LifespanResultT, lifespan
 from carrel.compat.mcp2.server.lowlevel.server import Server as LowLevelServer
 from carrel.compat.mcp2.server.mcpserver.context import Context
@@ -46,8 +43,9 @@ from carrel.compat.mcp2.server.mcpserver.resources import (
     ResourceManager,
     ResourceSecurity,
 )
+from carrel.compat.mcp2.server.mcpserver.resources.templates import check_parameters
+from carrel.compat.mcp2.server.mcpserver.running import Running
 from carrel.compat.mcp2.server.mcpserver.tools import Tool, ToolManager
-from carrel.compat.mcp2.server.mcpserver.utilities.context_injection import find_context_parameter
 from carrel.compat.mcp2.server.mcpserver.utilities.logging import configure_logging
 from carrel.compat.mcp2.server.request_state import (
     AESGCMRequestStateCodec,
@@ -64,14 +62,10 @@ from carrel.compat.mcp2.types.base import PaginatedRequestParams
 from carrel.compat.mcp2.types.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
 )
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
-
-    from carrel.compat.mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+    pass
 
 __all__ = [
     "AESGCMRequestStateCodec",
@@ -97,7 +91,6 @@ Icon: Any = types.Icon
 Function: TypeAlias = Callable[..., Any]
 Decorator: TypeAlias = Callable[[Any], Any]
 LogLevel: TypeAlias = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
-TRANSPORTS = ("stdio", "sse", "streamable-http")
 
 
 class Settings(BaseModel):
@@ -113,7 +106,7 @@ class Settings(BaseModel):
     auth: Any = None
 
 
-class MCPServer(Generic[LifespanResultT]):
+class MCPServer(Running[LifespanResultT]):
     """Server with decorators for tools, resources and prompts.
 
     Raises:
@@ -224,51 +217,9 @@ class MCPServer(Generic[LifespanResultT]):
                     f"Extension {identifier!r} binds method {method.method!r}, which is already "
                     "registered; extension methods are additive and cannot replace another handler"
                 )
-            handler = method.handler if method.protocol_versions is None else _only_in_revisions(method)
+            handler = method.handler if method.protocol_versions is None else only_in_revisions(method)
             self._lowlevel_server.add_request_handler(method.method, method.params_type, handler)
         self._lowlevel_server.extensions[extension.identifier] = extension.settings()
-
-    # Declaration
-
-    @property
-    def name(self) -> str:
-        """Name of the server."""
-        return self._lowlevel_server.name
-
-    @property
-    def title(self) -> str | None:
-        """Name for people."""
-        return self._lowlevel_server.title
-
-    @property
-    def description(self) -> str | None:
-        """Description of the server."""
-        return self._lowlevel_server.description
-
-    @property
-    def instructions(self) -> str | None:
-        """Instructions for models."""
-        return self._lowlevel_server.instructions
-
-    @property
-    def website_url(self) -> str | None:
-        """Website of the server."""
-        return self._lowlevel_server.website_url
-
-    @property
-    def icons(self) -> list[types.Icon] | None:
-        """Icons of the server."""
-        return self._lowlevel_server.icons
-
-    @property
-    def version(self) -> str:
-        """Version of the server."""
-        return self._lowlevel_server.version
-
-    @property
-    def middleware(self) -> list[ServerMiddleware[Any]]:
-        """Middleware around every message of a client, the outermost first."""
-        return self._lowlevel_server.middleware
 
     # Handlers
 
@@ -488,7 +439,7 @@ class MCPServer(Generic[LifespanResultT]):
         }
 
         def decorator(fn: Function) -> Function:
-            _check_parameters(fn, template)
+            check_parameters(fn, template)
             if template.variable_names:
                 allowed = self._resource_security if security is None else security
                 self._resource_manager.add_template(fn, uri, security=allowed, **details)
@@ -591,113 +542,12 @@ class MCPServer(Generic[LifespanResultT]):
 
         return decorator
 
-    # Running
-
-    def custom_route(
-        self, path: str, methods: list[str], name: str | None = None, include_in_schema: bool = True
-    ) -> Decorator:
-        """Register the decorated function for requests to a path beside the endpoint: Starlette request to response."""
-        return self._apps({}).custom_route(path, methods, name, include_in_schema)
-
-    def _options(self) -> dict[str, Any]:
-        return {"debug": self.settings.debug, "log_level": self.settings.log_level, "auth": self.settings.auth}
-
-    def _apps(self, options: dict[str, Any]) -> Apps:
-        return Apps(
-            self._lowlevel_server,
-            self._custom_starlette_routes,
-            {**self._options(), **options},
-            auth_server_provider=self._auth_server_provider,
-            token_verifier=self._token_verifier,
-        )
-
-    @property
-    def session_manager(self) -> StreamableHTTPSessionManager:
-        """Endpoint of Streamable HTTP, to be run by an application that mounts the server.
-
-        Raises:
-            RuntimeError: ``streamable_http_app`` was not called.
-        """
-        return self._lowlevel_server.session_manager
-
-    def streamable_http_app(self, **options: Any) -> Starlette:
-        """Return the server as an application: Streamable HTTP at ``streamable_http_path``."""
-        return self._lowlevel_server.streamable_http_app(
-            custom_starlette_routes=self._custom_starlette_routes,
-            token_verifier=self._token_verifier,
-            auth_server_provider=self._auth_server_provider,
-            **self._options(),
-            **options,
-        )
-
-    def sse_app(self, **options: Any) -> Starlette:
-        """Return the server as an application: HTTP+SSE at ``sse_path`` and ``message_path``."""
-        return self._apps(options).sse_app()
-
-    def run(self, transport: Literal["stdio", "sse", "streamable-http"] = "stdio", **options: Any) -> None:
-        """Serve on a transport until the client is gone or the process is told to stop.
-
-        Raises:
-            ValueError: there is no such transport.
-        """
-        if transport not in TRANSPORTS:
-            raise ValueError(f"Unknown transport: {transport}")
-        if transport == "stdio":
-            anyio.run(self.run_stdio_async)
-        elif transport == "sse":
-            anyio.run(lambda: self.run_sse_async(**options))
-        else:
-            anyio.run(lambda: self.run_streamable_http_async(**options))
-
-    async def run_stdio_async(self) -> None:
-        """Serve on standard input and output until the client is gone."""
-        async with stdio_server() as (read, write):
-            await self._lowlevel_server.run(read, write, self._lowlevel_server.create_initialization_options())
-
-    async def run_sse_async(self, **options: Any) -> None:
-        """Serve HTTP+SSE until the process is told to stop."""
-        await self._apps(options).run_sse_async()
-
-    async def run_streamable_http_async(self, **options: Any) -> None:
-        """Serve Streamable HTTP until the process is told to stop."""
-        await self._apps(options).run_streamable_http_async()
-
 
 def _check_called(name: Any, decorator: str) -> None:
     if callable(name):
         raise TypeError(
             f"The @{decorator} decorator was used incorrectly. "
             f"Did you forget to call it? Use @{decorator}() instead of @{decorator}"
-        )
-
-
-def _check_parameters(fn: Function, template: UriTemplate) -> None:
-    """Check that a function takes the variables of a URI.
-
-    Raises:
-        ValueError: it does not.
-    """
-    parameters, context = inspect.signature(fn).parameters, find_context_parameter(fn)
-    taken, variables = set(parameters) - {context}, set(template.variable_names)
-    if variables and variables != taken:
-        raise ValueError(f"Mismatch between URI parameters {variables} and function parameters {taken}")
-    optional = sorted(template.query_variable_names)
-    missing = [name for name in optional if parameters[name].default is inspect.Parameter.empty]
-    if missing:
-        raise ValueError(
-            f"Resource {template.template!r}: query parameter(s) {missing} have no default value. A client may omit "
-            "a {?...}/{&...} query parameter, so the matching handler parameter must declare a default."
-        )
-    if not variables and taken:
-        raise ValueError(
-            f"Resource {template.template!r} has no URI template variables, but the handler declares parameters "
-            f"{taken}. Add matching {{...}} variables to the URI or remove the parameters."
-        )
-    if not variables and context is not None:
-        raise ValueError(
-            f"Resource {template.template!r} has no URI template variables, but the handler declares a Context "
-            "parameter. Context injection for static resources is not supported. "
-            "Add a template variable to the URI or remove the Context parameter."
         )
 
 
@@ -713,32 +563,3 @@ def _contents_of(uri: str, given: ReadResourceContents) -> Any:
         return types.BlobResourceContents(uri=uri, blob=blob, mime_type=kind, _meta=given.meta)
     kind = given.mime_type or "text/plain"
     return types.TextResourceContents(uri=uri, text=given.content, mime_type=kind, _meta=given.meta)
-
-
-def _only_in_revisions(method: MethodBinding) -> RequestHandler:
-    """Return the handler of a method that refuses requests of other revisions."""
-    versions = method.protocol_versions or frozenset()
-
-    async def handle(ctx: ServerRequestContext[Any, Any], params: Any) -> HandlerResult:
-        if ctx.protocol_version not in versions:
-            raise MCPError(METHOD_NOT_FOUND, "Method not found", method.method)
-        return await method.handler(ctx, params)
-
-    return handle
-
-
-def require_client_extension(ctx: ServerRequestContext[Any, Any], identifier: str) -> None:
-    """Check that the client declared an extension.
-
-    Raises:
-        MCPError: it did not.
-    """
-    declared = ctx.session.client_capabilities
-    if declared is None or identifier not in (declared.extensions or {}):
-        needed = types.ClientCapabilities(extensions={identifier: {}})
-        data = types.MissingRequiredClientCapabilityErrorData(required_capabilities=needed)
-        raise MCPError(
-            MISSING_REQUIRED_CLIENT_CAPABILITY,
-            f"Client did not declare required extension {identifier!r}",
-            data.model_dump(by_alias=True, mode="json", exclude_none=True),
-        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,13 @@ from carrel.compat.mcp2.shared.uri_template import UriTemplate
 if TYPE_CHECKING:
     from carrel.compat.mcp2.server.mcpserver.context import Context
 
-__all__ = ["DEFAULT_RESOURCE_SECURITY", "ResourceSecurity", "ResourceSecurityError", "ResourceTemplate"]
+__all__ = [
+    "DEFAULT_RESOURCE_SECURITY",
+    "ResourceSecurity",
+    "ResourceSecurityError",
+    "ResourceTemplate",
+    "check_parameters",
+]
 
 #: For pydantic, which reads annotations at run time.
 Icon: Any = types.Icon
@@ -150,3 +157,33 @@ class ResourceTemplate(BaseModel):
             raise
         except Exception as error:
             raise UnexpectedResourceError(f"Error creating resource from template {uri}") from error
+
+
+def check_parameters(fn: Callable[..., Any], template: UriTemplate) -> None:
+    """Check that a function takes the variables of a URI.
+
+    Raises:
+        ValueError: it does not.
+    """
+    parameters, context = inspect.signature(fn).parameters, find_context_parameter(fn)
+    taken, variables = set(parameters) - {context}, set(template.variable_names)
+    if variables and variables != taken:
+        raise ValueError(f"Mismatch between URI parameters {variables} and function parameters {taken}")
+    optional = sorted(template.query_variable_names)
+    missing = [name for name in optional if parameters[name].default is inspect.Parameter.empty]
+    if missing:
+        raise ValueError(
+            f"Resource {template.template!r}: query parameter(s) {missing} have no default value. A client may omit "
+            "a {?...}/{&...} query parameter, so the matching handler parameter must declare a default."
+        )
+    if not variables and taken:
+        raise ValueError(
+            f"Resource {template.template!r} has no URI template variables, but the handler declares parameters "
+            f"{taken}. Add matching {{...}} variables to the URI or remove the parameters."
+        )
+    if not variables and context is not None:
+        raise ValueError(
+            f"Resource {template.template!r} has no URI template variables, but the handler declares a Context "
+            "parameter. Context injection for static resources is not supported. "
+            "Add a template variable to the URI or remove the Context parameter."
+        )
