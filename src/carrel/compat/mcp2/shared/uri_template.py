@@ -24,6 +24,10 @@ __all__ = [
 
 Operator: TypeAlias = Literal["", "+", "#", ".", "/", ";", "?", "&"]
 
+EXPRESSION = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
+#: What an operator has before its first variable, and between its variables.
+LEADS = {"": ("", ","), "+": ("", ","), "#": "#,", ".": "..", "/": "//", ";": ";;", "?": "?&", "&": "&&"}
+
 DEFAULT_MAX_TEMPLATE_LENGTH = 8_192
 DEFAULT_MAX_VARIABLES = 256
 DEFAULT_MAX_URI_LENGTH = 65_536
@@ -90,6 +94,7 @@ class UriTemplate:
                 raise InvalidUriTemplate(message, template=template)
             if variable.prefix is not None:
                 raise InvalidUriTemplate(f"Prefix modifier of {variable.name!r} is not supported", template=template)
+        _check_unambiguous(template)
         return cls(template, found)
 
     @cached_property
@@ -150,3 +155,29 @@ class UriTemplate:
 
     def __str__(self) -> str:
         return self.template
+
+
+def _check_unambiguous(template: str) -> None:
+    """Check that a URI has the values of a template in one way only.
+
+    Raises:
+        InvalidUriTemplate: it may have them in several ways, or two queries.
+    """
+    before: str | None = None
+    end, queries, segments = 0, 0, 0
+    for expression in EXPRESSION.finditer(template):
+        before = before if expression.start() == end else None
+        end, operator = expression.end(), expression[1]
+        queries += operator == "?"
+        for index, spec in enumerate(expression[2].split(",")):
+            name = spec.removesuffix("*")
+            lead = LEADS[operator][min(index, 1)]
+            if before is not None and (not lead or name != spec):
+                message = f"Variables {before!r} and {name!r} are adjacent with no literal separator between them"
+                raise InvalidUriTemplate(message, template=template)
+            segments += operator in ("+", "#") or name != spec
+            before = name
+    if queries > 1:
+        raise InvalidUriTemplate("Template contains more than one {?...} expression", template=template)
+    if segments > 1:
+        raise InvalidUriTemplate("Template contains more than one multi-segment variable", template=template)
