@@ -346,9 +346,8 @@ class ClientSession:
 
 def _converted(error: Exception, request: str, timeout: float | None) -> Exception:
     """Return the exception of the face for one of Carrel."""
-    failed = flow_error(error)
-    if failed is not None:
-        return failed
+    if isinstance(error, AuthorizationError):
+        return flow_error(error) or error
     if isinstance(error, PeerError):
         return McpError(base.ErrorData(code=error.code, message=error.message, data=error.data))
     if isinstance(error, RequestTimeout):

@@ -544,9 +544,8 @@ def _expected(result: Any, method: str, allowed: bool) -> Any:
 
 def _fail(error: Exception, method: str, timeout: float | None) -> NoReturn:
     """Raise the exception of the face for one of Carrel."""
-    failed = flow_error(error)
-    if failed is not None:
-        raise failed from None
+    if isinstance(error, AuthorizationError):
+        raise flow_error(error) or error from None
     if isinstance(error, PeerError):
         raise MCPError(error.code, error.message, error.data) from None
     if isinstance(error, RequestTimeout):

@@ -23,7 +23,7 @@ from carrel.compat.mcp.server.auth.provider import (
     TokenError,
     TokenErrorCode,
 )
-from carrel.compat.mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from carrel.compat.mcp.shared.auth import JWT_BEARER_GRANT_TYPE, OAuthClientInformationFull, OAuthToken
 
 __all__ = [
     "AuthorizationCodeRequest",
@@ -71,12 +71,8 @@ class JwtBearerRequest(BaseModel):
     resource: str | None = None
 
 
-TokenRequest = Annotated[
-    AuthorizationCodeRequest | RefreshTokenRequest | JwtBearerRequest, Field(discriminator="grant_type")
-]
-TOKEN_REQUEST: TypeAdapter[AuthorizationCodeRequest | RefreshTokenRequest | JwtBearerRequest] = TypeAdapter(
-    TokenRequest
-)
+TokenRequest = Annotated[AuthorizationCodeRequest | RefreshTokenRequest, Field(discriminator="grant_type")]
+TOKEN_REQUEST: TypeAdapter[AuthorizationCodeRequest | RefreshTokenRequest] = TypeAdapter(TokenRequest)
 TokenSuccessResponse = OAuthToken
 
 
@@ -109,7 +105,9 @@ class TokenHandler:
             refused = TokenErrorResponse(error="unauthorized_client", error_description=error.message)
             return PydanticJSONResponse(refused, status_code=401, headers=HEADERS)
         try:
-            asked = TOKEN_REQUEST.validate_python(await read_form(request))
+            form = await read_form(request)
+            assertion = form.get("grant_type") == JWT_BEARER_GRANT_TYPE
+            asked = JwtBearerRequest.model_validate(form) if assertion else TOKEN_REQUEST.validate_python(form)
             if asked.grant_type not in client.grant_types:
                 raise TokenError(
                     "unsupported_grant_type",
