@@ -43,7 +43,7 @@ PRIVATE = re.compile(
 #: Generation of each package: the major version of ``mcp`` that it stands on.
 GENERATIONS = {"mcp-1.30.0": 1, "mcp-2.3.0": 2, "fastmcp-3.4.11": 1, "fastmcp-4.1.6": 2}
 WORKERS = "2"
-LIMIT = "60"
+LIMIT = "20"
 MAX_SECONDS = 3600
 
 
