@@ -29,6 +29,7 @@ def normal(answers: Mapping[str, Any]) -> Any:
     for key in ("initialize", "discover"):
         result = found.get(key, {}).get("result", {})
         result.get("serverInfo", {}).pop("version", None)  # without one of its own, a server has that of the package
+        result.pop("protocolVersion", None)  # an older package answers its own newest revision
     remove_server_info(found)
     return found
 
