@@ -64,7 +64,8 @@ def test_content_of_mcp_types_is_content_in_both_generations(tmp_path: Path) -> 
             "@server.tool()\ndef block():\n    return [mcp_types.TextContent(type='text', text='plain'), 'more']\n"
         )
         code = (
-            "import asyncio, sys\nfrom carrel.cli.server.load import load\nfrom carrel.cli.server.compat_option import redirect\nfrom carrel import Client\n"
+            "import asyncio, sys\nfrom carrel.cli.server.load import load\n"
+            "from carrel.cli.server.compat_option import redirect\nfrom carrel import Client\n"
             "async def main():\n    async with Client(load('server.py')) as client:\n"
             "        print((await client.call_tool('block', {})).text)\n"
             "redirect(['server.py'], None)\nasyncio.run(main())\n"
