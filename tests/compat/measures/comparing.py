@@ -29,7 +29,8 @@ def normal(answers: Mapping[str, Any]) -> Any:
     for key in ("initialize", "discover"):
         result = found.get(key, {}).get("result", {})
         result.get("serverInfo", {}).pop("version", None)  # without one of its own, a server has that of the package
-        result.pop("protocolVersion", None)  # an older package answers its own newest revision
+        for name in ("protocolVersion", "supportedVersions"):  # of the packages: Carrel has all of them
+            result.pop(name, None)
     remove_server_info(found)
     return found
 
