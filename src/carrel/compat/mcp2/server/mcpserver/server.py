@@ -25,7 +25,6 @@ from carrel.compat.mcp2.server.extension import (
     compose_tool_call_handler,
     validate_extension_identifier,
 )
-from carrel.compat.mcp2.server.http_apps import Apps
 from carrel.compat.mcp2.server.lowlevel.server import LifespanResultT, lifespan
 from carrel.compat.mcp2.server.lowlevel.server import Server as LowLevelServer
 from carrel.compat.mcp2.server.mcpserver.context import Context
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from carrel.compat.mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+    from carrel.compat.mcp2.server.http_apps import Apps
 
 __all__ = [
     "AESGCMRequestStateCodec",
@@ -603,6 +603,8 @@ class MCPServer(Generic[LifespanResultT]):
         return {"debug": self.settings.debug, "log_level": self.settings.log_level, "auth": self.settings.auth}
 
     def _apps(self, options: dict[str, Any]) -> Apps:
+        from carrel.compat.mcp2.server.http_apps import Apps
+
         return Apps(
             self._lowlevel_server,
             self._custom_starlette_routes,
