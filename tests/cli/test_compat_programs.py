@@ -128,6 +128,7 @@ async def test_a_program_is_served_over_http(folder: Path, arguments: tuple[str,
             "from fastmcp import FastMCP\na, b = FastMCP('a'), FastMCP('b')\n",
             "program.py has 2 servers; name one: program.py:a or program.py:b",
         ),
+        ("import sys\nfrom mcp import types\nsys.exit()\n", "program.py ended without running a server"),
     ],
 )
 def test_a_program_that_runs_no_server_is_an_error(folder: Path, flags: list[str], code: str, complaint: str) -> None:
@@ -140,6 +141,29 @@ def test_a_program_that_runs_no_server_is_an_error(folder: Path, flags: list[str
         )
         in done.stderr
     )
+
+
+def test_a_program_that_prints_and_asks_for_exit_code_0_gets_it(folder: Path) -> None:
+    (folder / "program.py").write_text(
+        "import argparse\nfrom mcp import types\nargparse.ArgumentParser().parse_args()\n"
+    )
+    done = carrel("run", "--compat", "program.py", "--help", text=True)
+    assert done.returncode == 0
+    assert done.stdout.startswith("usage: program.py")
+
+
+@pytest.mark.parametrize(
+    ("module", "passed"), [(("-m", "counting"), ()), ((), ("--", sys.executable, "counting.py", "a"))]
+)
+async def test_a_module_and_a_command_are_served_over_http_with_their_arguments(
+    folder: Path, module: tuple[str, ...], passed: tuple[str, ...]
+) -> None:
+    named = OFFICIAL.replace('FastMCP("official")', "FastMCP(' '.join(sys.argv[1:]) or 'none')")
+    (folder / "counting.py").write_text(f"import sys\n{named}")
+    with serving("run", "--compat", *module, http=("--http", "0", *passed)) as (url, _):
+        async with Client(url) as client:
+            assert client.server is not None
+            assert client.server.name == ("a" if passed else "none")
 
 
 def test_arguments_of_a_program_may_follow_two_dashes(folder: Path) -> None:

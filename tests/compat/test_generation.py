@@ -53,6 +53,23 @@ def test_inline_metadata_and_the_project_tell(requirement: str, generation: int 
     assert find_generation([str(plain)]) == generation
 
 
+@pytest.mark.parametrize(("requirement", "generation"), [("mcp<2", 1), ("mcp>=2", 2), ("mcp>=1", 2)])
+def test_the_package_of_a_command_tells(
+    requirement: str, generation: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts, packages = tmp_path / "bin", tmp_path / "packages"
+    for folder in (scripts, packages / "some_server", packages / "some_server-1.dist-info"):
+        folder.mkdir(parents=True)
+    (scripts / "server-command").write_text("#!python\nimport sys\nfrom some_server import main\nsys.exit(main())\n")
+    (packages / "some_server" / "__init__.py").write_text("from some_server.app import main\n")
+    (packages / "some_server" / "app.py").write_text("from mcp.server import MCPServer\n")
+    metadata = f"Metadata-Version: 2.1\nName: some-server\nVersion: 1\nRequires-Dist: {requirement}\n"
+    (packages / "some_server-1.dist-info" / "METADATA").write_text(metadata)
+    monkeypatch.setattr("sys.executable", str(scripts / "python"))
+    monkeypatch.syspath_prepend(packages)
+    assert find_generation([str(scripts / "server-command")]) == generation
+
+
 def test_modules_beside_a_program_tell_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "package"
     package.mkdir()

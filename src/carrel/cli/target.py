@@ -88,6 +88,11 @@ class ServerLocation(NamedTuple):
         """The location with the absolute path of its file."""
         return (self.file or self.shown) + (f":{self.name}" if self.name else "")
 
+    @property
+    def program(self) -> list[str]:
+        """The arguments with which Python runs the code as a program."""
+        return [self.file] if self.file else ["-m", self.shown]
+
 
 def read_location(text: str) -> ServerLocation:
     """Parse ``FILE[:NAME]`` or ``MODULE[:NAME]``.

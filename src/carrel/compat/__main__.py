@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from carrel.compat.generation import find_generation
 from carrel.compat.redirect import redirect_imports
 from carrel.errors import ConfigError
 
-__all__ = ["main"]
+__all__ = ["main", "run"]
 
 USAGE = "usage: python -m carrel.compat FILE [ARGUMENTS]\n       python -m carrel.compat -m MODULE [ARGUMENTS]"
 #: Modules that are loaded when a program runs a client, or a server of Carrel: it may have no server to serve.
@@ -21,9 +24,7 @@ OTHER_USES = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a file, a folder with a ``__main__.py``, or a module (``-m``), with its imports redirected.
-
-    A program that defines one server and does not run it is served on stdio.
+    """Run the command with the arguments of the process.
 
     Raises:
         ConfigError: the program ended without running a server or a client.
@@ -32,23 +33,60 @@ def main(arguments: list[str] | None = None) -> None:
     if not given or given[0] in ("-h", "--help") or given == ["-m"]:
         sys.exit(USAGE)
     redirect_imports(find_generation(given))
-    from carrel.compat.loading import application_of, run_program, server_in
+    run(given)
+
+
+def run(program: list[str]) -> None:
+    """Run a file, a folder with a ``__main__.py``, or a module (``-m``), after its imports were redirected.
+
+    A program that defines one server and does not run it is served on stdio.
+
+    Raises:
+        ConfigError: the program ended without running a server or a client, and, if it asked for exit code 0, without
+            any output.
+    """
+    from carrel.compat.loading import only_server, run_program
     from carrel.compat.serving import ServedServer
 
-    names = run_program(given)
-    found = {id(server): name for name, value in names.items() if (server := server_in(value)) and not server.served}
+    names: dict[str, Any] = {}
+    with noted_output() as printed:
+        try:
+            names = run_program(program)
+        except SystemExit as ended:
+            if ended.code or printed or ServedServer.has_served or _has_other_use():
+                raise
     if ServedServer.has_served:
         return
-    program = " ".join(given[:2]) if given[0] == "-m" else given[0]
-    if len(found) != 1:
-        if any(name in sys.modules for name in OTHER_USES):
+    try:
+        server = only_server(names, program)
+    except ConfigError:
+        if _has_other_use():
             return
-        choices = " or ".join(f"{program}:{name}" for name in found.values())
-        hint = f"; it has {len(found)} servers, name one: {choices}" if found else ""
-        raise ConfigError(f"{program} ended without running a server{hint}")
-    app = application_of(names[next(iter(found.values()))])
-    assert app is not None
-    app.run()
+        raise
+    server.run()
+
+
+def _has_other_use() -> bool:
+    """Return whether the program may have run a client, or a server of Carrel."""
+    return any(name in sys.modules for name in OTHER_USES)
+
+
+@contextmanager
+def noted_output() -> Iterator[list[bool]]:
+    """Context manager with a list that has an item after the first output of a program, such as its help."""
+    found: list[bool] = []
+    output = sys.stdout
+
+    def write(text: str) -> int:
+        found.append(True)
+        del output.write  # from now on, output is written as usual
+        return output.write(text)
+
+    output.write = write  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        vars(output).pop("write", None)
 
 
 if __name__ == "__main__":

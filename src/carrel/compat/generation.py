@@ -91,8 +91,16 @@ MOST_FILES = 200
 
 
 def find_generation(program: list[str]) -> int | None:
-    """Return the generation of a program: a file, a folder, or ``-m`` and a module. None if nothing tells."""
-    files = list(_files_of(program))
+    """Return the generation of a program: a file, a folder, or ``-m`` and a module. None if nothing tells.
+
+    For a module of an installed package, and for a command that imports one, the requirements of the package tell,
+    or its files.
+    """
+    module = _module_of(program)
+    required = None if module is None else _required_by_distribution(module, Path(program[0]).stem)
+    if required is not None:
+        return required
+    files = list(_files_of(program if module is None else ["-m", module]))
     for file in files[:1]:
         required = _required_in(_read(file), file.parent)
         if required is not None:
@@ -101,7 +109,24 @@ def find_generation(program: list[str]) -> int | None:
         found = generation_of_source(_read(file))
         if found is not None:
             return found
-    return _required_by_distribution(program[1]) if program[0] == "-m" and len(program) > 1 else None
+    return None
+
+
+def _module_of(program: list[str]) -> str | None:
+    """Return the module of ``-m``, or the module that the command of an installed package imports."""
+    if program[0] == "-m":
+        return program[1] if len(program) > 1 else None
+    file = Path(program[0])
+    if file.suffix == ".exe":  # the launcher of a command on Windows
+        entries = metadata.entry_points(group="console_scripts", name=file.stem)
+        return next((each.module for each in entries), None)
+    if file.parent != Path(sys.executable).parent:
+        return None
+    with suppress(SyntaxError, ValueError):
+        for module, _, level in _imports(ast.parse(_read(file))):
+            if not level and module.partition(".")[0] not in sys.stdlib_module_names:
+                return module
+    return None
 
 
 def _read(file: Path) -> str:
@@ -158,6 +183,8 @@ def _beside(file: Path, source: str) -> Iterator[Path]:
     """Yield the modules in the folder of a file, and of its package, that the file imports."""
     with suppress(SyntaxError, ValueError):
         for module, names, level in _imports(ast.parse(source)):
+            if module.partition(".")[0] in ("mcp", "mcp_types", "fastmcp"):
+                continue
             start = file.parents[level - 1] if 0 < level <= len(file.parents) else file.parent
             base = start.joinpath(*module.split(".")) if module else start
             for path in (base, *(base / name for name in names)):
@@ -255,9 +282,13 @@ def _required_in(source: str, folder: Path) -> int | None:
     return None
 
 
-def _required_by_distribution(module: str) -> int | None:
-    """Return the generation that the distribution of a module requires."""
-    for name in metadata.packages_distributions().get(module.partition(".")[0], ()):
+def _required_by_distribution(module: str, command: str) -> int | None:
+    """Return the generation that the distribution of a module, or of a command, requires.
+
+    Most distributions have the name of one of them; to look for others takes longer than to start a program.
+    """
+    parts = module.split(".")
+    for name in (command, *("-".join(parts[:length]) for length in range(1, len(parts) + 1))):
         with suppress(metadata.PackageNotFoundError):
             found = _required(metadata.requires(name) or ())
             if found is not None:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from carrel.compat.serving import ServedServer
+from carrel.errors import ConfigError
 from carrel.server.app import Server
 
-__all__ = ["application_of", "run_program", "server_in", "take_server"]
+__all__ = ["application_of", "only_server", "run_program", "server_in", "take_server"]
 
 #: Attributes of high-level servers that hold their low-level server.
 INNER = ("_mcp_server", "_lowlevel_server")
@@ -34,6 +35,23 @@ def application_of(value: object) -> Server[Any] | None:
     """Return the server of Carrel that answers for a server of ``mcp`` or ``fastmcp``; None for other values."""
     found = server_in(value)
     return None if found is None else found.application()
+
+
+def only_server(names: dict[str, Any], program: list[str]) -> Server[Any]:
+    """Return the server that a program has defined, by the names of its module, and has not run.
+
+    Raises:
+        ConfigError: there is none, or several.
+    """
+    found = {id(server): name for name, value in names.items() if (server := server_in(value)) and not server.served}
+    if len(found) != 1:
+        shown = " ".join(program[:2]) if program[0] == "-m" else program[0]
+        choices = " or ".join(f"{shown}:{name}" for name in found.values())
+        hint = f"; it has {len(found)} servers, name one: {choices}" if found else ""
+        raise ConfigError(f"{shown} ended without running a server{hint}")
+    app = application_of(names[next(iter(found.values()))])
+    assert app is not None
+    return app
 
 
 @contextmanager

@@ -64,11 +64,11 @@ def test_content_of_mcp_types_is_content_in_both_generations(tmp_path: Path) -> 
             "@server.tool()\ndef block():\n    return [mcp_types.TextContent(type='text', text='plain'), 'more']\n"
         )
         code = (
-            "import asyncio, sys\nfrom carrel.cli.server.load import load, redirect\nfrom carrel import Client\n"
+            "import asyncio, sys\nfrom carrel.cli.server.load import load\n"
+            "from carrel.cli.server.compat_option import redirect\nfrom carrel import Client\n"
             "async def main():\n    async with Client(load('server.py')) as client:\n"
             "        print((await client.call_tool('block', {})).text)\n"
-            "from carrel.cli.target import read_location\n"
-            "redirect('', read_location('server.py'))\nasyncio.run(main())\n"
+            "redirect(['server.py'], None)\nasyncio.run(main())\n"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path)
         assert done.stdout == "plain\nmore\n", done.stderr

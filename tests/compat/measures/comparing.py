@@ -31,6 +31,8 @@ def normal(answers: Mapping[str, Any]) -> Any:
     for key in ("initialize", "discover"):
         result = found.get(key, {}).get("result", {})
         result.get("serverInfo", {}).pop("version", None)  # without one of its own, a server has that of the package
+        for name in ("protocolVersion", "supportedVersions"):  # of the packages: Carrel has all of them
+            result.pop(name, None)
     for message in found.get("messages", ()):
         if message.get("params", {}) is None:
             message["params"] = {}  # requests may leave empty parameters out

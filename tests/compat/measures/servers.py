@@ -17,7 +17,7 @@ from typing import Any
 
 from compat.measures.comparing import differences, normal, reason, start_reason
 from compat.measures.originals import ROOT, Checkout, environment
-from compat.measures.probe import LEGACY, NoAnswer, probe
+from compat.measures.probe import LEGACY, MODERN, NoAnswer, probe
 from compat.measures.report import Result
 
 __all__ = ["SERVERS", "Server", "measure", "versions"]
@@ -90,27 +90,34 @@ def compare(server: Server, checkout: Checkout) -> tuple[Sequence[object], list[
     """Return the line of a server, and how it differs."""
     python = server.python
     about = ", ".join(f"{name} {version}" for name, version in versions(python, server.package).items())
-    plain = {**os.environ, **server.variables}
-    expected, refused = attempt([str(python.parent / server.command), *server.arguments], plain)
+    original = [str(python.parent / server.command), *server.arguments]
     command = checkout.command(python, "run", "--compat", "--", server.command, *server.arguments)
-    found, failed = attempt(command, {**checkout.environ(), **server.variables})
+    variables = {**server.variables, "PYTHONHASHSEED": "0"}  # lists that a server makes from sets keep their order
+    environments = {**os.environ, **variables}, {**checkout.environ(), **variables}
+    expected, refused = attempt(original, environments[0], LEGACY)
+    found, failed = attempt(command, environments[1], LEGACY)
     if expected is None or found is None:
         marks = ("starts" if expected is not None else "does not start", "starts" if found is not None else "does not")
         reasons = [f"{which}: {why}" for which, why in (("original", refused), ("Carrel", failed)) if why]
         return (server.package, about, *marks, "", "", ""), reasons
     unlike = list(differences(expected, found))
+    modern, _ = attempt(original, environments[0], MODERN)
+    if modern is not None and "result" in modern["discover"]:
+        newer, failed = attempt(command, environments[1], MODERN)
+        unlike += differences(modern, newer)
     counts = [
         len(expected[f"{kind}/list"].get("result", {}).get(kind, ())) for kind in ("tools", "resources", "prompts")
     ]
     verdict = f"{len(unlike)} differences" if unlike else "the same"
-    return (server.package, about, "starts", verdict, *counts), sorted({reason(*each) for each in unlike})
+    eras = "both eras" if modern is not None and "result" in modern["discover"] else "2025-11-25"
+    return (server.package, about, eras, verdict, *counts), sorted({reason(*each) for each in unlike})
 
 
-def attempt(command: Sequence[str], env: dict[str, str]) -> tuple[Any, str]:
-    """Return the lists of a server, or why there are none."""
+def attempt(command: Sequence[str], env: dict[str, str], revision: str) -> tuple[Any, str]:
+    """Return the lists of a server in a revision, or why there are none."""
     try:
         with tempfile.TemporaryDirectory() as folder:
-            return normal(probe(command, revision=LEGACY, calls=False, cwd=Path(folder), env=env)), ""
+            return normal(probe(command, revision=revision, calls=False, cwd=Path(folder), env=env)), ""
     except NoAnswer as error:
         return None, f"{error}: {start_reason(error.errors)}" if error.errors else str(error)
 

@@ -10,7 +10,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,8 @@ examples:
   carrel install codex http://127.0.0.1:8000/mcp --name library
   carrel install claude-desktop --gateway ~/servers.json
   carrel install claude-desktop --name notes --remove
+  carrel install claude-desktop git --compat              run a server that is there already on Carrel
+  carrel install claude-desktop git --compat --remove     and without Carrel again
 
 applications: {", ".join(CLIENTS)}
 """
@@ -83,6 +85,12 @@ def parser(others: Iterable[Source] = ()) -> Parser:
         help="the targets are configuration files: install one gateway to all of their servers (carrel gateway)",
     )
     group.add_argument("--remove", action="store_true", help="remove the server")
+    group.add_argument(
+        "--compat",
+        action="store_true",
+        help="run servers that the application has already on Carrel: the targets are their names (default: all). "
+        "With --remove, restore their own commands",
+    )
     group.add_argument("--dry-run", action="store_true", help="show the change only")
     group.add_argument("--yes", action="store_true", help="make the change without asking")
     add_source_flags(reader, others)
@@ -99,16 +107,13 @@ def run(arguments: list[str]) -> int:
     options = reader.parse_intermixed_args(arguments)
     client = find_client(options.client)
     file = configuration_file(client, options)
-    name, entry = (entry_name(options, []), None) if options.remove else server_entry(client, options, reader.flags)
-
-    def edited(text: str) -> str:
-        return edit(client, file, text, name, entry)
-
+    edited, nothing = (
+        compat_change(client, file, options) if options.compat else change_of(client, file, reader, options)
+    )
     before = config_file.read(file)
     after = edited(before)
     if after == before:
-        absent = f"{file} has no server {name!r}" if options.remove else f"{name!r} is already in {file}"
-        say(f"Nothing to change: {absent}.")
+        say(f"Nothing to change: {nothing}.")
         return 0
     say(*difference(file, masked(client, before), masked(client, after)))
     if options.dry_run:
@@ -123,6 +128,27 @@ def run(arguments: list[str]) -> int:
         say(f"This file is new. If {client.title} does not find the server, check where it keeps its configuration.")
     say(*([] if options.remove or not client.next_step else client.next_step.splitlines()))
     return 0
+
+
+def change_of(
+    client: Application, file: Path, reader: Parser, options: argparse.Namespace
+) -> tuple[Callable[[str], str], str]:
+    """Return the change that adds or removes a server, and why there may be nothing to change."""
+    name, entry = (entry_name(options, []), None) if options.remove else server_entry(client, options, reader.flags)
+    absent = f"{file} has no server {name!r}" if options.remove else f"{name!r} is already in {file}"
+    return lambda text: edit(client, file, text, name, entry), absent
+
+
+def compat_change(client: Application, file: Path, options: argparse.Namespace) -> tuple[Callable[[str], str], str]:
+    """Return the change that lets servers run on Carrel, or run without it, and why there may be nothing to change."""
+    from carrel.cli.install.rewriting import rewrite
+
+    command, leading = this_command()
+    start = None if options.remove else [command, *leading]
+    names = [*options.targets, *([options.name] if options.name else [])]
+    _, unchanged = rewrite(client, file, config_file.read(file), names, start)
+    say(*(f"{line}." for line in unchanged))
+    return lambda text: rewrite(client, file, text, names, start)[0], f"no server of {file} can be rewritten"
 
 
 def configuration_file(client: Application, options: argparse.Namespace) -> Path:

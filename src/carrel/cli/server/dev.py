@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from carrel.cli.config.read import read_configuration
 from carrel.cli.options import Parser
+from carrel.cli.server.compat_option import SPELLINGS, redirect, take_generation
 from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
-from carrel.cli.server.load import load, redirect
+from carrel.cli.server.load import load
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.message_log import MessageLog
-from carrel.cli.server.programs import take_generation
 from carrel.cli.server.reload import Reloading, names
 from carrel.cli.server.run import add_target
 from carrel.cli.server.script import enter
@@ -47,7 +47,7 @@ def parser() -> Parser:
     reader = Parser("dev", SUMMARY, epilog=EXAMPLES)
     add_target(reader)
     reader.add_argument(
-        *("--compat", "--compat=mcp1", "--compat=mcp2"),
+        *SPELLINGS,
         action="store_true",
         help="the file is a program for mcp or fastmcp",
     )
@@ -74,7 +74,7 @@ def run(arguments: list[str]) -> int:
     except ImportError:
         raise ConfigError(MISSING) from None
     if options.compat:
-        redirect("--compat runs programs for mcp and fastmcp", location, generation)
+        redirect(location.program, generation)
     http = read_http_options(configuration)
     sys.dont_write_bytecode = True  # after two edits within a second, stale bytecode may look up to date
     log = MessageLog(raw=options.raw)

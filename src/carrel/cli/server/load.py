@@ -23,12 +23,13 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from carrel.awaitables import is_awaitable
+from carrel.cli.server.compat_option import redirect
 from carrel.cli.target import ServerLocation, read_location
 from carrel.errors import ConfigError
 from carrel.near_names import did_you_mean
 from carrel.server.app import Server
 
-__all__ = ["imported_packages", "load", "ready", "redirect", "requires_compat"]
+__all__ = ["imported_packages", "load", "load_program", "ready", "requires_compat"]
 
 #: Name of the function that creates the server if a file has no server and no name is given.
 FACTORY = "make_app"
@@ -58,35 +59,38 @@ def load(given: str | ServerLocation) -> Server[Any] | Awaitable[Any]:
     location = read_location(given) if isinstance(given, str) else given
     if requires_compat(location) and not any(name in sys.modules for name in MIRRORED):
         packages = " and ".join(sorted(imported_packages(str(location.file))))
-        redirect(f"{location.shown} is a program for {packages}", location)
+        redirect(location.program, None, f"{location.shown} is a program for {packages}")
     try:
         return _load(location)
     except ConfigError as error:
         missing = getattr(error.__cause__, "name", None)
         if not isinstance(error.__cause__, ModuleNotFoundError) or missing not in MIRRORED:
             raise
-    redirect(f"{location.shown} is a program for {missing}, which is not installed here", location)
+    redirect(location.program, None, f"{location.shown} is a program for {missing}, which is not installed here")
     return _load(location)
 
 
-def redirect(reason: str, program: ServerLocation | list[str], generation: int | None = None) -> None:
-    """Redirect imports of ``mcp``, ``mcp_types`` and ``fastmcp`` to ``carrel.compat``.
+def load_program(program: list[str]) -> Server[Any]:
+    """Run a program for ``mcp`` or ``fastmcp`` with its arguments until a server begins to serve; return the server.
 
-    ``generation`` is the major version of ``mcp`` that the program was written for; by default, the program tells.
+    Imports must be redirected. A program that runs nothing may define one server instead.
 
     Raises:
-        ConfigError: a package is missing, or ``mcp`` or ``fastmcp`` is already imported. The message begins with the
-            reason.
+        ConfigError: the program failed, or ended without running a server.
     """
-    if isinstance(program, ServerLocation):
-        program = [program.file] if program.file else ["-m", program.shown]
+    compat = _compat()
+    assert compat is not None
+    file = None if program[0] == "-m" else program[0]
+    location = ServerLocation(file or program[1], file, None)
     try:
-        from carrel.compat import redirect_imports
-        from carrel.compat.generation import find_generation
-
-        redirect_imports(generation or find_generation(program))
-    except ImportError as error:
-        raise ConfigError(f"{reason}; Carrel can run it, but {error}") from None
+        with compat.take_server() as taken:
+            names = compat.run_program(program)
+        app: Server[Any] = taken[0] if taken else compat.only_server(names, program)
+    except ConfigError:
+        raise
+    except (Exception, SystemExit) as error:
+        _explain(location, error)
+    return app
 
 
 def _load(location: ServerLocation) -> Server[Any] | Awaitable[Any]:
@@ -253,7 +257,7 @@ def _only(module: ModuleType, location: ServerLocation) -> Any:
     if callable(factory) and not names:
         return factory
     if compat is not None:
-        compat.run_program([location.file] if location.file else ["-m", location.shown])
+        compat.run_program(location.program)
     if names:
         choices = " or ".join(f"{location.shown}:{name}" for name in names.values())
         raise ConfigError(f"{location.shown} has {len(names)} servers; name one: {choices}")
@@ -296,6 +300,8 @@ def _explain(location: ServerLocation, error: BaseException) -> NoReturn:
         from carrel.cli.server.script import missing
 
         raise ConfigError(missing(location.shown, location.file, error.name)) from error
+    if isinstance(error, SystemExit) and not error.code:
+        raise ConfigError(f"{location.shown} ended without running a server") from error
     hint = "" if isinstance(error, ImportError) else _as_it_is(location)
     if isinstance(error, ImportError) and "relative import" in str(error):
         hint = "; name it as a module of its package instead: carrel run PACKAGE.MODULE"

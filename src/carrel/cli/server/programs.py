@@ -6,16 +6,13 @@ A program runs before the other modules of the command are imported, which takes
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
-from carrel.errors import ConfigError
+from carrel.cli.server.compat_option import COMPAT, flag, redirect, take_generation
 
-__all__ = ["compat_program", "parser", "run", "take_generation"]
-
-COMPAT = "--compat"
-#: Values of ``--compat``: the major version of ``mcp`` that a program was written for.
-GENERATIONS = {"mcp1": 1, "mcp2": 2}
+__all__ = ["compat_program", "parser", "run"]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -33,6 +30,13 @@ def run(arguments: list[str]) -> int:
     """
     words, generation = take_generation(arguments)
     program = compat_program(words)
+    if words[:2] == [COMPAT, "--"] and len(words) > 2:
+        from carrel.cli.server.launchers import read_launch
+
+        launch = read_launch(words[2:], flag(generation))
+        if launch.command is not None:
+            return replace_process(launch.command)
+        program, words = launch.program, [COMPAT, str(launch.target)]
     if program is None:
         from carrel.cli.server.run import run as serve
 
@@ -41,66 +45,31 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def take_generation(arguments: list[str]) -> tuple[list[str], int | None]:
-    """Return arguments with ``--compat=mcp2`` as ``--compat``, and the generation; None without one.
+def replace_process(command: list[str]) -> int:
+    """Run a command in place of this process; return its exit code where that takes a second process."""
+    if sys.platform == "win32":  # Windows has no exec that keeps the standard streams and the process id
+        import subprocess
 
-    Raises:
-        ConfigError: there is no such generation.
-    """
-    given = next((word for word in arguments if word.startswith("--compat=")), None)
-    if given is None or "--" in arguments[: arguments.index(given)]:
-        return arguments, None
-    name = given.partition("=")[2]
-    if name not in GENERATIONS:
-        raise ConfigError(f"argument --compat: {name!r} is neither {' nor '.join(GENERATIONS)}")
-    return ["--compat" if word is given else word for word in arguments], GENERATIONS[name]
+        return subprocess.call(command)  # noqa: S603
+    return os.execv(command[0], command)  # noqa: S606
 
 
 def compat_program(arguments: list[str]) -> list[str] | None:
-    """Return the arguments after ``--compat``, if they are a program to run unchanged.
+    """Return the arguments after ``--compat``, if they are a file or module to run unchanged.
 
     Return None if Carrel itself serves the program's server, as for ``FILE:NAME`` and with ``--http``. Arguments after
-    ``--`` are always passed to the program; ``-- COMMAND ARGUMENTS`` is a command that an installed package has.
-
-    Raises:
-        ConfigError: the command is not installed beside this Carrel.
+    ``--`` are always passed to the program.
     """
     if arguments[:1] != [COMPAT] or len(arguments) < 2:
         return None
-    target, *remaining = arguments[1:]
-    if target == "--":
-        return [runnable(remaining[0]), *remaining[1:]] if remaining else None
-    if remaining[:1] == ["--"]:
-        return [target, *remaining[1:]]
-    if target != "-m" and (not Path(target).exists() or any(word.partition("=")[0] == "--http" for word in remaining)):
+    end = 3 if arguments[1] == "-m" else 2
+    program, remaining = arguments[1:end], arguments[end:]
+    if program[0] != "-m" and not Path(program[0]).exists():
         return None
-    return [target, *remaining]
-
-
-def runnable(program: str) -> str:
-    """Return the file of a program: of a command of an installed package, or the file or option ``-m`` as given.
-
-    Raises:
-        ConfigError: there is no such file, and no such command beside this Carrel.
-    """
-    if program == "-m" or Path(program).exists():
-        return program
-    scripts = Path(sys.executable).parent
-    for name in (program, f"{program}.exe"):
-        script = scripts / Path(name).name
-        if script.is_file() and is_python(script):
-            return str(script)
-    raise ConfigError(
-        f"{program} is neither a file nor a command of a Python package in {scripts}: install the package beside "
-        f"Carrel, as with {sys.executable} -m pip install {Path(program).name}"
-    )
-
-
-def is_python(script: Path) -> bool:
-    """Return whether a script is a Python program: by its first line, or as the launcher of a command on Windows."""
-    with script.open("rb") as file:
-        first = file.readline(512)
-    return script.suffix == ".exe" or (first.startswith(b"#!") and (b"python" in first or b"/bin/sh" in first))
+    if remaining[:1] == ["--"]:
+        return [*program, *remaining[1:]]
+    before = remaining[: remaining.index("--")] if "--" in remaining else remaining
+    return None if any(word.partition("=")[0] == "--http" for word in before) else [*program, *remaining]
 
 
 def run_compat(program: list[str], generation: int | None) -> None:
@@ -112,15 +81,8 @@ def run_compat(program: list[str], generation: int | None) -> None:
     if program[0] != "-m" and Path(program[0]).suffix == ".py":
         from carrel.cli.server.script import enter
 
-        flag = COMPAT if generation is None else f"{COMPAT}=mcp{generation}"
-        enter(program[0], ["run", flag, *program])
-    try:
-        from carrel.compat import redirect_imports
-        from carrel.compat.generation import find_generation
+        enter(program[0], ["run", flag(generation), *program])
+    redirect(program, generation)
+    from carrel.compat.__main__ import run as run_program
 
-        redirect_imports(generation or find_generation(program))
-    except ImportError as error:
-        raise ConfigError(f"{COMPAT} runs programs for mcp and fastmcp; Carrel can run it, but {error}") from None
-    from carrel.compat.__main__ import main
-
-    main(program)
+    run_program(program)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from carrel.cli.config.read import Configuration, read_configuration
 from carrel.cli.options import Parser, add_config_option, add_limit_option
+from carrel.cli.server.compat_option import COMPAT, SPELLINGS, flag, redirect
 from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
-from carrel.cli.server.load import load, ready, redirect, requires_compat
+from carrel.cli.server.launchers import read_launch, runnable
+from carrel.cli.server.load import load, load_program, ready, requires_compat
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.script import enter
 from carrel.cli.server.sharing import Targets, app_location, read_targets, share
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["add_target", "parser", "run"]
 
+#: Function that loads the server: by importing its code, or by running its program.
+Loading = Callable[[], "Server[Any] | Awaitable[Any]"]
+
 SUMMARY = "Serve the carrel.Server in a Python file or module."
 EXAMPLES = """\
 examples:
@@ -37,6 +44,7 @@ examples:
   carrel run --compat program.py ARGUMENTS      a program for mcp or fastmcp, as it is
   carrel run --compat program.py --http 8000    the server of such a program, over HTTP
   carrel run --compat -- mcp-server-time        a command that a package installs beside Carrel
+  carrel run --compat --http 8000 -- mcp-server-git --repository .
 """
 
 
@@ -46,11 +54,17 @@ def parser() -> Parser:
     add_target(reader, nargs="?")
     add_config_option(reader)
     reader.add_argument(
-        *("--compat", "--compat=mcp1", "--compat=mcp2"),
+        *SPELLINGS,
         action="store_true",
         help="the file is a program for mcp or fastmcp. As the first option, run it as it is, with the arguments "
         "after FILE; with FILE:NAME or --http, serve the server that it makes. Its imports and requirements tell "
         "which version it is for; --compat=mcp1 and --compat=mcp2 do too",
+    )
+    reader.add_argument(
+        "-m",
+        metavar="MODULE",
+        dest="module",
+        help="with --compat: run a module as a program, as python -m does. -- is followed by arguments of the program",
     )
     add_http_options(reader)
     add_limit_option(reader)
@@ -77,21 +91,52 @@ def run(arguments: list[str], generation: int | None = None) -> int:
     Raises:
         ConfigError: invalid arguments, code that cannot be loaded, a port in use, or a missing package.
     """
-    options = read_options(arguments)
-    configuration = read_configuration(options, targeted=options.target is not None)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = read_options(arguments[:end])
+    program = program_of(options, arguments[end + 1 :], generation)
+    configuration = read_configuration(options, targeted=program is not None or options.target is not None)
     configure(configuration.settings.logging.format, configuration.settings.logging.level)
-    location = read_location(options.target) if options.target is not None else configured_location(configuration)
-    flag = "--compat" if generation is None else f"--compat=mcp{generation}"
-    enter(location.file, ["run", *(flag if word == "--compat" else word for word in arguments)])
-    if options.compat:
-        redirect("--compat runs programs for mcp and fastmcp", location, generation)
+    words = ["run", *(flag(generation) if word == COMPAT else word for word in arguments)]
+    if program is not None:
+        enter(program[0] if program[0].endswith(".py") else None, words)
+        redirect(program, generation)
+        loading: Loading = partial(load_program, program)
+    else:
+        given = options.target
+        location = read_location(given) if given is not None else configured_location(configuration)
+        enter(location.file, words)
+        if options.compat:
+            redirect(location.program, generation)
+        loading = partial(load, location)
     targets = read_targets(Namespace(targets=[], skills=[]), SourceFlags([]), configuration)
     http = read_http_options(configuration)
     if http is None:
-        serve_stdio(location, configuration, targets)
+        serve_stdio(loading, configuration, targets)
     else:
-        serve_http(location, configuration, targets, http)
+        serve_http(loading, configuration, targets, http)
     return 0
+
+
+def program_of(options: Namespace, passed: list[str], generation: int | None) -> list[str] | None:
+    """Return the program that runs until its server begins to serve: with ``-m``, or with words after ``--``.
+
+    Raises:
+        ConfigError: the words are not a Python program, or ``--compat`` is missing.
+    """
+    if options.module is None and not passed:
+        return None
+    if not options.compat:
+        raise ConfigError(f"-m, and words after --, are for programs for mcp and fastmcp: add {COMPAT}")
+    if options.module is not None and options.target is not None:
+        raise ConfigError(f"unrecognized arguments: {options.target}; write -- before the arguments of the program")
+    if options.module is not None:
+        return ["-m", options.module, *passed]
+    if options.target is not None:
+        return [runnable(options.target), *passed]
+    launch = read_launch(passed, flag(generation))
+    if launch.program is None:
+        raise ConfigError(f"{passed[0]} starts another process, which has no --http: name the program itself")
+    return launch.program
 
 
 def read_options(arguments: list[str]) -> Namespace:
@@ -126,13 +171,13 @@ def configured_location(configuration: Configuration) -> ServerLocation:
     return read_location(app_location(configuration, file))
 
 
-def serve_stdio(location: ServerLocation, configuration: Configuration, targets: Targets) -> None:
+def serve_stdio(loading: Loading, configuration: Configuration, targets: Targets) -> None:
     """Serve on stdio. The standard streams are claimed for the protocol before the user's code is imported."""
     from carrel.transports import process
     from carrel.transports.server import stdio
 
     source, sink = stdio.claim()
-    loaded = load(location)
+    loaded = loading()
 
     async def serve() -> None:
         app = await ready(loaded)
@@ -143,12 +188,12 @@ def serve_stdio(location: ServerLocation, configuration: Configuration, targets:
     process.run(serve())
 
 
-def serve_http(location: ServerLocation, configuration: Configuration, targets: Targets, http: ServeOptions) -> None:
+def serve_http(loading: Loading, configuration: Configuration, targets: Targets, http: ServeOptions) -> None:
     """Serve over HTTP until the process is stopped."""
     from carrel.server.app import Server
     from carrel.transports import process
 
-    loaded = load(location)
+    loaded = loading()
     if isinstance(loaded, Server):  # ``run`` uses the fastest event loop that is installed
         prepare(loaded, configuration, targets)
         report_url(loaded, http)

@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
-__all__ = ["JsoncError", "parse", "put", "remove"]
+__all__ = ["JsoncError", "parse", "put", "remove", "replace_start"]
 
 INDENTATION = "  "
 LINE_WIDTH = 100
@@ -144,6 +144,31 @@ def put(text: str, path: tuple[str, ...], value: Any) -> str:
     style = Style(document)
     written = style.compact(value) if style.inline else style.render(value, document.indentation(start))
     return text[:start] + written + text[member.end :]
+
+
+def replace_start(text: str, path: tuple[str, ...], number: int, values: list[str]) -> str:
+    """Return ``text`` with the first items of the array at ``path`` replaced; the rest of the array keeps its form.
+
+    Raises:
+        JsoncError: the text is not JSON with comments, or has no such array at ``path``.
+    """
+    document = JsoncDocument(text)
+    start = document.start
+    for key in path:
+        member = document.find(start, key)
+        if member is None:
+            raise JsoncError(f"{'.'.join(path)} is missing", text, start)
+        start = member.value
+    if document.plain[start] != "[":
+        raise JsoncError(f"{'.'.join(path)} is not an array", text, start)
+    end = start + 1
+    for _ in range(number):
+        end = skip(document.commas, document.end(skip(document.plain, end)))
+        end += document.commas[end] == ","
+    end += bool(number) and text[end] == " "
+    empty = document.plain[skip(document.plain, end)] == "]"
+    written = ", ".join(json.dumps(value, ensure_ascii=False) for value in values)
+    return text[: start + 1] + written + (", " if written and not empty else "") + text[end:]
 
 
 def remove(text: str, path: tuple[str, ...]) -> str:

@@ -14,10 +14,11 @@ FIELD = re.compile(r"[:@](?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*
 TYPE_FIELD = re.compile(r"[:@](?:type\s+\w+|rtype)\s*:")
 
 
-def read_docstring(docstring: str | None) -> tuple[str | None, dict[str, str]]:
+def read_docstring(docstring: str | None, joint: str = " ") -> tuple[str | None, dict[str, str]]:
     """Return the text of a docstring without its section on parameters, and the descriptions by parameter.
 
-    Knows the styles of Google (``Args:``, ``Parameters:``), NumPy (underlined ``Parameters``), Sphinx
+    ``joint`` joins the lines of a description. The function
+    knows the styles of Google (``Args:``, ``Parameters:``), NumPy (underlined ``Parameters``), Sphinx
     (``:param name:``), epydoc (``@param name:``) and entries with dashes (``name - description``) in a section.
     """
     lines = inspect.cleandoc(docstring or "").splitlines()
@@ -41,7 +42,7 @@ def read_docstring(docstring: str | None) -> tuple[str | None, dict[str, str]]:
             text.append(line)
             index += 1
     told = re.sub(r"\n{3,}", "\n\n", "\n".join(text)).strip()
-    return told or None, {name: " ".join(filter(None, parts)) for name, parts in found.items() if any(parts)}
+    return told or None, {name: joint.join(filter(None, parts)) for name, parts in found.items() if any(parts)}
 
 
 def is_rule(line: str) -> bool:

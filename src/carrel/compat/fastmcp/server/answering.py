@@ -19,6 +19,7 @@ from carrel.compat.fastmcp.prompts.prompt import Prompt, PromptResult
 from carrel.compat.fastmcp.resources.resource import Resource, ResourceResult
 from carrel.compat.fastmcp.resources.template import ResourceTemplate
 from carrel.compat.fastmcp.server.context import Context, current_context
+from carrel.compat.fastmcp.server.handlers import newest, wanted
 from carrel.compat.fastmcp.server.middleware.middleware import MiddlewareContext, run_middleware
 from carrel.compat.fastmcp.server.providers.aggregate import AggregateProvider
 from carrel.compat.fastmcp.server.transforms.visibility import is_enabled
@@ -104,6 +105,14 @@ class Answering(AggregateProvider):
     async def list_prompts(self, *, run_middleware: bool = True) -> list[Prompt]:
         """Return the prompts that clients see, in all versions."""
         return await self._list("prompt", run_middleware)
+
+    async def _list_tools_mcp(self) -> list[types.Tool]:
+        """Return the tools of the protocol. Subclasses override it to leave tools out."""
+        return [each.to_mcp_tool(name=each.name) for each in newest(await self.list_tools())]
+
+    async def _call_tool_mcp(self, key: str, arguments: dict[str, Any]) -> Any:
+        """Return the result of a tool, of the protocol. Subclasses override it to refuse calls."""
+        return (await self.call_tool(key, arguments, version=wanted())).to_mcp_result()
 
     async def get_tools(self) -> dict[str, Tool]:
         """Return the tools by name."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from carrel.compat.fastmcp.server.auth.access import current_transport
-from carrel.compat.fastmcp.server.auth.guard import Guard
 from carrel.compat.fastmcp.settings import settings
+from carrel.compat.lazy import lazily
 from carrel.compat.mcp.server.lowlevel.server import NotificationOptions, Server
 from carrel.compat.mcp.server.stdio import stdio_server
 
@@ -65,59 +65,19 @@ class Running:
             raise ValueError(f"Unknown transport: {transport}")
         self._mcp_server.served = True
         self._transport = "sse" if transport == "sse" else "streamable-http"
+        from carrel.compat.fastmcp.server.applications import create_sse_app, create_streamable_http_app
+
+        given = {
+            "auth": self.auth,
+            "debug": bool(self._default("debug", None)),
+            "routes": self._routes,
+            "middleware": middleware,
+        }
         if transport == "sse":
-            return self._sse_app(self._default("sse_path", path), middleware or ())
+            return create_sse_app(self, self._default("message_path", None), self._default("sse_path", path), **given)
         stateless = bool(self._default("stateless_http", stateless_http))
-        return self._streamable_app(self._default("streamable_http_path", path), middleware or (), stateless)
-
-    def _streamable_app(self, path: str, middleware: Sequence[Any], stateless: bool) -> Any:
-        from starlette.applications import Starlette
-        from starlette.routing import Route
-
-        from carrel.compat.mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-
-        guard = Guard(self.auth, path)
-        manager = StreamableHTTPSessionManager(self._mcp_server, stateless=stateless)
-        app = Starlette(
-            debug=bool(self._default("debug", None)),
-            routes=[Route(path, guard.wrap(Endpoint(manager))), *guard.routes, *self._routes],
-            middleware=[*guard.middleware, *middleware],
-            lifespan=lambda _: manager.run(),
-        )
-        app.state.path = path
-        app.lifespan = app.router.lifespan_context  # type: ignore[attr-defined]
-        return app
-
-    def _sse_app(self, path: str, middleware: Sequence[Any]) -> Any:
-        from starlette.applications import Starlette
-        from starlette.routing import Mount, Route
-
-        from carrel.compat.mcp.server.sse import SseServerTransport
-
-        server, messages = self._mcp_server, self._default("message_path", None)
-        transport = SseServerTransport(messages)
-
-        class Stream:
-            """Endpoint of the stream: an ASGI application."""
-
-            async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-                async with transport.connect_sse(scope, receive, send) as (read, write):
-                    await server.run(read, write, server.create_initialization_options())
-
-        guard = Guard(self.auth, path)
-        app = Starlette(
-            debug=bool(self._default("debug", None)),
-            routes=[
-                Route(path, guard.wrap(Stream()), methods=["GET"]),
-                Mount(messages, guard.wrap(transport.handle_post_message)),
-                *guard.routes,
-                *self._routes,
-            ],
-            middleware=[*guard.middleware, *middleware],
-        )
-        app.state.path = path
-        app.lifespan = app.router.lifespan_context  # type: ignore[attr-defined]
-        return app
+        chosen = self._default("streamable_http_path", path)
+        return create_streamable_http_app(self, chosen, stateless_http=stateless, **given)
 
     def run(self, transport: Transport | None = None, show_banner: bool | None = None, **options: Any) -> None:
         """Serve on a transport until the client is gone or the process is told to stop.
@@ -180,11 +140,7 @@ class Running:
         await uvicorn.Server(uvicorn.Config(app, **options)).serve()
 
 
-class Endpoint:
-    """Endpoint of Streamable HTTP as an ASGI application."""
-
-    def __init__(self, manager: Any) -> None:
-        self._manager = manager
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await self._manager.handle_request(scope, receive, send)
+__getattr__ = lazily(
+    "carrel.compat.fastmcp.server",
+    dict.fromkeys(("StarletteWithLifespan", "create_sse_app", "create_streamable_http_app"), "applications"),
+)

@@ -24,11 +24,21 @@ from carrel.compat.fastmcp.utilities.json_schema import compress_schema, derefer
 from carrel.compat.fastmcp.utilities.tasks import TaskConfig
 from carrel.compat.fastmcp.utilities.types import NotSet
 from carrel.compat.mcp.shared.exceptions import McpError
+from carrel.compat.mcp.types import TextContent, ToolAnnotations, ToolExecution
 from carrel.compat.mcp.types import Tool as MCPTool
-from carrel.compat.mcp.types import ToolAnnotations, ToolExecution
 from carrel.compat.mcp.types.base import ErrorData
 
-__all__ = ["FunctionTool", "Tool", "ToolMeta", "ToolResult", "default_title", "is_object", "output_schema_of", "tool"]
+__all__ = [
+    "FunctionTool",
+    "TextContent",
+    "Tool",
+    "ToolMeta",
+    "ToolResult",
+    "default_title",
+    "is_object",
+    "output_schema_of",
+    "tool",
+]
 
 T = TypeVar("T")
 UNSTRUCTURED = (*BLOCKS, *MEDIA, ToolResult, bytes)

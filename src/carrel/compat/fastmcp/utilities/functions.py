@@ -22,6 +22,13 @@ SECTION = re.compile(r"\s*(?:[A-Z][a-z]+ ?[A-Za-z]*:\s*$|:\w+.*:|@\w+.*:)")
 NUMPY = re.compile(r"\n[A-Z]\w*\n-{3,}")
 
 
+def _starts_section(lines: list[str], index: int) -> bool:
+    """Return whether a line is a field, or the title of a section, whose lines are indented."""
+    line, following = lines[index], lines[index + 1 : index + 2]
+    indented = not following or following[0].startswith((" ", "\t")) or not following[0]
+    return SECTION.match(line) is not None and (line.lstrip().startswith((":", "@")) or indented)
+
+
 class Callee:
     """Function with its parameters: the client's arguments, and the parameters that the server injects.
 
@@ -67,7 +74,7 @@ class Callee:
         if not doc or not read_docstring(doc)[1]:
             return doc or None
         head = NUMPY.split(doc)[0].splitlines()
-        end = next((index for index, line in enumerate(head) if SECTION.match(line)), len(head))
+        end = next((index for index in range(len(head)) if _starts_section(head, index)), len(head))
         return "\n".join(head[:end]).strip() or None
 
     @cached_property
@@ -92,7 +99,7 @@ class Callee:
 
     def described(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return a schema with the descriptions of parameters from the docstring, where it has none."""
-        told = read_docstring(self._docs[1])[1]
+        told = read_docstring(self._docs[1], "\n")[1]
         for name, field in schema.get("properties", {}).items():
             if name in told and "description" not in field:
                 field["description"] = told[name]

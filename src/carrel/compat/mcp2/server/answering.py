@@ -30,7 +30,7 @@ from carrel.compat.mcp2.server.session import ServerSession
 from carrel.compat.mcp2.shared.exceptions import MCPError
 from carrel.compat.mcp2.types.base import CORE_RESULT_TYPES, SERVER_INFO_META_KEY, CacheableResult, RequestParams
 from carrel.compat.mcp2.types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, ErrorData
-from carrel.compat.mcp2.types.methods import INPUT_REQUIRED_METHODS, MONOLITH_RESULTS, is_input_required
+from carrel.compat.mcp2.types.kinds import INPUT_REQUIRED_METHODS, is_input_required
 from carrel.compat.notified import NotifiedConnection
 from carrel.compat.requests import HandlerError, http_request, scope_of
 from carrel.compat.wire import struct_of
@@ -315,6 +315,8 @@ def _is_core(result: Mapping[str, Any], *, stateless: bool) -> bool:
 
 def _is_valid(method: str, result: dict[str, Any]) -> bool:
     """Return whether the model of a result takes it."""
+    from carrel.compat.mcp2.types.methods import MONOLITH_RESULTS  # which loads the models of all methods
+
     try:
         TypeAdapter(MONOLITH_RESULTS[method]).validate_python(result, by_name=False)
     except ValidationError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from carrel.compat.mcp2.types.base import CacheableResult
-from carrel.compat.mcp2.types.methods import CACHEABLE_METHODS, CacheableMethod
+from carrel.compat.mcp2.types.kinds import CACHEABLE_METHODS, CacheableMethod
 
 __all__ = ["CACHEABLE_METHODS", "CacheHint", "CacheableMethod", "apply_cache_hint", "validate_cache_hints"]
 

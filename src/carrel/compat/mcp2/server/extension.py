@@ -14,7 +14,6 @@ from carrel.compat.mcp2.server.context import CallNext, HandlerResult, ServerReq
 from carrel.compat.mcp2.shared.exceptions import MCPError
 from carrel.compat.mcp2.shared.extension import validate_extension_identifier
 from carrel.compat.mcp2.types.jsonrpc import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
-from carrel.compat.mcp2.types.methods import SPEC_CLIENT_METHODS
 
 __all__ = [
     "Extension",
@@ -61,6 +60,8 @@ class MethodBinding:
     protocol_versions: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
+        from carrel.compat.mcp2.types.methods import SPEC_CLIENT_METHODS  # which loads the models of all methods
+
         if self.method in SPEC_CLIENT_METHODS:
             raise ValueError(
                 f"MethodBinding cannot bind spec method {self.method!r}; extension methods are "

@@ -17,7 +17,7 @@ from carrel.compat.loggers import get_logger
 from carrel.compat.mcp2.server.context import CallNext, HandlerResult, ServerRequestContext
 from carrel.compat.mcp2.shared.exceptions import MCPError
 from carrel.compat.mcp2.types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
-from carrel.compat.mcp2.types.methods import INPUT_REQUIRED_METHODS, is_input_required
+from carrel.compat.mcp2.types.kinds import INPUT_REQUIRED_METHODS, is_input_required
 
 __all__ = [
     "AESGCMRequestStateCodec",

@@ -9,12 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 from pydantic import TypeAdapter
 
 from carrel.compat.mcp2 import types
+from carrel.compat.mcp2.types.kinds import (
+    CACHEABLE_METHODS,
+    INPUT_REQUIRED_METHODS,
+    CacheableMethod,
+    is_input_required,
+)
 from carrel.compat.mcp2.types.version import KNOWN_PROTOCOL_VERSIONS
 from carrel.protocol.revisions import REQUESTS, REVISIONS
 from carrel.wire.resources import read_contents
@@ -55,10 +61,6 @@ Params: TypeAlias = Mapping[str, Any] | None
 #: Requests whose result has no fields.
 EMPTY = ("ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
 
-CacheableMethod = Literal[
-    "prompts/list", "resources/list", "resources/read", "resources/templates/list", "server/discover", "tools/list"
-]
-
 
 def _by_method(union: Any) -> dict[str, Any]:
     return {each.model_fields["method"].default: each for each in get_args(union)}
@@ -67,7 +69,7 @@ def _by_method(union: Any) -> dict[str, Any]:
 def _result_of(method: str, request: Any) -> Any:
     name = request.__name__.removesuffix("Request")
     result = types.EmptyResult if method in EMPTY else getattr(types, f"{name}Result")
-    if method in ("tools/call", "prompts/get", "resources/read"):
+    if method in INPUT_REQUIRED_METHODS:
         return result | types.InputRequiredResult
     return result | types.CreateMessageResultWithTools if name == "CreateMessage" else result
 
@@ -100,15 +102,6 @@ SERVER_RESULTS = _in_revisions(MONOLITH_RESULTS, lambda revision: revision.reque
 CLIENT_RESULTS = _in_revisions(MONOLITH_RESULTS, _asked)
 SPEC_CLIENT_METHODS = frozenset(method for method, _ in CLIENT_REQUESTS)
 SPEC_CLIENT_NOTIFICATION_METHODS = frozenset(method for method, _ in CLIENT_NOTIFICATIONS)
-CACHEABLE_METHODS: frozenset[str] = frozenset(get_args(CacheableMethod))
-INPUT_REQUIRED_METHODS = frozenset(("prompts/get", "resources/read", "tools/call"))
-
-
-def is_input_required(result: object) -> bool:
-    """Return whether a result, as a model or as JSON, has questions to the client."""
-    if isinstance(result, Mapping):
-        return result.get("resultType") == "input_required"
-    return isinstance(result, types.InputRequiredResult)
 
 
 @cache

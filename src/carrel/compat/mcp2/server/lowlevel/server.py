@@ -21,7 +21,6 @@ from carrel.compat.mcp2.server._otel import OpenTelemetryMiddleware
 from carrel.compat.mcp2.server.answering import Application
 from carrel.compat.mcp2.server.caching import CacheableMethod, CacheHint, validate_cache_hints
 from carrel.compat.mcp2.server.context import HandlerResult, ServerMiddleware, ServerRequestContext
-from carrel.compat.mcp2.server.http_apps import Apps
 from carrel.compat.mcp2.server.models import InitializationOptions
 from carrel.compat.mcp2.shared.deprecation import LOGGING, ROOTS
 from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning
@@ -294,6 +293,8 @@ class Server(ServedServer, Generic[LifespanResultT]):
         **options: Any,
     ) -> Starlette:
         """Return the server as an application: Streamable HTTP at ``streamable_http_path``."""
+        from carrel.compat.mcp2.server.http_apps import Apps
+
         routes = custom_starlette_routes or []
         apps = Apps(self, routes, options, token_verifier=token_verifier, auth_server_provider=auth_server_provider)
         app = apps.streamable_http_app()

@@ -9,7 +9,6 @@ import anyio
 from carrel.compat.mcp.server.stdio import stdio_server
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.server.context import ServerMiddleware
-from carrel.compat.mcp2.server.http_apps import Apps
 from carrel.compat.mcp2.server.lowlevel.server import LifespanResultT
 from carrel.compat.mcp2.server.lowlevel.server import Server as LowLevelServer
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from carrel.compat.mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+    from carrel.compat.mcp2.server.http_apps import Apps
 
 __all__ = ["Running"]
 
@@ -86,6 +86,8 @@ class Running(Generic[LifespanResultT]):
         return {"debug": self.settings.debug, "log_level": self.settings.log_level, "auth": self.settings.auth}
 
     def _apps(self, options: dict[str, Any]) -> Apps:
+        from carrel.compat.mcp2.server.http_apps import Apps
+
         return Apps(
             self._lowlevel_server,
             self._custom_starlette_routes,

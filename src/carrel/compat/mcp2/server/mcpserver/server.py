@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pydantic_core
 from pydantic import AnyUrl, BaseModel, ValidationError
@@ -63,9 +63,6 @@ from carrel.compat.mcp2.types.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
 )
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "AESGCMRequestStateCodec",
