@@ -16,13 +16,13 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 
 from carrel.compat.fastmcp.decorators import ToolMeta, get_fastmcp_meta, marked
 from carrel.compat.fastmcp.exceptions import ValidationError
-from carrel.compat.fastmcp.generation import generation
 from carrel.compat.fastmcp.tools.result import BLOCKS, MEDIA, WRAPPED, Serializer, ToolResult, content_of
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent
 from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.json_schema import compress_schema, dereference_refs
 from carrel.compat.fastmcp.utilities.tasks import TaskConfig
 from carrel.compat.fastmcp.utilities.types import NotSet
+from carrel.compat.generation import fastmcp_generation
 from carrel.compat.mcp.shared.exceptions import McpError
 from carrel.compat.mcp.types import Tool as MCPTool
 from carrel.compat.mcp.types import ToolAnnotations, ToolExecution
@@ -99,7 +99,7 @@ class Tool(FastMCPComponent):
         annotations = ToolAnnotations(**given) if isinstance(given, dict) else given
         name = changes.get("name", self.name)
         title = self.title or (annotations.title if annotations is not None else None)
-        if not title and generation() > 3:
+        if not title and fastmcp_generation() > 3:
             title = default_title(name)
         execution = self.execution
         if execution is None and self.task_config.supports_tasks():

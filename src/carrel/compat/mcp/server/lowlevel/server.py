@@ -322,8 +322,16 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
         self.mark_served()
         options = options or self.create_initialization_options()
         return Application(
-            self.request_handlers, options, lambda: self.lifespan(self), raise_exceptions=raise_exceptions
+            self.request_handlers,
+            options,
+            lambda: self.lifespan(self),
+            raise_exceptions=raise_exceptions,
+            discovery=self.discovery(),
         )
+
+    def discovery(self) -> types.ServerCapabilities | None:
+        """Return the capabilities in responses to ``server/discover``, or None for the same as for ``initialize``."""
+        return None
 
     async def run(
         self,
