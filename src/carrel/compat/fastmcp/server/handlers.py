@@ -9,6 +9,7 @@ from pydantic import AnyUrl
 
 from carrel.compat.application import request_ctx
 from carrel.compat.fastmcp.apps.config import UI_EXTENSION_ID
+from carrel.compat.fastmcp.apps.prefab import renderers, with_renderer
 from carrel.compat.fastmcp.exceptions import FastMCPError, NotFoundError, ValidationError
 from carrel.compat.fastmcp.utilities.json_schema import dereference_refs
 from carrel.compat.fastmcp.utilities.pagination import paginate_sequence
@@ -64,7 +65,7 @@ def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | N
     """Register handlers that answer with the methods of a ``FastMCP``."""
 
     async def list_tools(request: types.ListToolsRequest) -> types.ListToolsResult:
-        tools = [each.to_mcp_tool(name=each.name) for each in _newest(await app.list_tools())]
+        tools = [with_renderer(each).to_mcp_tool(name=each.name) for each in _newest(await app.list_tools())]
         if inline:
             for tool in tools:
                 tool.inputSchema = dereference_refs(tool.inputSchema)
@@ -73,7 +74,8 @@ def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | N
         return types.ListToolsResult(tools=found, nextCursor=cursor)
 
     async def list_resources(request: types.ListResourcesRequest) -> types.ListResourcesResult:
-        found, cursor = _page([each.to_mcp_resource() for each in _newest(await app.list_resources())], request, page)
+        resources = [*_newest(await app.list_resources()), *renderers(await app.list_tools(run_middleware=False))]
+        found, cursor = _page([each.to_mcp_resource() for each in resources], request, page)
         return types.ListResourcesResult(resources=found, nextCursor=cursor)
 
     async def list_prompts(request: types.ListPromptsRequest) -> types.ListPromptsResult:
@@ -93,6 +95,9 @@ def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | N
     async def read_resource(request: types.ReadResourceRequest) -> types.ServerResult:
         uri: AnyUrl = request.params.uri
         try:
+            for renderer in renderers(await app.list_tools(run_middleware=False)):
+                if str(renderer.uri) == str(uri):
+                    return types.ServerResult.model_construct((await renderer.read_result()).to_mcp_result(uri))
             result = await app.read_resource(str(uri), version=_wanted())
         except NotFoundError as error:
             raise McpError(_not_found(str(uri), error)) from None

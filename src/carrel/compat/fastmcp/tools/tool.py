@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -79,6 +80,10 @@ class Tool(FastMCPComponent):
         """Convert the return value of the tool's function to a result."""
         if isinstance(value, ToolResult):
             return value
+        if isinstance(value, _prefab_types()):
+            kind = _prefab_types()[0]
+            app = value if isinstance(value, kind) else kind(view=value)
+            return ToolResult("[Rendered Prefab UI]", app.to_json())
         content = content_of(value, self.serializer)
         several = isinstance(value, list | tuple) and any(isinstance(each, BLOCKS) for each in value)
         if self.output_schema is None and (several or isinstance(value, BLOCKS + MEDIA)):
@@ -177,6 +182,8 @@ class FunctionTool(Tool):
             )
         handled = ("task", "exclude_args", "output_schema", "name", "description")
         details = {key: each for key, each in mark.details.items() if key not in handled}
+        if "ui" not in (details.get("meta") or {}) and _contains(callee.hints.get("return"), _prefab_types()):
+            details["meta"] = {**(details.get("meta") or {}), "ui": True}
         return cls(
             fn=callee.function,
             callee=callee,
@@ -215,6 +222,16 @@ class FunctionTool(Tool):
         return self.fn(*arguments, **named)
 
 
+def _prefab_types() -> tuple[type[Any], ...]:
+    """Return the types of apps and components of the package ``prefab_ui``, if the program has loaded it."""
+    if "prefab_ui" not in sys.modules:
+        return ()
+    from prefab_ui.app import PrefabApp
+    from prefab_ui.components.base import Component
+
+    return PrefabApp, Component
+
+
 def default_title(name: str) -> str:
     """Return the title that 4.x derives from the name of a tool."""
     return name.replace("_", " ").replace("-", " ").title()
@@ -229,7 +246,9 @@ def _contains(kind: Any, wanted: tuple[type, ...]) -> bool:
 def output_schema_of(callee: Callee) -> dict[str, Any] | None:
     """Return the schema of the structured result by the return annotation; None if it has none."""
     kind = callee.hints.get("return", inspect.Signature.empty)
-    if kind in (inspect.Signature.empty, None, type(None), Any, ...) or _contains(kind, UNSTRUCTURED):
+    if kind in (inspect.Signature.empty, None, type(None), Any, ...) or _contains(
+        kind, (*UNSTRUCTURED, *_prefab_types())
+    ):
         return None
     try:
         schema = TypeAdapter(kind).json_schema(mode="serialization")
