@@ -13,12 +13,31 @@ from carrel.compat.fastmcp.resources.types import TextResource
 if TYPE_CHECKING:
     from carrel.compat.fastmcp.tools.tool import Tool
 
-__all__ = ["PLACEHOLDER", "renderers", "with_renderer"]
+__all__ = ["PLACEHOLDER", "prefab_types", "renderers", "rendering", "with_renderer"]
 
 PLACEHOLDER = "ui://prefab/renderer.html"
 """URI of the page in the declaration of a tool. Clients get one URI for each tool."""
 #: Members of a tool's declaration that belong to its page.
 OF_PAGE = ("csp", "permissions", "domain", "prefersBorder")
+
+
+def prefab_types() -> tuple[type[Any], ...]:
+    """Return the types of apps and components of the package ``prefab_ui``, if the program has loaded it."""
+    if "prefab_ui" not in sys.modules:
+        return ()
+    from prefab_ui.app import PrefabApp  # type: ignore[import-not-found]
+    from prefab_ui.components.base import Component  # type: ignore[import-not-found]
+
+    return PrefabApp, Component
+
+
+def rendering(value: Any) -> dict[str, Any] | None:
+    """Return the structured content of an app or component, or None for other values."""
+    types = prefab_types()
+    if not isinstance(value, types):
+        return None
+    app = value if isinstance(value, types[0]) else types[0](view=value)
+    return dict(app.to_json())
 
 
 def _declaration(tool: Tool) -> dict[str, Any] | None:
@@ -49,7 +68,7 @@ def renderers(tools: Iterable[Tool]) -> list[TextResource]:
         ui = _declaration(tool)
         if ui is None:
             continue
-        from prefab_ui.renderer import get_renderer_csp, get_renderer_html
+        from prefab_ui.renderer import get_renderer_csp, get_renderer_html  # type: ignore[import-not-found]
 
         page = {key: ui[key] for key in OF_PAGE if key in ui}
         csp = dict(page.get("csp") or {})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import pydantic_core
 from pydantic import Field, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 
+from carrel.compat.fastmcp.apps.prefab import prefab_types, rendering
 from carrel.compat.fastmcp.decorators import ToolMeta, get_fastmcp_meta, marked
 from carrel.compat.fastmcp.exceptions import ValidationError
 from carrel.compat.fastmcp.tools.result import BLOCKS, MEDIA, WRAPPED, Serializer, ToolResult, content_of
@@ -80,10 +80,9 @@ class Tool(FastMCPComponent):
         """Convert the return value of the tool's function to a result."""
         if isinstance(value, ToolResult):
             return value
-        if isinstance(value, _prefab_types()):
-            kind = _prefab_types()[0]
-            app = value if isinstance(value, kind) else kind(view=value)
-            return ToolResult("[Rendered Prefab UI]", app.to_json())
+        rendered = rendering(value)
+        if rendered is not None:
+            return ToolResult("[Rendered Prefab UI]", rendered)
         content = content_of(value, self.serializer)
         several = isinstance(value, list | tuple) and any(isinstance(each, BLOCKS) for each in value)
         if self.output_schema is None and (several or isinstance(value, BLOCKS + MEDIA)):
@@ -182,7 +181,7 @@ class FunctionTool(Tool):
             )
         handled = ("task", "exclude_args", "output_schema", "name", "description")
         details = {key: each for key, each in mark.details.items() if key not in handled}
-        if "ui" not in (details.get("meta") or {}) and _contains(callee.hints.get("return"), _prefab_types()):
+        if "ui" not in (details.get("meta") or {}) and _contains(callee.hints.get("return"), prefab_types()):
             details["meta"] = {**(details.get("meta") or {}), "ui": True}
         return cls(
             fn=callee.function,
@@ -222,16 +221,6 @@ class FunctionTool(Tool):
         return self.fn(*arguments, **named)
 
 
-def _prefab_types() -> tuple[type[Any], ...]:
-    """Return the types of apps and components of the package ``prefab_ui``, if the program has loaded it."""
-    if "prefab_ui" not in sys.modules:
-        return ()
-    from prefab_ui.app import PrefabApp
-    from prefab_ui.components.base import Component
-
-    return PrefabApp, Component
-
-
 def default_title(name: str) -> str:
     """Return the title that 4.x derives from the name of a tool."""
     return name.replace("_", " ").replace("-", " ").title()
@@ -246,9 +235,8 @@ def _contains(kind: Any, wanted: tuple[type, ...]) -> bool:
 def output_schema_of(callee: Callee) -> dict[str, Any] | None:
     """Return the schema of the structured result by the return annotation; None if it has none."""
     kind = callee.hints.get("return", inspect.Signature.empty)
-    if kind in (inspect.Signature.empty, None, type(None), Any, ...) or _contains(
-        kind, (*UNSTRUCTURED, *_prefab_types())
-    ):
+    unstructured = (*UNSTRUCTURED, *prefab_types())
+    if kind in (inspect.Signature.empty, None, type(None), Any, ...) or _contains(kind, unstructured):
         return None
     try:
         schema = TypeAdapter(kind).json_schema(mode="serialization")
