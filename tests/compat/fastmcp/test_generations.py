@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from carrel import Client
 from carrel.compat import generation
+from carrel.compat.fastmcp import Client as FastMCPClient
 from carrel.compat.fastmcp import FastMCP
 from carrel.compat.fastmcp.exceptions import ResourceError
 from carrel.errors import PeerError, ResourceNotFound
@@ -81,3 +84,22 @@ async def test_error_responses_are_those_of_the_version(mcp: FastMCP, version: i
             (-32602, unknown, None),
             (-32602, missing, None),
         ]
+
+
+async def test_objects_of_the_client_have_the_names_of_both_versions(mcp: FastMCP) -> None:
+    async with FastMCPClient(mcp) as client:
+        tool: Any = (await client.list_tools())[0]
+        result: Any = await client.call_tool_mcp("b")
+    assert tool.input_schema == tool.inputSchema
+    assert result.is_error is result.isError is False
+    assert not hasattr(result, "no_such_name")
+
+
+async def test_a_tool_with_task_does_not_declare_tasks_and_is_answered_at_once(mcp: FastMCP) -> None:
+    @mcp.tool(task=True)
+    async def slow() -> str:
+        return "done"
+
+    async with Client(mcp._mcp_server.application(), revision="2025-11-25") as client:
+        assert [tool.execution for tool in await client.list_tools()] == [None] * 3
+        assert (await client.call_tool("slow", {})).structured_content == {"result": "done"}

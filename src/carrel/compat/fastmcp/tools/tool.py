@@ -105,9 +105,6 @@ class Tool(FastMCPComponent):
         title = self.title or (annotations.title if annotations is not None else None)
         if not title and fastmcp_generation() > 3:
             title = default_title(name)
-        execution = self.execution
-        if execution is None and self.task_config.supports_tasks():
-            execution = ToolExecution(taskSupport=self.task_config.mode)
         fields: dict[str, Any] = {
             "name": name,
             "title": title,
@@ -115,7 +112,7 @@ class Tool(FastMCPComponent):
             "inputSchema": self.parameters,
             "outputSchema": self.output_schema,
             "icons": self.icons,
-            "execution": execution,
+            "execution": self.execution,
             "_meta": self.get_meta(),
         }
         return MCPTool(**{**fields, **changes, "annotations": annotations})
