@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from carrel.compat.fastmcp.apps.config import UI_MIME_TYPE
 from carrel.compat.fastmcp.resources.types import TextResource
-
-if TYPE_CHECKING:
-    from carrel.compat.fastmcp.tools.tool import Tool
 
 __all__ = ["PLACEHOLDER", "prefab_types", "renderers", "rendering", "with_renderer"]
 
@@ -40,19 +37,19 @@ def rendering(value: Any) -> dict[str, Any] | None:
     return dict(app.to_json())
 
 
-def _declaration(tool: Tool) -> dict[str, Any] | None:
+def _declaration(tool: Any) -> dict[str, Any] | None:
     ui = (tool.meta or {}).get("ui")
     if ui is True and "prefab_ui" in sys.modules:
         return {"resourceUri": PLACEHOLDER}
     return ui if isinstance(ui, dict) and ui.get("resourceUri") == PLACEHOLDER else None
 
 
-def _uri(tool: Tool) -> str:
+def _uri(tool: Any) -> str:
     digest = hashlib.sha256(b"\x00" + tool.name.encode()).hexdigest()[:12]
     return f"ui://prefab/tool/{digest}/renderer.html"
 
 
-def with_renderer(tool: Tool) -> Tool:
+def with_renderer(tool: Any) -> Any:
     """Return a tool with the URI of its own page, or the tool itself if it does not return components."""
     ui = _declaration(tool)
     if ui is None:
@@ -61,7 +58,7 @@ def with_renderer(tool: Tool) -> Tool:
     return tool.model_copy(update={"meta": {**(tool.meta or {}), "ui": {**kept, "resourceUri": _uri(tool)}}})
 
 
-def renderers(tools: Iterable[Tool]) -> list[TextResource]:
+def renderers(tools: Iterable[Any]) -> list[TextResource]:
     """Return the pages of the tools that return components."""
     found = []
     for tool in tools:
