@@ -30,11 +30,12 @@ from carrel.errors import InvalidParams, MethodNotFound, ProtocolError
 from carrel.log import Log
 from carrel.protocol.channel import Channel
 from carrel.protocol.encoding import encode
+from carrel.protocol.revisions import LATEST
 from carrel.protocol.server import Call
 from carrel.server.app import Server
 from carrel.server.session_state import SessionState
 from carrel.wire.base import Icon, Implementation
-from carrel.wire.lifecycle import ServerCapabilities
+from carrel.wire.lifecycle import DiscoverResult, ServerCapabilities
 
 __all__ = ["Application", "Handler", "HandlerError", "request_ctx"]
 
@@ -73,6 +74,7 @@ class Application(Server[Any]):
 
     ``handlers`` are by request type, ``notified`` by notification type; both may change. Whatever ``options`` declare
     is declared to clients.
+    ``discovery`` replaces it in the responses to ``server/discover``, which then name the newest revision alone.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Application(Server[Any]):
         lifespan: Lifespan,
         *,
         raise_exceptions: bool = False,
+        discovery: types.ServerCapabilities | None = None,
     ) -> None:
         self._declared = struct_of(options.capabilities, ServerCapabilities)
         super().__init__(
@@ -107,6 +110,14 @@ class Application(Server[Any]):
         self.add_provider(HandlersProvider(self))
         for operation, kind in REQUESTS.items():
             self.endpoint.runtime.operations[operation] = partial(self._answer, kind)
+        self._names_method = discovery is not None  # in the data of error responses
+        if discovery is not None:
+            result = DiscoverResult(
+                supported_versions=[LATEST.name],
+                capabilities=struct_of(discovery, ServerCapabilities),
+                instructions=options.instructions,
+            )
+            self.endpoint.runtime.operations["discover"] = lambda call, channel: result
 
     def capabilities(self) -> ServerCapabilities:
         """Return the capabilities that the author declares."""
@@ -115,7 +126,7 @@ class Application(Server[Any]):
     def _answer(self, kind: type[BaseModel], call: Call, channel: Channel) -> Awaitable[Any]:
         handler = self._handlers.get(kind)
         if handler is None:
-            raise MethodNotFound("Method not found")
+            raise MethodNotFound("Method not found", call.method if self._names_method else None)
         return self._run(handler, request_of(kind, call), Exchange(self.endpoint.runtime, call, channel))
 
     def handles(self, operation: str) -> bool:

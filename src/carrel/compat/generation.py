@@ -1,4 +1,7 @@
-"""Generation of a program: whether it was written for ``mcp`` 1 or 2, by its imports and its requirements."""
+"""Generation of a program: whether it was written for ``mcp`` 1 or 2, by its imports and its requirements.
+
+FastMCP 3 stands on ``mcp`` 1, and FastMCP 4 on ``mcp`` 2.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,24 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-__all__ = ["DEFAULT", "find_generation", "generation_of_source"]
+__all__ = [
+    "NEWEST_FASTMCP",
+    "default_generation",
+    "fastmcp_generation",
+    "fastmcp_version",
+    "find_generation",
+    "generation_of_source",
+    "installed_fastmcp",
+    "set_generation",
+]
 
-DEFAULT = 1
+#: Version of ``fastmcp`` whose behaviour programs get where the package is not installed.
+NEWEST_FASTMCP = "4.1.6"
 #: Modules that only one generation has, and modules below them.
 MODULES = {
     1: (
@@ -86,8 +100,47 @@ REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?\s*\(?([^;)]*)
 LOWER = re.compile(r"(>=|==|~=|>)\s*(\d+)")
 UPPER = re.compile(r"<\s*=?\s*(\d+)")
 SCRIPT = re.compile(r"(?m)^# /// script$\n((?:^#(?: .*)?$\n)+?)^# ///$")
+USES_FASTMCP = re.compile(r"(?m)^\s*(?:from|import)\s+fastmcp\b")
 #: Number of files of a program that are read.
 MOST_FILES = 200
+
+#: The generation of the running program, from ``set_generation``.
+_running: int | None = None
+
+
+def set_generation(generation: int | None) -> None:
+    """Set the generation of the running program. None if nothing tells."""
+    global _running
+    _running = generation
+
+
+def fastmcp_generation() -> int:
+    """Return the major version of ``fastmcp`` whose behaviour the running program gets: 3 or 4."""
+    return _generation_of_version(fastmcp_version()) + 2 if _running is None else _running + 2
+
+
+@cache
+def installed_fastmcp() -> str | None:
+    """Return the version of the installed package ``fastmcp``, without loading its code."""
+    for package in ("fastmcp-slim", "fastmcp"):
+        with suppress(metadata.PackageNotFoundError):
+            return metadata.version(package)
+    return None
+
+
+def fastmcp_version() -> str:
+    """Return the version of the installed package ``fastmcp``, or the newest version that is mirrored."""
+    return installed_fastmcp() or NEWEST_FASTMCP
+
+
+def default_generation() -> int:
+    """Return the generation of a program of which nothing tells, from the installed package ``fastmcp``."""
+    installed = installed_fastmcp()
+    return 1 if installed is None else _generation_of_version(installed)
+
+
+def _generation_of_version(version: str) -> int:
+    return 2 if int(version.partition(".")[0]) >= FIRST["fastmcp"] else 1
 
 
 def find_generation(program: list[str]) -> int | None:
@@ -105,10 +158,13 @@ def find_generation(program: list[str]) -> int | None:
         required = _required_in(_read(file), file.parent)
         if required is not None:
             return required
-    for file in files:
-        found = generation_of_source(_read(file))
+    sources = [_read(file) for file in files]
+    for source in sources:
+        found = generation_of_source(source)
         if found is not None:
             return found
+    if any(map(USES_FASTMCP.search, sources)):
+        return _generation_of_version(fastmcp_version())
     return None
 
 
@@ -223,6 +279,8 @@ def generation_of_source(source: str) -> int | None:
         for generation, known_names in NAMES.items():
             if known_names & {*names}:
                 return generation
+    if installed_fastmcp() is not None and USES_FASTMCP.search(source):
+        return None  # FastMCP 4 has names of both styles, so its installed version decides
     return _by_style(tree) if uses else None
 
 

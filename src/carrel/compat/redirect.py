@@ -10,6 +10,8 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
+from carrel.compat.generation import default_generation, set_generation
+
 __all__ = ["NotMirroredError", "redirect_imports"]
 
 PACKAGE = "carrel.compat"
@@ -169,4 +171,5 @@ def redirect_imports(generation: int | None = None) -> None:
     early = [name for name in sys.modules if name.partition(".")[0] in MIRRORS[1]]
     if early:
         raise ImportError(f"{early[0]} is imported already: redirect imports before")
-    sys.meta_path.insert(0, Redirection(generation or 1, certain=generation is not None))
+    set_generation(generation)
+    sys.meta_path.insert(0, Redirection(generation or default_generation(), certain=generation is not None))

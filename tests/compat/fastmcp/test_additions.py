@@ -151,7 +151,7 @@ async def test_skills_are_resources_and_are_downloaded(tmp_path: Path) -> None:
         found = {str(each.uri): each.description for each in await client.list_resources()}
         assert found == {"skill://cook/SKILL.md": "Cook well", "skill://cook/_manifest": "File listing for cook"}
         assert (await client.read_resource("skill://cook/notes/more.txt"))[0].text == "salt"  # type: ignore[union-attr]
-        with pytest.raises(Exception, match="Unknown resource"):
+        with pytest.raises(Exception, match="Resource not found"):
             await client.read_resource("skill://cook/a%2F..%2F..%2F..%2Fx")
         assert await sync_skills(client, tmp_path / "copies") == [tmp_path / "copies" / "cook"]
     assert (tmp_path / "copies" / "cook" / "notes" / "more.txt").read_text() == "salt"
@@ -165,7 +165,7 @@ async def test_variables_of_templates_cannot_lead_out_of_a_folder() -> None:
         assert (await client.read_resource("path://a/b.txt"))[0].text == "a/b.txt"  # type: ignore[union-attr]
         assert (await client.read_resource("free://a%2F..%2Fb"))[0].text == "a/../b"  # type: ignore[union-attr]
         for path in ("a%2F..%2Fb", "%2Fetc%2Fpasswd", "a%00b"):
-            with pytest.raises(McpError, match="Unknown resource"):
+            with pytest.raises(McpError, match="Resource not found"):
                 await client.read_resource(f"path://{path}")
 
 

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from carrel.compat.fastmcp.exceptions import FastMCPDeprecationWarning
-from carrel.compat.fastmcp.generation import installed_version
 from carrel.compat.fastmcp.settings import settings
+from carrel.compat.generation import fastmcp_version
 from carrel.compat.lazy import lazily
 
 NAMES = {
@@ -16,7 +16,7 @@ NAMES = {
     **{module: module for module in ("client", "exceptions", "prompts", "resources", "server", "tools", "utilities")},
 }
 
-__version__ = installed_version()
+__version__ = fastmcp_version()
 __all__ = ["FastMCPDeprecationWarning", "settings", *NAMES]
 
 if not TYPE_CHECKING:

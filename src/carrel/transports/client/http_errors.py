@@ -36,12 +36,12 @@ def read_error_response(name: str, status: int, body: bytes, retry_after: str | 
 
 
 def read_error_of_body(body: bytes) -> msgspec.Raw | None:
-    """Return the error of a JSON-RPC message with any id, or None."""
+    """Return the error of a JSON-RPC message with any id, or None. The error of OAuth is a string, not an object."""
     try:
         message = _read_message(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return None if message.error is UNSET else message.error
+    return None if message.error is UNSET or bytes(message.error)[:1] != b"{" else message.error
 
 
 def read_retry_after(value: str | None) -> float | None:

@@ -11,6 +11,7 @@ __all__ = [
     "UI_EXTENSION_ID",
     "UI_MIME_TYPE",
     "AppConfig",
+    "PrefabAppConfig",
     "ResourceCSP",
     "ResourcePermissions",
     "app_config_to_meta_dict",
@@ -55,6 +56,12 @@ class AppConfig(Config):
     permissions: ResourcePermissions | None = None
     domain: str | None = None
     prefers_border: bool | None = None
+
+
+class PrefabAppConfig(AppConfig):
+    """App of a tool that returns components of the package ``prefab_ui``."""
+
+    resource_uri: str | None = "ui://prefab/renderer.html"
 
 
 def app_config_to_meta_dict(app: AppConfig | dict[str, Any]) -> dict[str, Any]:

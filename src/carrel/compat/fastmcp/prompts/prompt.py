@@ -7,16 +7,17 @@ import json
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
+import pydantic
 import pydantic_core
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter
 
 from carrel.compat.fastmcp.decorators import PromptMeta, get_fastmcp_meta, marked
-from carrel.compat.fastmcp.exceptions import FastMCPError, PromptError
-from carrel.compat.fastmcp.generation import generation
+from carrel.compat.fastmcp.exceptions import FastMCPError, PromptError, ValidationError
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent
 from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.json_schema import compress_schema
 from carrel.compat.fastmcp.utilities.tasks import TaskConfig
+from carrel.compat.generation import fastmcp_generation
 from carrel.compat.mcp.types import ContentBlock, GetPromptResult, PromptMessage, TextContent
 from carrel.compat.mcp.types import Prompt as MCPPrompt
 from carrel.compat.mcp.types import PromptArgument as MCPPromptArgument
@@ -205,13 +206,15 @@ class FunctionPrompt(Prompt):
         """Return the messages.
 
         Raises:
-            PromptError: an argument is missing or wrong, or the function failed.
-            ValueError: an argument is missing, in 3.x.
+            PromptError: an argument is wrong, or the function failed.
+            ValidationError: an argument is missing (in version 3 a ValueError).
         """
         given = arguments or {}
         missing = {each.name for each in self.arguments or () if each.required} - set(given)
         if missing:
-            raise (PromptError if generation() > 3 else ValueError)(f"Missing required arguments: {missing}")
+            raise (ValidationError if fastmcp_generation() > 3 else ValueError)(
+                f"Missing required arguments: {missing}"
+            )
         callee: Callee = self.callee
         try:
             values = {name: self._converted(name, value) for name, value in given.items() if name in callee.parameters}
@@ -229,9 +232,9 @@ class FunctionPrompt(Prompt):
         try:
             try:
                 return adapter.validate_json(value)
-            except ValidationError:
+            except pydantic.ValidationError:
                 return adapter.validate_python(value)
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             raise PromptError(
                 f"Could not convert argument '{name}' with value '{value}' to expected type {kind}. Error: {error}"
             ) from error

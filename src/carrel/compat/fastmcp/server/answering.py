@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import AnyUrl
 
+from carrel.compat.fastmcp.apps.prefab import with_renderer
 from carrel.compat.fastmcp.exceptions import (
     AuthorizationError,
     FastMCPError,
@@ -108,7 +109,7 @@ class Answering(AggregateProvider):
 
     async def _list_tools_mcp(self) -> list[types.Tool]:
         """Return the tools of the protocol. Subclasses override it to leave tools out."""
-        return [each.to_mcp_tool(name=each.name) for each in newest(await self.list_tools())]
+        return [with_renderer(each).to_mcp_tool(name=each.name) for each in newest(await self.list_tools())]
 
     async def _call_tool_mcp(self, key: str, arguments: dict[str, Any]) -> Any:
         """Return the result of a tool, of the protocol. Subclasses override it to refuse calls."""

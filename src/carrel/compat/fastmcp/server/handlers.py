@@ -9,15 +9,16 @@ from pydantic import AnyUrl
 
 from carrel.compat.application import request_ctx
 from carrel.compat.fastmcp.apps.config import UI_EXTENSION_ID
-from carrel.compat.fastmcp.exceptions import NotFoundError
-from carrel.compat.fastmcp.generation import generation
+from carrel.compat.fastmcp.apps.prefab import renderers
+from carrel.compat.fastmcp.exceptions import FastMCPError, NotFoundError, ValidationError
 from carrel.compat.fastmcp.utilities.json_schema import dereference_refs
 from carrel.compat.fastmcp.utilities.pagination import paginate_sequence
 from carrel.compat.fastmcp.utilities.versions import VersionSpec, dedupe_with_versions
+from carrel.compat.generation import fastmcp_generation
 from carrel.compat.mcp import types
 from carrel.compat.mcp.server.lowlevel.server import NotificationOptions, Server
 from carrel.compat.mcp.shared.exceptions import McpError
-from carrel.compat.mcp.types.base import INVALID_PARAMS, ErrorData
+from carrel.compat.mcp.types.base import INTERNAL_ERROR, INVALID_PARAMS, ErrorData
 
 __all__ = ["LowLevelServer", "newest", "register", "wanted"]
 
@@ -26,7 +27,10 @@ RESOURCE_NOT_FOUND = -32002
 
 
 class LowLevelServer(Server[Any, Any]):
-    """Low-level server, which declares that all lists may change; on stdio it is the list of tools alone."""
+    """Low-level server, which declares that all lists may change, unless the options name some of them."""
+
+    experimental: dict[str, dict[str, Any]] | None = None
+    """Experimental capabilities that the program declares."""
 
     def create_initialization_options(
         self,
@@ -40,12 +44,21 @@ class LowLevelServer(Server[Any, Any]):
     def get_capabilities(
         self, notification_options: NotificationOptions, experimental_capabilities: dict[str, dict[str, Any]]
     ) -> types.ServerCapabilities:
-        """Return the capabilities that follow from the handlers, and apps; 4.x names no empty ``experimental``."""
-        found = super().get_capabilities(notification_options, experimental_capabilities)
-        found.extensions = {UI_EXTENSION_ID: {}}
-        if generation() == 4 and not experimental_capabilities:
-            found.experimental = None
-        return found
+        """Return the capabilities that follow from the handlers. Version 3 declares apps before 2026-07-28 too."""
+        found = super().get_capabilities(
+            notification_options, {**(self.experimental or {}), **experimental_capabilities}
+        )
+        if fastmcp_generation() > 3:
+            found.experimental = found.experimental or None
+            return found
+        return found.model_copy(update={"extensions": {UI_EXTENSION_ID: {}}})
+
+    def discovery(self) -> types.ServerCapabilities | None:
+        """Return the capabilities for clients of 2026-07-28, which version 4 declares without changes of lists."""
+        if fastmcp_generation() < 4:
+            return None
+        found = self.get_capabilities(NotificationOptions(), {})
+        return found.model_copy(update={"extensions": {UI_EXTENSION_ID: {}}})
 
 
 def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | None, inline: bool) -> None:
@@ -61,7 +74,8 @@ def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | N
         return types.ListToolsResult(tools=found, nextCursor=cursor)
 
     async def list_resources(request: types.ListResourcesRequest) -> types.ListResourcesResult:
-        found, cursor = _page([each.to_mcp_resource() for each in newest(await app.list_resources())], request, page)
+        resources = [*newest(await app.list_resources()), *renderers(await app.list_tools(run_middleware=False))]
+        found, cursor = _page([each.to_mcp_resource() for each in resources], request, page)
         return types.ListResourcesResult(resources=found, nextCursor=cursor)
 
     async def list_prompts(request: types.ListPromptsRequest) -> types.ListPromptsResult:
@@ -80,14 +94,21 @@ def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | N
     async def read_resource(request: types.ReadResourceRequest) -> types.ServerResult:
         uri: AnyUrl = request.params.uri
         try:
+            for renderer in renderers(await app.list_tools(run_middleware=False)):
+                if str(renderer.uri) == str(uri):
+                    return types.ServerResult.model_construct((await renderer.read_result()).to_mcp_result(uri))
             result = await app.read_resource(str(uri), version=wanted())
         except NotFoundError as error:
-            message = f"Resource not found: {error}"
-            raise McpError(ErrorData(code=RESOURCE_NOT_FOUND, message=message)) from None
+            raise McpError(_not_found(str(uri), error)) from None
+        except FastMCPError as error:
+            raise _response(error) from None
         return types.ServerResult.model_construct(result.to_mcp_result(uri))
 
     async def get_prompt(name: str, arguments: dict[str, Any] | None) -> types.GetPromptResult:
-        result = await app.render_prompt(name, arguments, version=wanted())
+        try:
+            result = await app.render_prompt(name, arguments, version=wanted())
+        except (FastMCPError, NotFoundError) as error:
+            raise _response(error) from None
         return result.to_mcp_prompt_result()
 
     low_level.list_tools()(list_tools)
@@ -98,6 +119,21 @@ def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | N
     low_level.request_handlers[types.ReadResourceRequest] = read_resource
     low_level.get_prompt()(get_prompt)
     low_level.set_logging_level()(app._set_log_level)
+
+
+def _not_found(uri: str, error: NotFoundError) -> ErrorData:
+    """Return the error response of a read of an unknown resource."""
+    if fastmcp_generation() > 3:
+        return ErrorData(code=INVALID_PARAMS, message=f"Resource not found: {uri!r}", data={"uri": uri})
+    return ErrorData(code=RESOURCE_NOT_FOUND, message=f"Resource not found: {error}")
+
+
+def _response(error: Exception) -> Exception:
+    """Return the error response of version 4 for an exception. Version 3 answers with the exception itself."""
+    if fastmcp_generation() < 4:
+        return error
+    code = INVALID_PARAMS if isinstance(error, NotFoundError | ValidationError) else INTERNAL_ERROR
+    return McpError(ErrorData(code=code, message=str(error)))
 
 
 def newest(components: Sequence[T]) -> list[T]:

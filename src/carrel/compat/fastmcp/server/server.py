@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from typing import Any, Generic, NoReturn, TypeVar
 
 from carrel.compat.fastmcp.exceptions import NotFoundError
-from carrel.compat.fastmcp.generation import generation
 from carrel.compat.fastmcp.prompts.prompt import Prompt
 from carrel.compat.fastmcp.resources.resource import Resource
 from carrel.compat.fastmcp.resources.security import DEFAULT_RESOURCE_SECURITY
@@ -29,6 +28,7 @@ from carrel.compat.fastmcp.settings import settings
 from carrel.compat.fastmcp.tools.tool import Tool
 from carrel.compat.fastmcp.tools.tool_transform import ToolTransformConfig
 from carrel.compat.fastmcp.utilities.types import NotSet
+from carrel.compat.generation import fastmcp_generation
 from carrel.compat.mcp.types import base
 from carrel.protocol import VERSION
 
@@ -143,6 +143,7 @@ class FastMCP(Authorized, Answering, Running, Generic[LifespanResultT]):
             icons=icons,
             lifespan=lambda _: self._live(),
         )
+        self._mcp_server.experimental = experimental_capabilities
         register(self, self._mcp_server, strict=strict, page=list_page_size, inline=dereference_schemas)
         for tool in tools or ():
             self.add_tool(tool)
@@ -364,7 +365,7 @@ def _check_options(options: dict[str, Any]) -> None:
 
 def _default_security() -> Any:
     """Return the checks of templates' variables, which 3.x does not have."""
-    return DEFAULT_RESOURCE_SECURITY if generation() > 3 else None
+    return DEFAULT_RESOURCE_SECURITY if fastmcp_generation() > 3 else None
 
 
 class FastMCPProxy(FastMCP[Any]):

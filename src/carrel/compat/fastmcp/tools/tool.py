@@ -14,15 +14,16 @@ import pydantic_core
 from pydantic import Field, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 
+from carrel.compat.fastmcp.apps.prefab import prefab_types, rendering
 from carrel.compat.fastmcp.decorators import ToolMeta, get_fastmcp_meta, marked
 from carrel.compat.fastmcp.exceptions import ValidationError
-from carrel.compat.fastmcp.generation import generation
 from carrel.compat.fastmcp.tools.result import BLOCKS, MEDIA, WRAPPED, Serializer, ToolResult, content_of
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent
 from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.json_schema import compress_schema, dereference_refs
 from carrel.compat.fastmcp.utilities.tasks import TaskConfig
 from carrel.compat.fastmcp.utilities.types import NotSet
+from carrel.compat.generation import fastmcp_generation
 from carrel.compat.mcp.shared.exceptions import McpError
 from carrel.compat.mcp.types import TextContent, ToolAnnotations, ToolExecution
 from carrel.compat.mcp.types import Tool as MCPTool
@@ -89,6 +90,9 @@ class Tool(FastMCPComponent):
         """Convert the return value of the tool's function to a result."""
         if isinstance(value, ToolResult):
             return value
+        rendered = rendering(value)
+        if rendered is not None:
+            return ToolResult("[Rendered Prefab UI]", rendered)
         content = content_of(value, self.serializer)
         several = isinstance(value, list | tuple) and any(isinstance(each, BLOCKS) for each in value)
         if self.output_schema is None and (several or isinstance(value, BLOCKS + MEDIA)):
@@ -109,11 +113,8 @@ class Tool(FastMCPComponent):
         annotations = ToolAnnotations(**given) if isinstance(given, dict) else given
         name = changes.get("name", self.name)
         title = self.title or (annotations.title if annotations is not None else None)
-        if not title and generation() > 3:
+        if not title and fastmcp_generation() > 3:
             title = default_title(name)
-        execution = self.execution
-        if execution is None and self.task_config.supports_tasks():
-            execution = ToolExecution(taskSupport=self.task_config.mode)
         fields: dict[str, Any] = {
             "name": name,
             "title": title,
@@ -121,7 +122,7 @@ class Tool(FastMCPComponent):
             "inputSchema": self.parameters,
             "outputSchema": self.output_schema,
             "icons": self.icons,
-            "execution": execution,
+            "execution": self.execution,
             "_meta": self.get_meta(),
         }
         return MCPTool(**{**fields, **changes, "annotations": annotations})
@@ -187,6 +188,8 @@ class FunctionTool(Tool):
             )
         handled = ("task", "exclude_args", "output_schema", "name", "description")
         details = {key: each for key, each in mark.details.items() if key not in handled}
+        if "ui" not in (details.get("meta") or {}) and _contains(callee.hints.get("return"), prefab_types()):
+            details["meta"] = {**(details.get("meta") or {}), "ui": True}
         return cls(
             fn=callee.function,
             callee=callee,
@@ -239,7 +242,8 @@ def _contains(kind: Any, wanted: tuple[type, ...]) -> bool:
 def output_schema_of(callee: Callee) -> dict[str, Any] | None:
     """Return the schema of the structured result by the return annotation; None if it has none."""
     kind = callee.hints.get("return", inspect.Signature.empty)
-    if kind in (inspect.Signature.empty, None, type(None), Any, ...) or _contains(kind, UNSTRUCTURED):
+    unstructured = (*UNSTRUCTURED, *prefab_types())
+    if kind in (inspect.Signature.empty, None, type(None), Any, ...) or _contains(kind, unstructured):
         return None
     try:
         schema = TypeAdapter(kind).json_schema(mode="serialization")

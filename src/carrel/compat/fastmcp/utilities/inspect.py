@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pydantic_core
 
 from carrel.compat.fastmcp.client.client import Client
-from carrel.compat.fastmcp.generation import installed_version
+from carrel.compat.generation import fastmcp_version
 
 __all__ = [
     "FastMCPInfo",
@@ -127,7 +127,7 @@ async def inspect_fastmcp(mcp: Any) -> FastMCPInfo:
         mcp.version,
         mcp.website_url,
         _dumped(mcp.icons or None),
-        installed_version(),
+        fastmcp_version(),
         _version_of_mcp(),
         2,
         [
@@ -193,7 +193,7 @@ async def format_mcp_info(mcp: Any) -> bytes:
     """Return what clients see of a server, as JSON."""
     async with Client[Any](mcp) as client:
         found = {
-            "environment": {"fastmcp": installed_version(), "mcp": _version_of_mcp()},
+            "environment": {"fastmcp": fastmcp_version(), "mcp": _version_of_mcp()},
             "serverInfo": client.initialize_result.serverInfo,  # type: ignore[union-attr]
             "capabilities": {},
             "tools": await client.list_tools(),

@@ -1,9 +1,10 @@
 """Base types of requests, notifications, results and JSON-RPC messages."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import AnyUrl, BaseModel, ConfigDict, Field, RootModel
+from pydantic.alias_generators import to_camel
 from pydantic.networks import UrlConstraints
 
 __all__ = [
@@ -70,6 +71,15 @@ class Model(BaseModel):
     """Object of the protocol. Fields that it does not know are kept."""
 
     model_config = ConfigDict(extra="allow")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """Return the value of a field by its name in snake_case, which programs of FastMCP 4 use."""
+            field = to_camel(name)
+            if name[:1] != "_" and field != name and field in type(self).model_fields:
+                return getattr(self, field)
+            return super().__getattr__(name)
 
 
 class TaskMetadata(Model):

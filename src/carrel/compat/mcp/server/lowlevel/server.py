@@ -371,7 +371,12 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
             options,
             lambda: self.lifespan(self),
             raise_exceptions=raise_exceptions,
+            discovery=self.discovery(),
         )
+
+    def discovery(self) -> types.ServerCapabilities | None:
+        """Return the capabilities in responses to ``server/discover``, or None for the same as for ``initialize``."""
+        return None
 
     async def run(
         self,

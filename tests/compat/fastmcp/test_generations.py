@@ -1,0 +1,105 @@
+"""Differences between the responses of FastMCP 3 and 4, in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from carrel import Client
+from carrel.compat import generation
+from carrel.compat.fastmcp import Client as FastMCPClient
+from carrel.compat.fastmcp import FastMCP
+from carrel.compat.fastmcp.exceptions import ResourceError
+from carrel.errors import PeerError, ResourceNotFound
+
+
+@pytest.fixture(params=["3.4.11", "4.1.6"])
+def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Major version of the installed package."""
+    monkeypatch.setattr(generation, "installed_fastmcp", lambda: request.param)
+    return int(request.param[0])
+
+
+@pytest.fixture
+def mcp(version: int) -> FastMCP:
+    """Server with a tool, a resource that cannot be read, and a prompt with an argument."""
+    mcp = FastMCP("generations", experimental_capabilities={"own": {}})
+    mcp.tool(lambda: "x", name="get_user-name")
+    mcp.tool(lambda: "x", name="b", title="Own")
+
+    @mcp.resource("data://broken")
+    def broken() -> str:
+        raise ResourceError("cannot be read")
+
+    @mcp.prompt
+    def explain(topic: str) -> str:
+        return topic
+
+    return mcp
+
+
+async def test_tools_have_titles_from_their_names_in_4(mcp: FastMCP, version: int) -> None:
+    async with Client(mcp._mcp_server.application()) as client:
+        assert [tool.title for tool in await client.list_tools()] == [["Get User Name", None][version == 3], "Own"]
+
+
+async def test_capabilities_are_those_of_the_version_for_each_revision(mcp: FastMCP, version: int) -> None:
+    found = {}
+    for revision in ("2025-11-25", "2026-07-28"):
+        async with Client(mcp._mcp_server.application(), revision=revision) as client:
+            found[revision] = client.capabilities
+    assert [each.experimental for each in found.values()] == [{"own": {}}] * 2
+    assert found["2025-11-25"].tools.list_changed  # type: ignore[union-attr]
+    assert found["2026-07-28"].tools.list_changed == (version == 3)  # type: ignore[union-attr]
+    assert found["2026-07-28"].extensions == {"io.modelcontextprotocol/ui": {}}
+
+
+async def test_error_responses_are_those_of_the_version(mcp: FastMCP, version: int) -> None:
+    found = []
+    async with Client(mcp._mcp_server.application()) as client:
+        for use, name in (
+            (client.read_resource, "none://such"),
+            (client.read_resource, "data://broken"),
+            (client.get_prompt, "none"),
+            (client.get_prompt, "explain"),
+        ):
+            with pytest.raises((PeerError, ResourceNotFound)) as caught:
+                await use(name)
+            error = caught.value.__cause__ if isinstance(caught.value, ResourceNotFound) else caught.value
+            assert isinstance(error, PeerError)
+            found.append((error.code, error.message, error.data))
+    missing, unknown = "Missing required arguments: {'topic'}", "Unknown prompt: 'none'"
+    if version == 3:
+        assert found == [
+            (-32002, "Resource not found: Unknown resource: 'none://such'", None),
+            (0, "cannot be read", None),
+            (0, unknown, None),
+            (0, f"Error rendering prompt 'explain': {missing}", None),
+        ]
+    else:
+        assert found == [
+            (-32602, "Resource not found: 'none://such'", {"uri": "none://such"}),
+            (-32603, "cannot be read", None),
+            (-32602, unknown, None),
+            (-32602, missing, None),
+        ]
+
+
+async def test_objects_of_the_client_have_the_names_of_both_versions(mcp: FastMCP) -> None:
+    async with FastMCPClient(mcp) as client:
+        tool: Any = (await client.list_tools())[0]
+        result: Any = await client.call_tool_mcp("b")
+    assert tool.input_schema == tool.inputSchema
+    assert result.is_error is result.isError is False
+    assert not hasattr(result, "no_such_name")
+
+
+async def test_a_tool_with_task_does_not_declare_tasks_and_is_answered_at_once(mcp: FastMCP) -> None:
+    @mcp.tool(task=True)
+    async def slow() -> str:
+        return "done"
+
+    async with Client(mcp._mcp_server.application(), revision="2025-11-25") as client:
+        assert [tool.execution for tool in await client.list_tools()] == [None] * 3
+        assert (await client.call_tool("slow", {})).structured_content == {"result": "done"}
