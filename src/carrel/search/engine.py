@@ -1,8 +1,8 @@
 """Engine of the index: tantivy. Passages and names of resources are its documents, which it indexes but does not store.
 
-A number identifies a resource here. A document is a passage (its terms, headings and lines) or a name (the terms of
-name, path, title, description and all headings). Chinese, Japanese and Korean terms have a separate field without
-folding and stemming, which saves a quarter of the indexing time.
+A number identifies a resource here. A document is a passage (its terms, headings and lines) or a resource (the terms of
+name, path, title, description and all headings, and of its whole text). Chinese, Japanese and Korean terms have
+separate fields without folding and stemming, which saves a quarter of the indexing time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -28,10 +27,19 @@ HEAP = 96 * 1024 * 1024  # bytes of terms in memory before they are written: the
 MAX_LINES = 4096
 #: Shortest word that others may begin with, and that may be misspelled by one letter or by two.
 SHORTEST_BEGINNING, SHORTEST_MISSPELLED, LONG_WORD = 3, 4, 8
-#: Characters of a word of Chinese, Japanese or Korean up to which all of its bigrams have to be there; with as many
-#: bigrams as ``MANY``, it is a sentence, of which a third is enough, and between these two thirds are.
-WHOLE_WORD, MANY = 3, 8
-_KATAKANA = re.compile("[\u30a0-\u30ff]{2,8}")
+
+#: Fields of text, and the tokenizer of each. A passage has the first three, and a resource the others.
+FIELDS = {
+    "text": "text",
+    "cjk": "cjk",
+    "heading": "text",
+    "name": "name",
+    "headings": "text",
+    "whole": "text",
+    "whole_cjk": "cjk",
+}
+#: Weights of headings, relative to the text of a passage.
+HEADING = 0.5
 
 T = TypeVar("T")
 
@@ -100,7 +108,7 @@ class Engine:
 
     def _schema(self) -> Any:
         builder = self._tantivy.SchemaBuilder()
-        for field, tokenizer in (("text", "text"), ("cjk", "cjk"), ("heading", "text"), ("name", "name")):
+        for field, tokenizer in FIELDS.items():
             builder.add_text_field(field, stored=False, tokenizer_name=tokenizer, index_option="freq")
         builder.add_integer_field("number", stored=False, indexed=True, fast=True)
         builder.add_integer_field("lines", stored=False, indexed=False, fast=True)
@@ -124,7 +132,7 @@ class Engine:
         if known:
             self.remove(number)
         parts = list(passages)
-        texts = all_parted([text for text, *_ in parts])
+        texts = list(all_parted([text for text, *_ in parts]))
         above = all_parted([heading for _, heading, *_ in parts])
         new, add = self._tantivy.Document, self._writer.add_document
         for (_, _, first, last), (latin, cjk), heading in zip(parts, texts, above, strict=True):
@@ -140,7 +148,11 @@ class Engine:
         document = new()
         document.add_text("name", prepared(names))
         if headings:
-            document.add_text("heading", prepared(headings))
+            document.add_text("headings", prepared(headings))
+        for latin, cjk in texts:
+            document.add_text("whole", latin)
+            if cjk:
+                document.add_text("whole_cjk", cjk)
         document.add_integer("number", number)
         document.add_integer("lines", 0)
         add(document)
@@ -177,18 +189,29 @@ class Engine:
         """Return the terms of a text, as they are in the index."""
         return set(self._analyze(prepared(text)))
 
-    def passages(self, words: Sequence[Word], limit: int, offset: int = 0, *, even: bool = False) -> list[Match]:
-        """Return the passages with any of the words, the best first.
+    def passages(
+        self,
+        words: Sequence[Word],
+        limit: int,
+        offset: int = 0,
+        *,
+        even: bool = False,
+        resources: Sequence[int] | None = None,
+    ) -> list[Match]:
+        """Return the passages with any of the words, the best first; with ``resources``, only passages of these.
 
         ``even``: rare words count no more than others, so that the order does not tell how many have a word.
         """
-        every = [self._in_text(word, even) for word in words]
-        should = self._tantivy.Occur.Should
-        query = [(should, each) for each in every]
-        if len(every) > 1:
-            must = self._tantivy.Occur.Must
-            query.append((should, self._boolean([(must, each) for each in every])))  # counts twice where all are
-        return self._search(self._boolean(query), limit, offset)
+        query = self._any(words, (("text", "cjk", 1.0), ("heading", "heading", HEADING)), even)
+        if resources is not None:
+            occur, kind = self._tantivy.Occur, self._tantivy.Query
+            among = kind.const_score_query(kind.term_set_query(self._schema_now, "number", list(resources)), 0.0)
+            query = self._boolean([(occur.Must, query), (occur.Must, among)])
+        return self._search(query, limit, offset)
+
+    def resources(self, words: Sequence[Word], limit: int, offset: int = 0, *, even: bool = False) -> list[Match]:
+        """Return the resources with any of the words in their text, the best first. ``even``: see ``passages``."""
+        return self._search(self._any(words, (("whole", "whole_cjk", 1.0),), even), limit, offset)
 
     def names(
         self, words: Sequence[Word], limit: int, offset: int = 0, *, misspelled: bool = False, even: bool = False
@@ -216,8 +239,8 @@ class Engine:
 
         return _safely(find)
 
-    def _boolean(self, parts: Sequence[tuple[Any, Any]], least: int | None = None) -> Any:
-        return self._tantivy.Query.boolean_query(parts, minimum_number_should_match=least)
+    def _boolean(self, parts: Sequence[tuple[Any, Any]]) -> Any:
+        return self._tantivy.Query.boolean_query(parts)
 
     def _term(self, field: str, term: str, boost: float, even: bool) -> Any:
         query = self._tantivy.Query
@@ -239,36 +262,38 @@ class Engine:
     def _stems(self, word: Word) -> list[str]:
         return self._analyze(" ".join(word.terms)) or list(word.terms)
 
-    def _in_text(self, word: Word, even: bool) -> Any:
+    def _any(self, words: Sequence[Word], fields: Sequence[tuple[str, str, float]], even: bool) -> Any:
+        """Return the query for any of the words in fields: for Latin words, for others, and the weight."""
         should = self._tantivy.Occur.Should
-        fields = (("cjk" if word.cjk else "text", 1.0), ("heading", 1.5))
-        return self._boolean([(should, self._in_field(field, word, boost, even)) for field, boost in fields])
+        return self._boolean(
+            [
+                (should, self._in_field(cjk if word.cjk else latin, word, boost, even))
+                for word in words
+                for latin, cjk, boost in fields
+            ]
+        )
 
     def _in_field(self, field: str, word: Word, boost: float, even: bool) -> Any:
-        occur, query = self._tantivy.Occur, self._tantivy.Query
-        if not word.cjk:
-            stems = self._stems(word)
-            if len(stems) == 1:
-                return self._term(field, stems[0], boost, even)
-            return self._boolean([(occur.Must, self._term(field, stem, boost, even)) for stem in stems])
-        if len(word.text) == 1:
-            return query.boost_query(self._beginning(field, word.text), boost)
-        terms = [self._term(field, term, boost, even) for term in word.terms]
-        if len(word.text) <= WHOLE_WORD or _KATAKANA.fullmatch(word.text):
-            return self._boolean([(occur.Must, term) for term in terms])
-        # Several words without spaces between them: not every pair of characters is in one word.
-        least = (2 * len(terms) + 2) // 3 if len(terms) < MANY else (len(terms) + 2) // 3
-        return self._boolean([(occur.Should, term) for term in terms], least)
+        occur = self._tantivy.Occur
+        if word.cjk:
+            if len(word.text) == 1:
+                return self._tantivy.Query.boost_query(self._beginning(field, word.text), boost)
+            # Several words without spaces between them: not every pair of characters is in one word.
+            return self._boolean([(occur.Should, self._term(field, term, boost, even)) for term in word.terms])
+        stems = self._stems(word)
+        if len(stems) == 1:
+            return self._term(field, stems[0], boost, even)
+        return self._boolean([(occur.Must, self._term(field, stem, boost, even)) for stem in stems])
 
     def _in_name(self, word: Word, even: bool, *, misspelled: bool) -> Any:
         occur, query = self._tantivy.Occur, self._tantivy.Query
         if word.cjk:
             return self._boolean(
-                [(occur.Should, self._in_field(field, word, 1.0, even)) for field in ("name", "heading")]
+                [(occur.Should, self._in_field(field, word, 1.0, even)) for field in ("name", "headings")]
             )
         parts = [self._term("name", word.text, 3.0, even)]
         if not misspelled:
-            parts.append(self._in_field("heading", word, 1.0, even))
+            parts.append(self._in_field("headings", word, 1.0, even))
         if len(word.text) >= SHORTEST_BEGINNING:
             parts.append(query.boost_query(self._beginning("name", word.text), 0.7))
         if misspelled and len(word.text) >= SHORTEST_MISSPELLED:

@@ -30,6 +30,7 @@ from carrel.search.folder import IndexFolder
 from carrel.search.hits import Hits
 from carrel.search.indexer import Indexer, Progress
 from carrel.search.options import SearchOptions
+from carrel.search.ranking import best_of_each
 from carrel.search.results import SearchHit, SearchResults
 from carrel.search.store import IndexStore
 from carrel.search.terms import words_of
@@ -332,7 +333,7 @@ class SearchIndex:
         try:
             vector = None if self._embeddings is None else await self._embeddings.of_query(query)
             ranked: list[Ranked] = await self.in_thread(request, find, store, words, filters, limit, vector)
-            hits = await self._hits.read(store, ranked, words, limit, request)
+            hits = await self._hits.read(store, best_of_each(ranked), words, limit, request)
         except Damaged as error:
             return await self._after_damage(query, error)
         return SearchResults(query=query, hits=hits, complete=self.complete)
