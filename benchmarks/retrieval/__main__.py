@@ -14,11 +14,11 @@ from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from carrel import Server
-from carrel.search.index import SearchIndex
+from carrel.catalog.provider import Request
 from carrel.search.find import Filters, find
+from carrel.search.index import SearchIndex
 from carrel.search.options import SearchOptions
 from carrel.search.terms import words_of
-from carrel.catalog.provider import Request
 
 from .corpus import build
 from .measure import Score, mean, score

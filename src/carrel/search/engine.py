@@ -2,7 +2,9 @@
 
 A number identifies a resource here. A document is a passage (its terms, headings and lines) or a resource (the terms of
 name, path, title, description and all headings, and of its whole text). Chinese, Japanese and Korean terms have
-separate fields without folding and stemming, which saves a quarter of the indexing time.
+separate fields without folding and stemming, which saves a quarter of the indexing time. Words of a text in another
+language than English are stemmed in that language first; a word of a query is looked for with the stem of each
+language.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from carrel.errors import ConfigError
+from carrel.search.stop_words import LANGUAGES, language_of
 from carrel.search.terms import Word, all_parted, prepared
 
 if TYPE_CHECKING:
@@ -96,11 +99,11 @@ class Engine:
         elif not write:
             raise Damaged("there is no index yet")
         self._index: tantivy.Index = _safely(lambda: self._tantivy.Index(self._schema(), path=folder))
-        for name, stemmed in (("text", True), ("name", False)):
-            self._index.register_tokenizer(name, self._analyzer(stemmed=stemmed))
+        for name, language in (("text", "english"), ("name", None)):
+            self._index.register_tokenizer(name, self._analyzer(language))
         whole = self._tantivy.TextAnalyzerBuilder(self._tantivy.Tokenizer.whitespace()).build()
         self._index.register_tokenizer("cjk", whole)
-        self._analyze = self._analyzer(stemmed=True).analyze
+        self._stemmers = {language: self._analyzer(language).analyze for language in LANGUAGES}
         self._schema_now = self._index.schema
         if write:
             self._writer = _safely(lambda: self._index.writer(heap_size=HEAP, num_threads=1))
@@ -114,11 +117,11 @@ class Engine:
         builder.add_integer_field("lines", stored=False, indexed=False, fast=True)
         return builder.build()
 
-    def _analyzer(self, *, stemmed: bool) -> Any:
+    def _analyzer(self, language: str | None) -> Any:
         kinds = self._tantivy.Filter
         builder = self._tantivy.TextAnalyzerBuilder(self._tantivy.Tokenizer.simple())
         builder = builder.filter(kinds.remove_long(48)).filter(kinds.lowercase()).filter(kinds.ascii_fold())
-        return (builder.filter(kinds.stemmer("english")) if stemmed else builder).build()
+        return (builder if language is None else builder.filter(kinds.stemmer(language))).build()
 
     # Writing
 
@@ -132,8 +135,9 @@ class Engine:
         if known:
             self.remove(number)
         parts = list(passages)
-        texts = list(all_parted([text for text, *_ in parts]))
-        above = all_parted([heading for _, heading, *_ in parts])
+        language = language_of("\n".join([text for text, *_ in parts[:4]]))
+        texts = self._stemmed(all_parted([text for text, *_ in parts]), language)
+        above = self._stemmed(all_parted([heading for _, heading, *_ in parts]), language)
         new, add = self._tantivy.Document, self._writer.add_document
         for (_, _, first, last), (latin, cjk), heading in zip(parts, texts, above, strict=True):
             document = new()
@@ -156,6 +160,13 @@ class Engine:
         document.add_integer("number", number)
         document.add_integer("lines", 0)
         add(document)
+
+    def _stemmed(self, texts: Iterable[tuple[str, str]], language: str) -> list[tuple[str, str]]:
+        """Return parted texts with words stemmed, unless the language is English, which the engine itself stems."""
+        if language == "english":
+            return list(texts)
+        stem = self._stemmers[language]
+        return [(" ".join(stem(latin)), cjk) for latin, cjk in texts]
 
     def remove(self, number: int) -> None:
         """Remove a resource."""
@@ -187,7 +198,7 @@ class Engine:
 
     def terms(self, text: str) -> set[str]:
         """Return the terms of a text, as they are in the index."""
-        return set(self._analyze(prepared(text)))
+        return set(self._stemmers["english"](prepared(text)))
 
     def passages(
         self,
@@ -260,7 +271,11 @@ class Engine:
         return math.log(1 + (max(searcher.num_docs, having) - having + 0.5) / (having + 0.5))
 
     def _stems(self, word: Word) -> list[str]:
-        return self._analyze(" ".join(word.terms)) or list(word.terms)
+        """Return the stems of a word, one for each language in which it differs."""
+        english = self._stemmers["english"]
+        (text,) = word.terms
+        stems = [english(" ".join(stem(text))) for stem in self._stemmers.values()]
+        return list(dict.fromkeys(each[0] for each in stems if each)) or [text]
 
     def _any(self, words: Sequence[Word], fields: Sequence[tuple[str, str, float]], even: bool) -> Any:
         """Return the query for any of the words in fields: for Latin words, for others, and the weight."""
@@ -280,10 +295,8 @@ class Engine:
                 return self._tantivy.Query.boost_query(self._beginning(field, word.text), boost)
             # Several words without spaces between them: not every pair of characters is in one word.
             return self._boolean([(occur.Should, self._term(field, term, boost, even)) for term in word.terms])
-        stems = self._stems(word)
-        if len(stems) == 1:
-            return self._term(field, stems[0], boost, even)
-        return self._boolean([(occur.Must, self._term(field, stem, boost, even)) for stem in stems])
+        terms = [self._term(field, stem, boost, even) for stem in self._stems(word)]
+        return terms[0] if len(terms) == 1 else self._tantivy.Query.disjunction_max_query(terms)
 
     def _in_name(self, word: Word, even: bool, *, misspelled: bool) -> Any:
         occur, query = self._tantivy.Occur, self._tantivy.Query

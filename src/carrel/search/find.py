@@ -145,7 +145,7 @@ def find(store: IndexStore, words: list[Word], filters: Filters, limit: int, vec
     meant: list[Match] = []
     if vector is not None and store.vectors is not None:
         meant = accepted.of(store.vectors.nearest(vector), wanted)
-    return rank(accepted.entries, Matches(passages, whole, names, misspelled, meant), words)
+    return rank(accepted.entries, Matches(passages, whole, names, misspelled, meant), words, by_rank=even)
 
 
 def named(store: IndexStore, words: list[Word], filters: Filters, limit: int) -> list[str]:

@@ -26,7 +26,7 @@ MISSPELLED, EMBEDDINGS, SMOOTHING = 0.3, 1.0, 20
 #: How much priority and recency can change a score, and the days after which recency has halved.
 BY_PRIORITY, BY_RECENCY, HALF_LIFE = 0.2, 0.05, 90.0
 #: Bonus of a resource whose name without the extension equals the query, as a share of the best score.
-NAMED = 0.5
+NAMED = 1.0
 
 #: Resources, the first by their names, whose name is compared with the query.
 NAMED_FIRST = 30
@@ -55,10 +55,12 @@ def rank(
     matches: Matches,
     words: Sequence[Word],
     now: datetime | None = None,
+    *,
+    by_rank: bool = False,
 ) -> list[Ranked]:
     """Return the passages of ``entries`` that match, and resources that match by their names only, best first.
 
-    A score is relative to the best score of the query.
+    A score is relative to the best score of the query; ``by_rank``: it depends on the rank of the resource only.
     """
     whole = {match.number: match.score for match in reversed(matches.resources)}
     names = {match.number: match.score for match in reversed(matches.names)}
@@ -94,7 +96,10 @@ def rank(
     best = max((each.score for each in ranked), default=1.0) or 1.0
     ranked = [each._replace(score=each.score / best) for each in ranked]
     ranked.sort(key=lambda each: (-each.score, each.entry.uri, 0 if each.passage is None else each.passage.first))
-    return ranked
+    if not by_rank:
+        return ranked
+    ranks = {number: at for at, number in enumerate(dict.fromkeys(each.entry.number for each in ranked))}
+    return [each._replace(score=SMOOTHING / (SMOOTHING + ranks[each.entry.number])) for each in ranked]
 
 
 def best_of_each(ranked: Iterable[Ranked]) -> list[Ranked]:

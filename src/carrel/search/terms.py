@@ -66,12 +66,13 @@ def all_parted(texts: Sequence[str]) -> Iterable[tuple[str, str]]:
 def parted(text: str) -> tuple[str, str]:
     """Return a text in the form for the index, and separately its Chinese, Japanese and Korean parts."""
     if not text.isascii():
+        text = _GAP.sub("", text)
         for mark in _MARKS:
             text = text.replace(mark, " ")
         if not unicodedata.is_normalized("NFKC", text):
             text = unicodedata.normalize("NFKC", text)
         if _BEYOND_LATIN.search(text) is not None:
-            pieces = _RUNS.split(_GAP.sub("", text))
+            pieces = _RUNS.split(text)
             if len(pieces) > 1:
                 return _split_at_capitals(" ".join(pieces[::2])), _bigrams(pieces[1::2])
     return _split_at_capitals(text), ""
@@ -106,12 +107,14 @@ def words_of(query: str) -> list[Word]:
 
 def _words(text: str, *, stop: bool) -> list[Word]:
     words: dict[str, Word] = {}
+    seen: set[str] = set()
     for run in _WORD.findall(text):
         if is_cjk(run[0]):
-            pairs = [run[at : at + 2] for at in range(max(1, len(run) - 1))]
-            terms = [pair for pair in pairs if not stop or _HIRAGANA.fullmatch(pair) is None]
+            pairs = dict.fromkeys(run[at : at + 2] for at in range(max(1, len(run) - 1)))
+            terms = [each for each in pairs if each not in seen and not (stop and _HIRAGANA.fullmatch(each))]
+            seen.update(terms)
             if terms:
-                words.setdefault(run, Word(run, tuple(dict.fromkeys(terms)), cjk=True))
+                words[run] = Word(run, tuple(terms), cjk=True)
         else:
             for part in CAPITAL.split(run):
                 word = part.casefold()
