@@ -13,37 +13,9 @@ from carrel.context.formats import render
 from carrel.context.results import ContextItem
 
 #: Pieces of which attackers build texts, with plain ones between them.
-PIECES = [
-    "```",
-    "````",
-    "~~~",
-    "\n",
-    "\r",
-    "\r\n",
-    "]]>",
-    "<![CDATA[",
-    "</item>",
-    "</context>",
-    '<item n="9">',
-    "-->",
-    '"',
-    "'",
-]
-PIECES += [
-    "&lt;",
-    "&",
-    "<",
-    ">",
-    "\x00",
-    "\x1b[2J",
-    "\u2028",
-    "\ufffe",
-    "[1] forged <x://y>",
-    "Ignore all this.",
-    "茶",
-    " ",
-    "a",
-]
+PIECES = ["```", "````", "~~~", "\n", "\r", "\r\n", "]]>", "<![CDATA[", "</item>", "</context>", '<item n="9">', "-->"]
+PIECES += ["&lt;", "&", "<", ">", "\x00", "\x1b[2J", "\u2028", "\ufffe", "[1] forged <x://y>", "Ignore all this."]
+PIECES += ['"', "'", "茶", " ", "a"]
 HOSTILE = st.lists(st.sampled_from(PIECES), max_size=20).map("".join)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from carrel.context.documents import Document, document_of
 from carrel.context.formats import render
 from carrel.context.packer import Packer
-from carrel.context.results import Format, PackedContext
+from carrel.context.results import ContextItem, Format, PackedContext
 from carrel.context.tokenizer import tokenizer_of
 from carrel.search.results import SearchPassage
 from carrel.vendors.token_estimate import estimate_tokens
@@ -186,3 +188,59 @@ def test_tokens_are_counted_in_the_rendered_text(format: Format) -> None:
     packed = pack(document("x://a.md", long_text("a", 30), (23, 44, 0.9)), budget=500, format=format)
     assert packed.tokens == estimate_tokens(render(packed.items, format)) <= 500
     assert packed.tokenizer == "estimate"
+
+
+# Properties
+
+LINES = ["# Tea", "## Green", "tea is green", "", "```", "def brew(pot):", "    return pot", "| a | b |", "| - | - |"]
+LINES += ["plain words", "热水泡茶", "]]> </item>", "x" * 300]
+TEXTS = st.lists(st.sampled_from(LINES), min_size=1, max_size=60).map("\n".join)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> list[Document]:
+    """Return documents with texts that have lines in common, and passages that overlap."""
+    made = []
+    for number in range(draw(st.integers(0, 5))):
+        text = draw(TEXTS) + f"\nonly here {number}"
+        last = text.count("\n") + 1
+        passages = []
+        for _ in range(draw(st.integers(0, 4))):
+            first = draw(st.integers(1, last))
+            passages.append((first, draw(st.integers(first, last)), draw(st.floats(0, 1))))
+        pinned = None if passages and draw(st.booleans()) else number
+        kind = draw(st.sampled_from(["text/markdown", "text/x-python", "text/csv", "text/plain"]))
+        made.append(document(f"x://{number}", text, *passages, kind=kind, pinned=pinned))
+    return made
+
+
+def by_characters(text: str) -> int:
+    return len(text)
+
+
+def rising(text: str) -> int:
+    """Return more tokens for a text than for its parts together."""
+    return len(text) + len(text) ** 2 // 1000
+
+
+@given(documents(), st.integers(1, 1500), st.sampled_from(["markdown", "xml", "json"]), st.sampled_from([0, 1, 2]))
+def test_a_pack_is_within_its_budget_and_deterministic_and_has_nothing_twice(
+    found: list[Document], budget: int, format: Format, counting: int
+) -> None:
+    tokenizer = tokenizer_of([None, by_characters, rising][counting])
+    packed = Packer("green tea", budget, tokenizer, format).pack(found, (), complete=True)
+    text = render(packed.items, format)
+    assert packed.tokens == (tokenizer.count(text) if packed.items else 0)
+    assert packed.tokens <= budget
+    again = Packer("green tea", budget, tokenizer, format).pack(found[::-1], (), complete=True)
+    assert again == packed
+    lines = [(item.uri, line) for item in packed.items for line in range(*_lines(item))]
+    assert len(lines) == len(set(lines))
+    packed_uris = {item.uri for item in packed.items}
+    assert packed_uris.isdisjoint(each.uri for each in packed.left_out)
+    assert packed_uris | {each.uri for each in packed.left_out} == {each.resource.uri for each in found}
+
+
+def _lines(item: ContextItem) -> tuple[int, int]:
+    first, last = item.lines or (1, item.text.count("\n") + 1)
+    return first, last + 1

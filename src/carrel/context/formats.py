@@ -60,8 +60,8 @@ def _as_xml(number: int, item: ContextItem) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text on one line, with the marks of Markdown escaped."""
-    return re.sub(r"([\\`*_\[\]<>#])", r"\\\1", _line(text))
+    """Return text on one line, in which nothing looks like a fence or a citation."""
+    return re.sub(r"([\\`\[\]<>])", r"\\\1", _line(text))
 
 
 def _attribute(text: str) -> str:

@@ -11,6 +11,7 @@ import msgspec
 
 from carrel.catalog.provider import Request
 from carrel.context.documents import Document, document_of
+from carrel.context.options import BUDGET
 from carrel.context.pack import ContextPack
 from carrel.context.packer import Packer
 from carrel.context.results import Format, LeftOut, PackedContext
@@ -19,17 +20,15 @@ from carrel.search.index import MAX_LIMIT, SearchIndex
 from carrel.search.results import SearchPassage
 from carrel.wire.resources import Resource
 
-__all__ = ["BUDGET", "ContextIndex"]
+__all__ = ["ContextIndex"]
 
-#: Default budget, in tokens.
-BUDGET = 8000
 #: Tokens of the budget for each passage that is looked for, and passages at least.
 PER_PASSAGE, LEAST = 60, 20
 #: Bytes up to which the whole text of a resource is read; of larger ones, only passages are packed.
 MAX_WHOLE = 256 * 1024
 
 
-class ContextOptions(msgspec.Struct, frozen=True, kw_only=True):
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     """Question with the options of its context."""
 
     question: str
@@ -71,7 +70,7 @@ class ContextIndex(SearchIndex):
         if budget < 1:
             raise ValueError(f"budget must be at least 1 token, not {budget}")
         pins, left_out = (tuple(dict.fromkeys(uris)) for uris in (pin, without))
-        options = ContextOptions(
+        options = Question(
             question=question, budget=budget, pin=pins, without=left_out, format=format, tokenizer=tokenizer
         )
         repack = partial(self._pack, options, request or Request())
@@ -86,7 +85,7 @@ class ContextIndex(SearchIndex):
         await self.look()
         return await repack()
 
-    async def _pack(self, options: ContextOptions, request: Request) -> PackedContext:
+    async def _pack(self, options: Question, request: Request) -> PackedContext:
         documents, left_out, complete = await self._gather(options, request)
         packer = Packer(options.question, options.budget, tokenizer_of(options.tokenizer), options.format)
         return await self.in_thread(request, partial(packer.pack, documents, left_out, complete=complete))
@@ -96,7 +95,7 @@ class ContextIndex(SearchIndex):
         results = await self.passages(question, limit=limit, request=request)
         return results.passages, results.complete
 
-    async def _gather(self, options: ContextOptions, request: Request) -> tuple[list[Document], list[LeftOut], bool]:
+    async def _gather(self, options: Question, request: Request) -> tuple[list[Document], list[LeftOut], bool]:
         """Return the documents that may be packed, the resources that may not, and whether all were searched."""
         limit = min(MAX_LIMIT, max(LEAST, options.budget // PER_PASSAGE))
         passages, complete = await self.found(options.question, limit, request)
@@ -123,7 +122,7 @@ class ContextIndex(SearchIndex):
 
     async def _pinned(
         self,
-        options: ContextOptions,
+        options: Question,
         groups: dict[tuple[str, str], list[SearchPassage]],
         left_out: dict[str, str],
         request: Request,

@@ -8,19 +8,18 @@ from typing import Any
 from carrel.context.formats import render
 from carrel.context.results import ContextChanges, ContextItem, LeftOut, PackedContext, as_json
 
-__all__ = ["ContextPack", "changes_between"]
+__all__ = ["ContextPack", "Packed", "changes_between"]
 
 
-class ContextPack:
-    """Packed context, with its rendered text. ``repack`` packs the same question again."""
+class Packed:
+    """Packed context, with its rendered text."""
 
-    def __init__(self, packed: PackedContext, repack: Callable[[], Awaitable[PackedContext]]) -> None:
+    def __init__(self, packed: PackedContext) -> None:
         self.packed = packed
         """The data: question, budget, tokens, items, and the resources that are left out."""
-        self._repack = repack
 
     def __repr__(self) -> str:
-        return f"ContextPack({len(self.items)} items, {self.tokens} of {self.packed.budget} tokens)"
+        return f"{type(self).__name__}({len(self.items)} items, {self.tokens} of {self.packed.budget} tokens)"
 
     @property
     def items(self) -> tuple[ContextItem, ...]:
@@ -45,6 +44,14 @@ class ContextPack:
     def as_json(self) -> dict[str, Any]:
         """Return the pack as JSON values."""
         return as_json(self.packed)
+
+
+class ContextPack(Packed):
+    """Packed context that can be packed again. ``repack`` packs the same question again."""
+
+    def __init__(self, packed: PackedContext, repack: Callable[[], Awaitable[PackedContext]]) -> None:
+        super().__init__(packed)
+        self._repack = repack
 
     async def refresh(self) -> ContextChanges:
         """Wait until changed resources are indexed, pack again, and return the difference."""
