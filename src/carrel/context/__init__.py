@@ -4,5 +4,5 @@
     pack = await index.context("how is tea brewed?", budget=4000)
     print(pack.text)
 
-``Host.context`` does the same over all servers of a host. See docs/context.md.
+``Host.context`` does the same over all servers of a host. See docs/packed-context.md.
 """

@@ -322,7 +322,7 @@ class Host:
         """Pack what the resources of all servers say about a question into a budget of tokens, with reasons.
 
         The first call reads and indexes the resources of all servers; it waits for that, for at most ``wait`` seconds.
-        For ``options``, see ``ContextIndex.context``. See docs/context.md.
+        For ``options``, see ``ContextIndex.context``. See docs/packed-context.md.
 
         Raises:
             ConfigError: tantivy is not installed.

@@ -120,4 +120,4 @@ def test_a_server_that_does_not_start_is_exit_code_3_or_a_warning(folder):
 def test_a_python_file_is_a_server(tmp_path):
     (tmp_path / "shop.py").write_text(SERVER)
     done = carrel("context", str(tmp_path / "shop.py"), "green tea", "--quiet", text=True)
-    assert "[1] teas <shop://teas>, shop.py\n```\nOur green tea costs seven euros a bag.\n```\n" in done.stdout
+    assert "[1] teas <shop://teas>, shop\n```\nOur green tea costs seven euros a bag.\n```\n" in done.stdout
