@@ -14,11 +14,8 @@ from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from carrel import Server
-from carrel.catalog.provider import Request
-from carrel.search.find import Filters, find
 from carrel.search.index import SearchIndex
 from carrel.search.options import SearchOptions
-from carrel.search.terms import words_of
 
 from .corpus import build
 from .measure import Score, mean, score
@@ -53,16 +50,10 @@ async def carrel(corpus: Path, language: str) -> AsyncIterator[Ask]:
 
 async def passages(index: SearchIndex, question: str, corpus: Path) -> list[Found]:
     """Return the passages that the index finds."""
-    words, request = words_of(question), Request()
-    filters = Filters(index, None, None, None, request)
-    assert index._store is not None
     found = []
-    for each in find(index._store, words, filters, LIMIT)[:LIMIT]:
-        path = Path(unquote(urlsplit(each.entry.uri).path))
-        lines = path.read_text().split("\n")
-        first, last = (each.passage.first, each.passage.last) if each.passage else (1, min(20, len(lines)))
-        text = "\n".join(lines[first - 1 : last])
-        found.append(Found(path.relative_to(corpus.resolve()).as_posix(), first, last, text))
+    for each in (await index.passages(question, limit=LIMIT)).passages:
+        file = Path(unquote(urlsplit(each.resource.uri).path)).relative_to(corpus.resolve())
+        found.append(Found(file.as_posix(), each.first_line or 0, each.last_line or 0, each.text))
     return found
 
 
