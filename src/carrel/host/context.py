@@ -79,13 +79,15 @@ class HostIndex(ContextIndex):
 
     async def found(self, question: str, limit: int, request: Request) -> tuple[Sequence[SearchPassage], bool]:
         """Return the passages in the index, and passages that the search tools of servers find elsewhere."""
-        servers = [each for each in self.catalog.providers if isinstance(each, RemoteProvider)]
-        (own, complete), *others = await asyncio.gather(
-            super().found(question, limit, request), *(_ask(server, question) for server in servers)
-        )
+        (own, complete), others = await asyncio.gather(super().found(question, limit, request), self._asked(question))
         known = {(passage.source, passage.resource.uri) for passage in own}
-        more = [each for found in others for each in found if (each.source, each.resource.uri) not in known]
+        more = [each for each in others if (each.source, each.resource.uri) not in known]
         return sorted([*own, *more], key=lambda each: -each.score)[:MAX_LIMIT], complete
+
+    async def _asked(self, question: str) -> list[SearchPassage]:
+        servers = [each for each in self.catalog.providers if isinstance(each, RemoteProvider)]
+        found = await asyncio.gather(*(_ask(server, question) for server in servers))
+        return [passage for passages in found for passage in passages]
 
 
 async def _ask(server: RemoteProvider, question: str) -> list[SearchPassage]:
