@@ -1,7 +1,7 @@
 """Contexts of a host: a search index over its servers, in a temporary folder, made when it is first used.
 
 The index reads resources with the credentials of the host, and is only for this host: private results stay private. It
-is deleted when the host is closed. Servers with a search tool are asked as well: they may have more than they list.
+is deleted when the host is closed. It also calls the search tools of servers, which may have more than they list.
 """
 
 from __future__ import annotations
