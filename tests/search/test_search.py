@@ -239,3 +239,18 @@ async def test_resource_tools_leave_searching_to_the_search(shared: Path, tmp_pa
     async with searching(app, tmp_path / "cache") as (_, peer):
         names = {tool["name"] for tool in await listed(peer, "tools")}
         assert names == {"list_resources", "read_resource", "search", "context"}
+
+
+async def test_passages_have_their_whole_texts_with_lines_and_headings(shared: Path, tmp_path: Path) -> None:
+    async with searching(library(shared), tmp_path / "cache") as (index, _):
+        found = await index.passages("burns", limit=5)
+        assert found.complete
+        passage = found.passages[0]
+        hit = (await index.search("burns", limit=1)).hits[0]
+        assert (passage.resource, passage.source, passage.link) == (hit.resource, hit.source, hit.link)
+        assert (passage.first_line, passage.last_line) == (hit.first_line, hit.last_line)
+        assert passage.text.splitlines() == (shared / "deep" / "lamps.md").read_text().splitlines()
+        assert passage.heading == "Lamps"
+        assert 0 < passage.score <= 1
+        with pytest.raises(ValueError, match="limit must be between 1 and 100"):
+            await index.passages("burns", limit=0)

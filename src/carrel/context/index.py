@@ -113,9 +113,9 @@ class ContextIndex(SearchIndex):
             else:
                 wanted.append((source, found))
         made_of = await asyncio.gather(*(self._document(source, found, request) for source, found in wanted))
-        for made, (_, found) in zip(made_of, wanted, strict=True):
+        for made, (_, (first, *_)) in zip(made_of, wanted, strict=True):
             if made is None:
-                left_out[found[0].resource.uri] = "cannot be read as text"
+                left_out[first.resource.uri] = "cannot be read as text"
             else:
                 documents.append(made)
         return documents, [LeftOut(uri, reason) for uri, reason in left_out.items()], complete

@@ -2,7 +2,7 @@
 
 Pinned documents come first. Then the passage with the best value is added, again and again: its score, changed a little
 by priority and recency, and less for each passage of its document that was chosen before. A small document is added as
-a whole. What is left of the budget takes the passages next to the best ones.
+a whole. The rest of the budget takes the passages next to the best ones.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Packer:
         self._left = budget - tokenizer.count(START[format] + END[format])
         self._seen = Seen()
         self._selections: dict[tuple[str, str], Selection] = {}
+        self._drafts: dict[tuple[str, str], Selection] = {}
         self._reasons: dict[tuple[str, str], str] = {}
 
     def pack(self, documents: Sequence[Document], left_out: Iterable[LeftOut], *, complete: bool) -> PackedContext:
@@ -58,7 +59,8 @@ class Packer:
         chosen = sorted(self._selections.values(), key=lambda each: _place(each.document))  # else in order of choice
         for selection in chosen[:EXTENDED]:
             self._extend(selection)
-        items = self._fitting([item for each in chosen for item in each.explained(Reasons(self._question))])
+        reasons = Reasons(self._question)
+        items = self._fitting([item for each in chosen for item in each.explained(reasons)])
         packed = {(item.server, item.uri) for item in items}
         absent = [each for each in documents if each.key not in packed]
         absent.sort(key=lambda each: (_place(each), -each.score, each.key))
@@ -92,7 +94,7 @@ class Packer:
     def _choose(self, documents: Sequence[Document]) -> None:
         value_of = _values(documents)
         waiting = [(document, span) for document in documents for span in document.spans]
-        while waiting:
+        while waiting and self._left >= SMALLEST:
 
             def value(each: tuple[Document, Span]) -> tuple[bool, float, tuple[str, str], int]:
                 document, span = each
@@ -116,7 +118,7 @@ class Packer:
             return
         spans = [] if selection is None else selection.spans
         added = self._take_whole(document, [*spans, span]) or self._take(document, [*spans, span])
-        if not added and self._left >= SMALLEST:
+        if not added:
             added = self._take_part(document, span, self._left)
         if added:
             self._selections[document.key].matched += 1
@@ -131,9 +133,9 @@ class Packer:
         chars = sum(len(document.text(part.first, part.last)) for part in parts)
         if sum(map(len, document.lines.values())) > 2 * WHOLE * (chars + 4 * WHOLE_MORE):
             return False  # without counting tokens, which takes long
-        made = Selection(document, self._count)
-        tokens = sum(item.tokens for item in made.items(parts, whole=False))
-        (item,) = made.items((), whole=True)
+        selection = self._selection(document)
+        tokens = self._tokens(selection, parts, whole=False)
+        (item,) = selection.items((), whole=True)
         if item.tokens > WHOLE * tokens + WHOLE_MORE:
             return False
         if document.key not in self._selections and self._seen.owner_of(item.text) is not None:
@@ -142,7 +144,7 @@ class Packer:
 
     def _take(self, document: Document, spans: list[Span], *, whole: bool = False) -> bool:
         """Replace the lines of a document, and return whether they fit."""
-        selection = self._selections.get(document.key) or Selection(document, self._count)
+        selection = self._selection(document)
         spans = merged(spans, document)
         before = self._tokens(selection, selection.spans, whole=selection.is_whole)
         after = self._tokens(selection, spans, whole=whole)
@@ -157,7 +159,7 @@ class Packer:
 
     def _take_part(self, document: Document, span: Span, room: int) -> bool:
         """Add the first lines of some lines, as many as fit in ``room``."""
-        selection = self._selections.get(document.key) or Selection(document, self._count)
+        selection = self._selection(document)
         before = self._tokens(selection, selection.spans, whole=False)
 
         def fits(last: int) -> bool:
@@ -190,6 +192,13 @@ class Packer:
                 near_span = Span(first, last, 0.0)
                 if first <= last and self._take(document, [*selection.spans, near_span]):
                     selection.beside.add(first)
+
+    def _selection(self, document: Document) -> Selection:
+        """Return the selection of a document, which is not chosen yet if it is new."""
+        selection = self._drafts.get(document.key)
+        if selection is None:
+            selection = self._drafts[document.key] = Selection(document, self._count)
+        return selection
 
     # Tokens
 

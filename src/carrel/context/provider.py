@@ -141,7 +141,7 @@ class ContextProvider(Provider):
 
 
 def _nothing(pack: ContextPack) -> str:
-    """Return what is said if there are no items."""
+    """Return the text for a pack without items."""
     if any(each.reason == "over the budget" for each in pack.left_out):
         return "The budget is too small for what was found."
     return "Nothing is found." if pack.packed.complete else "Nothing is found yet: the index is not complete."

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from carrel.search.terms import words_of
-from carrel.sources.content.words import CJK
+from carrel.sources.content.words import CAPITAL, CJK
 
 __all__ = ["Reasons"]
 
@@ -41,7 +41,7 @@ class Reasons:
         return f"matches {words} in {' and '.join(filter(None, (', '.join(places[:-1]), places[-1])))}"
 
     def _found(self, text: str) -> set[str]:
-        tokens = [token.casefold() for token in _TOKEN.findall(text)]
+        tokens = [part.casefold() for token in _TOKEN.findall(text) for part in CAPITAL.split(token)]
         return {
             word.text
             for word in self._words

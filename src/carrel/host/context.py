@@ -1,7 +1,7 @@
 """Contexts of a host: a search index over its servers, in a temporary folder, made when it is first used.
 
 The index reads resources with the credentials of the host, and is only for this host: private results stay private. It
-is deleted when the host is closed. Servers with a search tool are asked as well: they may have more than they list.
+is deleted when the host is closed. It also calls the search tools of servers, which may have more than they list.
 """
 
 from __future__ import annotations
@@ -79,13 +79,15 @@ class HostIndex(ContextIndex):
 
     async def found(self, question: str, limit: int, request: Request) -> tuple[Sequence[SearchPassage], bool]:
         """Return the passages in the index, and passages that the search tools of servers find elsewhere."""
-        servers = [each for each in self.catalog.providers if isinstance(each, RemoteProvider)]
-        (own, complete), *others = await asyncio.gather(
-            super().found(question, limit, request), *(_ask(server, question) for server in servers)
-        )
+        (own, complete), others = await asyncio.gather(super().found(question, limit, request), self._asked(question))
         known = {(passage.source, passage.resource.uri) for passage in own}
-        more = [each for found in others for each in found if (each.source, each.resource.uri) not in known]
+        more = [each for each in others if (each.source, each.resource.uri) not in known]
         return sorted([*own, *more], key=lambda each: -each.score)[:MAX_LIMIT], complete
+
+    async def _asked(self, question: str) -> list[SearchPassage]:
+        servers = [each for each in self.catalog.providers if isinstance(each, RemoteProvider)]
+        found = await asyncio.gather(*(_ask(server, question) for server in servers))
+        return [passage for passages in found for passage in passages]
 
 
 async def _ask(server: RemoteProvider, question: str) -> list[SearchPassage]:
