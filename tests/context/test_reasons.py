@@ -15,7 +15,7 @@ from carrel.context.reasons import Reasons
         ("green tea", "tea.md", [], ["x"], "matches 'tea' in the name"),
         ("brewing indexes", "a", [], ["an index is brewed"], "matches 'indexes' in 1 line"),
         ("refresh tokens", "a", [], ["def refreshToken(): pass"], "matches 'refresh', 'tokens' in 1 line"),
-        ("糖尿病怎么治疗", "a", [], ["治疗糖尿病"], "matches '糖尿病怎么治疗' in 1 line"),
+        ("糖尿病怎么治疗", "a", [], ["治疗糖尿病"], "matches '糖尿病', '治疗' in 1 line"),
         ("a b c d e f", "x", [], ["b c d e f"], "matches 'b', 'c', 'd', 'e' and more in 1 line"),
         ("automobile", "a", [], ["cars"], "found by the search"),
     ],

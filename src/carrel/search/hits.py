@@ -11,6 +11,7 @@ from carrel.awaitables import resolved
 from carrel.catalog.catalog import Catalog
 from carrel.errors import InvalidParams, MCPError, ResourceError, ResourceTooLarge
 from carrel.log import Log
+from carrel.search.engine import Match
 from carrel.search.manifest import number_of
 from carrel.search.passages import passages_of
 from carrel.search.ranking import best_of_each
@@ -33,6 +34,8 @@ log = Log("carrel.search")
 
 #: Seconds that reading a snippet may take; a hit is then without one.
 PATIENCE = 2.0
+#: Lines between the first and the last passage of a resource that are read together.
+MAX_SPAN = 5000
 
 
 class Reading(Protocol):
@@ -128,9 +131,35 @@ class Hits:
         while len(found) < limit and at < len(ranked):
             part = ranked[at : at + limit - len(found)]
             at += len(part)
-            texts = await asyncio.gather(*(self._text(store, each, request) for each in part))
-            found += [(each, text) for each, text in zip(part, texts, strict=True) if text is not None]
+            of_each: dict[int, list[Ranked]] = {}
+            for each in part:
+                of_each.setdefault(each.entry.number, []).append(each)
+            texts: dict[tuple[int, Match | None], str | None] = {}
+            for read in await asyncio.gather(*(self._texts(store, some, request) for some in of_each.values())):
+                texts.update(read)
+            for each in part:
+                text = texts[each.entry.number, each.passage]
+                if text is not None:
+                    found.append((each, text))
         return found
+
+    async def _texts(
+        self, store: IndexStore, passages: Sequence[Ranked], request: Request
+    ) -> dict[tuple[int, Match | None], str | None]:
+        """Return the texts of passages of one resource, as ``_text`` does, with one read of all lines between them."""
+        matches = [each.passage for each in passages if each.passage is not None]
+        if len(matches) > 1:
+            first, last = min(each.first for each in matches), max(each.last for each in matches)
+            if last - first < MAX_SPAN:
+                whole = await self._text(store, passages[0]._replace(passage=Match(0, first, last, 0.0)), request)
+                if whole is None:
+                    return {(each.entry.number, each.passage): None for each in passages}
+                if whole:
+                    return {
+                        (passages[0].entry.number, each): _lines(whole, each.first - first + 1, each.last - first + 1)
+                        for each in matches
+                    }
+        return {(each.entry.number, each.passage): await self._text(store, each, request) for each in passages}
 
     def _passage(self, each: Ranked, text: str) -> SearchPassage:
         entry, match = each.entry, each.passage

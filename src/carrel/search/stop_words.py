@@ -19,10 +19,10 @@ STOP_WORDS = {
             "a about after all am an and any anything are as at be been before being but by can cannot could did "
             "do does doing done else every for from get gets getting give given go got had has have having he her "
             "here him his how i if in into is isn it its just know let like many may me might mine more most much "
-            "must my need no not of on one only or other our out over own please s same shall she should so some "
-            "someone something such t tell than that the their them then there these they thing this those "
-            "through to too under until up upon us use used using very want was way we were what when where "
-            "whether which while who whom whose why will with without won would you your"
+            "must my need no not of on one only or other our out over own please same shall she should so some "
+            "someone something such tell than that the their them then there these they thing this those through "
+            "to too under until up upon us use used using very want was way we were what when where whether which "
+            "while who whom whose why will with without won would you your"
         ),
         "german": (
             "ab aber alle allem allen aller alles als also am an andere anderen auch auf aus bei beim bin bis "
@@ -37,16 +37,16 @@ STOP_WORDS = {
             "würde zu zum zur zwischen über"
         ),
         "french": (
-            "à ai au aucun aussi avec avoir c ce cela ces cet cette comme comment d dans de des du elle en est et "
-            "être eu fait faire il ils j je l la le les leur lui ma mais me même mes moi mon n ne nos notre nous "
-            "on ont ou où par pas peut plus pour pourquoi puis qu quand que quel quelle quelles quels qui quoi sa "
-            "sans se ses si son sont sur ta te tes toi ton tu un une vers vos votre vous y"
+            "ai au aucun aussi avec avoir ce cela ces cet cette comme comment dans de des du elle en est et être "
+            "eu fait faire il ils je la le les leur lui ma mais me même mes moi mon ne nos notre nous on ont ou "
+            "où par pas peut plus pour pourquoi puis qu quand que quel quelle quelles quels qui quoi sa sans se "
+            "ses si son sont sur ta te tes toi ton tu un une vers vos votre vous"
         ),
         "spanish": (
-            "al algo ante antes aunque como con cómo cual cuando cuándo cuál de debe del desde donde dónde e el "
+            "al algo ante antes aunque como con cómo cual cuando cuándo cuál de debe del desde donde dónde el "
             "ella en entre era eres es esa ese eso esta este esto está están fue ha hacer hago hasta hay la las "
-            "le lo los me mi mis mucho muy más ni no nos o para pero poder por porque puede puedo que qué quien "
-            "quién se ser si sin sobre son su sus sí también tan te tiene tengo todo tu un una uno unos y ya yo"
+            "le lo los me mi mis mucho muy más ni no nos para pero poder por porque puede puedo que qué quien "
+            "quién se ser si sin sobre son su sus sí también tan te tiene tengo todo tu un una uno unos ya yo"
         ),
     }.items()
 }
@@ -73,13 +73,19 @@ _QUESTION_WORDS = re.compile(f"{_CHINESE}|{_JAPANESE}|{_KOREAN}")
 def stop_words_of(words: Iterable[str]) -> set[str]:
     """Return the words that are stop words in the language of most of them; the words are case-folded."""
     distinct = set(words)
-    return max((distinct & language for language in STOP_WORDS.values()), key=len)
+    return distinct & STOP_WORDS[_language(distinct)]
 
 
 def language_of(text: str) -> str:
     """Return the language of a text; English if it is in another language, or in none."""
-    words = set(_WORDS.findall(text[:SAMPLE].casefold()))
-    return max(STOP_WORDS, key=lambda language: len(words & STOP_WORDS[language]))
+    return _language(set(_WORDS.findall(text[:SAMPLE].casefold())))
+
+
+def _language(words: set[str]) -> str:
+    """Return the language with the most stop words among some words; one word tells nothing."""
+    found = {language: len(words & known) for language, known in STOP_WORDS.items()}
+    best = max(found, key=lambda language: found[language])
+    return best if found[best] > 1 else "english"
 
 
 def without_question_words(text: str) -> str:
