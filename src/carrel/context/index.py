@@ -23,7 +23,7 @@ from carrel.wire.resources import Resource
 __all__ = ["ContextIndex"]
 
 #: Tokens of the budget for each passage that is looked for, and passages at least.
-PER_PASSAGE, LEAST = 60, 20
+PER_PASSAGE, LEAST = 100, 20
 #: Bytes up to which the whole text of a resource is read; of larger ones, only passages are packed.
 MAX_WHOLE = 256 * 1024
 
