@@ -1,10 +1,8 @@
 """Engine of the index: tantivy. Passages and names of resources are its documents, which it indexes but does not store.
 
 A number identifies a resource here. A document is a passage (its terms, headings and lines) or a resource (the terms of
-name, path, title, description and all headings, and of its whole text). Chinese, Japanese and Korean terms have
-separate fields without folding and stemming, which saves a quarter of the indexing time. Words of a text in another
-language than English are stemmed in that language first; a word of a query is looked for with the stem of each
-language.
+name, path, title, description and all headings, and of its whole text). Words of a text in another language than
+English are stemmed in that language first; a word of a query is looked for with the stem of each language.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from carrel.errors import ConfigError
@@ -31,16 +29,8 @@ MAX_LINES = 4096
 #: Shortest word that others may begin with, and that may be misspelled by one letter or by two.
 SHORTEST_BEGINNING, SHORTEST_MISSPELLED, LONG_WORD = 3, 4, 8
 
-#: Fields of text, and the tokenizer of each. A passage has the first three, and a resource the others.
-FIELDS = {
-    "text": "text",
-    "cjk": "cjk",
-    "heading": "text",
-    "name": "name",
-    "headings": "text",
-    "whole": "text",
-    "whole_cjk": "cjk",
-}
+#: Fields of text, and the tokenizer of each. A passage has the first two, and a resource the others.
+FIELDS = {"text": "text", "heading": "text", "name": "name", "headings": "text", "whole": "text"}
 #: Weights of headings, relative to the text of a passage.
 HEADING = 0.5
 
@@ -101,8 +91,6 @@ class Engine:
         self._index: tantivy.Index = _safely(lambda: self._tantivy.Index(self._schema(), path=folder))
         for name, language in (("text", "english"), ("name", None)):
             self._index.register_tokenizer(name, self._analyzer(language))
-        whole = self._tantivy.TextAnalyzerBuilder(self._tantivy.Tokenizer.whitespace()).build()
-        self._index.register_tokenizer("cjk", whole)
         self._stemmers = {language: self._analyzer(language).analyze for language in LANGUAGES}
         self._schema_now = self._index.schema
         if write:
@@ -139,13 +127,11 @@ class Engine:
         texts = self._stemmed(all_parted([text for text, *_ in parts]), language)
         above = self._stemmed(all_parted([heading for _, heading, *_ in parts]), language)
         new, add = self._tantivy.Document, self._writer.add_document
-        for (_, _, first, last), (latin, cjk), heading in zip(parts, texts, above, strict=True):
+        for (_, _, first, last), text, heading in zip(parts, texts, above, strict=True):
             document = new()
-            document.add_text("text", latin)
-            if cjk:
-                document.add_text("cjk", cjk)
-            if heading[0] or heading[1]:
-                document.add_text("heading", " ".join(heading))
+            document.add_text("text", text)
+            if heading:
+                document.add_text("heading", heading)
             document.add_integer("number", number)
             document.add_integer("lines", first * MAX_LINES + min(last - first, MAX_LINES - 1))
             add(document)
@@ -153,20 +139,18 @@ class Engine:
         document.add_text("name", prepared(names))
         if headings:
             document.add_text("headings", prepared(headings))
-        for latin, cjk in texts:
-            document.add_text("whole", latin)
-            if cjk:
-                document.add_text("whole_cjk", cjk)
+        for text in texts:
+            document.add_text("whole", text)
         document.add_integer("number", number)
         document.add_integer("lines", 0)
         add(document)
 
-    def _stemmed(self, texts: Iterable[tuple[str, str]], language: str) -> list[tuple[str, str]]:
+    def _stemmed(self, texts: Iterable[tuple[str, str]], language: str) -> list[str]:
         """Return parted texts with words stemmed, unless the language is English, which the engine itself stems."""
         if language == "english":
-            return list(texts)
+            return [f"{latin} {cjk}" if cjk else latin for latin, cjk in texts]
         stem = self._stemmers[language]
-        return [(" ".join(stem(latin)), cjk) for latin, cjk in texts]
+        return [f"{' '.join(stem(latin))} {cjk}" for latin, cjk in texts]
 
     def remove(self, number: int) -> None:
         """Remove a resource."""
@@ -213,7 +197,7 @@ class Engine:
 
         ``even``: rare words count no more than others, so that the order does not tell how many have a word.
         """
-        query = self._any(words, (("text", "cjk", 1.0), ("heading", "heading", HEADING)), even)
+        query = self._any(words, {"text": 1.0, "heading": HEADING}, even)
         if resources is not None:
             occur, kind = self._tantivy.Occur, self._tantivy.Query
             among = kind.const_score_query(kind.term_set_query(self._schema_now, "number", list(resources)), 0.0)
@@ -222,7 +206,7 @@ class Engine:
 
     def resources(self, words: Sequence[Word], limit: int, offset: int = 0, *, even: bool = False) -> list[Match]:
         """Return the resources with any of the words in their text, the best first. ``even``: see ``passages``."""
-        return self._search(self._any(words, (("whole", "whole_cjk", 1.0),), even), limit, offset)
+        return self._search(self._any(words, {"whole": 1.0}, even), limit, offset)
 
     def names(
         self, words: Sequence[Word], limit: int, offset: int = 0, *, misspelled: bool = False, even: bool = False
@@ -277,15 +261,16 @@ class Engine:
         stems = [english(" ".join(stem(text))) for stem in self._stemmers.values()]
         return list(dict.fromkeys(each[0] for each in stems if each)) or [text]
 
-    def _any(self, words: Sequence[Word], fields: Sequence[tuple[str, str, float]], even: bool) -> Any:
-        """Return the query for any of the words in fields: for Latin words, for others, and the weight."""
+    def weight(self, words: Sequence[Word], *, even: bool = False) -> float:
+        """Return the sum of the weights of words: the score of a passage of usual length that has each of them once."""
+        terms = [term for word in words for term in (word.terms if word.cjk else self._stems(word)[:1])]
+        return float(len(terms)) if even else sum(self._rarity("text", term) for term in terms)
+
+    def _any(self, words: Sequence[Word], fields: Mapping[str, float], even: bool) -> Any:
+        """Return the query for any of the words in fields, which have weights."""
         should = self._tantivy.Occur.Should
         return self._boolean(
-            [
-                (should, self._in_field(cjk if word.cjk else latin, word, boost, even))
-                for word in words
-                for latin, cjk, boost in fields
-            ]
+            [(should, self._in_field(field, word, boost, even)) for word in words for field, boost in fields.items()]
         )
 
     def _in_field(self, field: str, word: Word, boost: float, even: bool) -> Any:
