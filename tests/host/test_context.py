@@ -111,9 +111,7 @@ async def test_a_search_tool_that_takes_too_long_is_not_waited_for(monkeypatch: 
         await host.catalog.remove("s")
 
 
-async def test_the_index_is_deleted_when_the_host_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_index_is_deleted_when_the_host_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     async with Host() as host:
         assert (await host.context("tea")).items == ()
