@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import Raw
 
 from carrel import Client, Server
 from carrel.catalog.access import UNRESTRICTED
-from carrel.errors import PeerError
+from carrel.catalog.provider import Request
+from carrel.context.provider import ContextProvider
+from carrel.errors import InvalidParams, PeerError
 from carrel.protocol.principal import View
 from carrel.search.options import SearchOptions
 from carrel.wire.base import Annotations
@@ -145,6 +148,26 @@ async def test_what_the_caller_may_not_read_is_neither_packed_nor_named(tmp_path
         gate.hides = False
         assert "treasure" in json.dumps(await call(peer, "context", question="whale moby"))
         assert "treasure" in json.dumps(await call(peer, "context", question="x", pin=pins))
+
+
+class ToolsOnly(OpenOnly):
+    key = "tools"
+
+    def permits(self, method: str) -> bool:
+        return method != "resources/read"
+
+
+async def test_a_caller_without_the_scope_to_read_gets_no_context(tmp_path: Path) -> None:
+    app = Server("s")
+    app.resources.add("memo://tea", TEA)
+    async with searching(app, tmp_path / "cache") as (index, _):
+        provider, request = ContextProvider(index), Request(view=ToolsOnly())
+        found = await provider.call_tool("context", Raw(b'{"question": "green tea"}'), request)
+        assert found.is_error
+        assert "scope for resources/read" in found.content[0].text  # type: ignore[union-attr]
+        with pytest.raises(InvalidParams, match="scope for resources/read"):
+            await provider.get_prompt("context", {"question": "green tea"}, request)
+        assert not (await provider.call_tool("context", Raw(b'{"question": "green tea"}'), Request())).is_error
 
 
 async def test_a_file_that_is_now_a_link_to_a_hidden_one_is_not_packed(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from carrel.context.chosen_lines import ChosenLines, merged
 from carrel.context.documents import Document, Span
 from carrel.context.duplicates import Seen
 from carrel.context.formats import END, START, render, rendered_item
 from carrel.context.reasons import Reasons
 from carrel.context.results import ContextItem, Format, LeftOut, PackedContext
-from carrel.context.selection import Selection, merged
 from carrel.context.tokenizer import Tokenizer
 from carrel.search.manifest import importance_of
 
@@ -46,8 +46,8 @@ class Packer:
         self._tokenizer = tokenizer
         self._left = budget - tokenizer.count(START[format] + END[format])
         self._seen = Seen()
-        self._selections: dict[tuple[str, str], Selection] = {}
-        self._drafts: dict[tuple[str, str], Selection] = {}
+        self._chosen: dict[tuple[str, str], ChosenLines] = {}
+        self._drafts: dict[tuple[str, str], ChosenLines] = {}
         self._reasons: dict[tuple[str, str], str] = {}
 
     def pack(self, documents: Sequence[Document], left_out: Iterable[LeftOut], *, complete: bool) -> PackedContext:
@@ -56,9 +56,9 @@ class Packer:
         for document in pinned:
             self._pin(document)
         self._choose(documents)
-        chosen = sorted(self._selections.values(), key=lambda each: _place(each.document))  # else in order of choice
-        for selection in chosen[:EXTENDED]:
-            self._extend(selection)
+        chosen = sorted(self._chosen.values(), key=lambda each: _place(each.document))  # else in order of choice
+        for lines in chosen[:EXTENDED]:
+            self._extend(lines)
         reasons = Reasons(self._question)
         items = self._fitting([item for each in chosen for item in each.explained(reasons)])
         packed = {(item.server, item.uri) for item in items}
@@ -98,8 +98,8 @@ class Packer:
 
             def value(each: tuple[Document, Span]) -> tuple[bool, float, tuple[str, str], int]:
                 document, span = each
-                selection = self._selections.get(document.key)
-                faded = value_of[document.key] * span.score * FADING ** (selection.matched if selection else 0)
+                lines = self._chosen.get(document.key)
+                faded = value_of[document.key] * span.score * FADING ** (lines.matched if lines else 0)
                 return document.pinned is None, -faded, document.key, span.first
 
             best = min(waiting, key=value)
@@ -107,21 +107,21 @@ class Packer:
             self._choose_one(*best)
 
     def _choose_one(self, document: Document, span: Span) -> None:
-        selection = self._selections.get(document.key)
-        if selection is not None and selection.is_whole:
-            selection.matched += 1
+        lines = self._chosen.get(document.key)
+        if lines is not None and lines.is_whole:
+            lines.matched += 1
             return
         owner = self._seen.owner_of(document.text(span.first, span.last))
         if owner is not None:
             if owner != document.key:
                 self._reasons.setdefault(document.key, f"near-duplicate of {owner[1]}")
             return
-        spans = [] if selection is None else selection.spans
+        spans = [] if lines is None else lines.spans
         added = self._take_whole(document, [*spans, span]) or self._take(document, [*spans, span])
         if not added:
             added = self._take_part(document, span, self._left)
         if added:
-            self._selections[document.key].matched += 1
+            self._chosen[document.key].matched += 1
         else:
             self._reasons.setdefault(document.key, "over the budget")
 
@@ -133,38 +133,38 @@ class Packer:
         chars = sum(len(document.text(part.first, part.last)) for part in parts)
         if sum(map(len, document.lines.values())) > 2 * WHOLE * (chars + 4 * WHOLE_MORE):
             return False  # without counting tokens, which takes long
-        selection = self._selection(document)
-        tokens = self._tokens(selection, parts, whole=False)
-        (item,) = selection.items((), whole=True)
+        lines = self._lines_of(document)
+        tokens = self._tokens(lines, parts, whole=False)
+        (item,) = lines.items((), whole=True)
         if item.tokens > WHOLE * tokens + WHOLE_MORE:
             return False
-        if document.key not in self._selections and self._seen.owner_of(item.text) is not None:
+        if document.key not in self._chosen and self._seen.owner_of(item.text) is not None:
             return False
         return self._take(document, [], whole=True)
 
     def _take(self, document: Document, spans: list[Span], *, whole: bool = False) -> bool:
         """Replace the lines of a document, and return whether they fit."""
-        selection = self._selection(document)
+        lines = self._lines_of(document)
         spans = merged(spans, document)
-        before = self._tokens(selection, selection.spans, whole=selection.is_whole)
-        after = self._tokens(selection, spans, whole=whole)
+        before = self._tokens(lines, lines.spans, whole=lines.is_whole)
+        after = self._tokens(lines, spans, whole=whole)
         if after - before > self._left:
             return False
         self._left -= after - before
-        selection.spans, selection.is_whole = spans, whole
-        self._selections[document.key] = selection
-        for item in selection.items(spans, whole=whole):
+        lines.spans, lines.is_whole = spans, whole
+        self._chosen[document.key] = lines
+        for item in lines.items(spans, whole=whole):
             self._seen.add(item.text, document.key)
         return True
 
     def _take_part(self, document: Document, span: Span, room: int) -> bool:
         """Add the first lines of some lines, as many as fit in ``room``."""
-        selection = self._selection(document)
-        before = self._tokens(selection, selection.spans, whole=False)
+        lines = self._lines_of(document)
+        before = self._tokens(lines, lines.spans, whole=False)
 
         def fits(last: int) -> bool:
-            spans = merged([*selection.spans, Span(span.first, last, span.score)], document)
-            return self._tokens(selection, spans, whole=False) - before <= room
+            spans = merged([*lines.spans, Span(span.first, last, span.score)], document)
+            return self._tokens(lines, spans, whole=False) - before <= room
 
         low, high = span.first + SMALLEST_LINES - 2, span.last
         while low < high:
@@ -172,15 +172,15 @@ class Packer:
             low, high = (middle, high) if fits(middle) else (low, middle - 1)
         if low < span.first + SMALLEST_LINES - 1 or not fits(low):
             return False
-        return self._take(document, [*selection.spans, Span(span.first, low, span.score)])
+        return self._take(document, [*lines.spans, Span(span.first, low, span.score)])
 
-    def _extend(self, selection: Selection) -> None:
+    def _extend(self, lines: ChosenLines) -> None:
         """Add the passages next to the chosen ones, after them first."""
-        document = selection.document
-        if selection.is_whole or not document.is_whole:
+        document = lines.document
+        if lines.is_whole or not document.is_whole:
             return
         every = document.passages()
-        for span in list(selection.spans):
+        for span in list(lines.spans):
             after = next((each for each in every if each.last > span.last), None)
             before = next((each for each in reversed(every) if each.first < span.first), None)
             for near in (after, before):
@@ -190,20 +190,20 @@ class Packer:
                 if self._seen.owner_of(document.text(first, last)) is not None:
                     continue
                 near_span = Span(first, last, 0.0)
-                if first <= last and self._take(document, [*selection.spans, near_span]):
-                    selection.beside.add(first)
+                if first <= last and self._take(document, [*lines.spans, near_span]):
+                    lines.beside.add(first)
 
-    def _selection(self, document: Document) -> Selection:
-        """Return the selection of a document, which is not chosen yet if it is new."""
-        selection = self._drafts.get(document.key)
-        if selection is None:
-            selection = self._drafts[document.key] = Selection(document, self._count)
-        return selection
+    def _lines_of(self, document: Document) -> ChosenLines:
+        """Return the chosen lines of a document, none if it is new."""
+        lines = self._drafts.get(document.key)
+        if lines is None:
+            lines = self._drafts[document.key] = ChosenLines(document, self._count)
+        return lines
 
     # Tokens
 
-    def _tokens(self, selection: Selection, spans: Sequence[Span], *, whole: bool) -> int:
-        return sum(item.tokens for item in selection.items(spans, whole=whole))
+    def _tokens(self, lines: ChosenLines, spans: Sequence[Span], *, whole: bool) -> int:
+        return sum(item.tokens for item in lines.items(spans, whole=whole))
 
     def _count(self, item: ContextItem) -> int:
         return self._tokenizer.count(rendered_item(ANY_NUMBER, item, self._format))

@@ -81,6 +81,14 @@ def test_a_configuration_file_names_servers(tmp_path, folder):
     assert [item["uri"] for item in json.loads(done.stdout)["items"]] == ["shop://teas"]
 
 
+def test_the_sources_of_a_carrel_toml_are_packed_with_its_servers(tmp_path, folder):
+    (tmp_path / "shop.py").write_text(SERVER)
+    server = f'[servers.shop]\ncommand = "{sys.executable}"\nargs = ["{tmp_path / "shop.py"}"]\n'
+    (tmp_path / "carrel.toml").write_text(f'[[sources]]\npath = "notes"\n{server}')
+    found = json.loads(carrel("context", "green tea", "--format", "json", cwd=tmp_path).stdout)
+    assert {item["server"] for item in found["items"]} == {"shop", "shared"}
+
+
 def test_without_a_target_the_current_folder_is_packed(folder):
     found = json.loads(carrel("context", "green tea", "--format", "json", cwd=folder).stdout)
     assert [item["title"] for item in found["items"]] == ["tea.md"]

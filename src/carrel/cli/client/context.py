@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shlex
+import tomllib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from carrel.cli.chat.host_targets import COMMAND, CONFIGURATIONS, read_host_targets
 from carrel.cli.client.connection import SERVER_ERROR, UNREACHABLE, answered, failed
 from carrel.cli.options import Parser
-from carrel.cli.target import is_url
+from carrel.cli.target import CARREL, is_url
 from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.output import write_json, write_text
 from carrel.cli.terminal.progress import Bar
@@ -155,6 +156,8 @@ def split_targets(targets: Sequence[str]) -> tuple[list[str], list[str]]:
         path = Path(target).expanduser()
         if target.startswith(COMMAND) or is_url(target):
             servers.append(target)
+        elif path.suffix == ".toml" and has_sources(path):
+            servers += target, f"shared={COMMAND}{shlex.join([*CARREL, 'serve', '--config', str(path)])}"
         elif path.is_dir() or (path.is_file() and path.suffix not in (".py", *CONFIGURATIONS)):
             sources.append(str(path))
         elif ":" in target and " " not in target and ".py:" not in target and scheme_of(target) != "file":
@@ -162,6 +165,14 @@ def split_targets(targets: Sequence[str]) -> tuple[list[str], list[str]]:
         else:
             (sources if target.lower().startswith("file:") else servers).append(target)
     return sources, servers
+
+
+def has_sources(path: Path) -> bool:
+    """Return whether a carrel.toml shares sources, for which a server is started."""
+    try:
+        return "sources" in tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # the host reports why
+        return False
 
 
 def open_source(target: str) -> Provider:

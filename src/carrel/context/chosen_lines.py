@@ -1,4 +1,4 @@
-"""Selection: the lines of one document that are packed, and the items that they make."""
+"""ChosenLines: the lines of one document that are packed, and the items that they make."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from carrel.context.documents import Document, Span
 from carrel.context.reasons import Reasons
 from carrel.context.results import ContextItem
 
-__all__ = ["Selection", "merged"]
+__all__ = ["ChosenLines", "merged"]
 
 #: Lines between two passages up to which they become one item.
 GAP = 3
@@ -18,7 +18,7 @@ GAP = 3
 ELLIPSIS = "…"
 
 
-class Selection:
+class ChosenLines:
     """Lines of a document. ``count`` returns the tokens of a rendered item."""
 
     def __init__(self, document: Document, count: Callable[[ContextItem], int]) -> None:
