@@ -24,8 +24,8 @@ __all__ = ["Filters", "find", "named"]
 RANKED_PER_HIT, RANKED = 8, 300
 #: Resources by their text, of which all passages are ranked, and most of these passages.
 WHOLE, OF_WHOLE = 20, 400
-#: Share of the words of a query, by their weights, that a passage must have.
-LEAST = 0.25
+#: Share of the words of a query, by their weights, that the best passage must have; else none is relevant.
+LEAST = 0.2
 #: Documents of the index that are looked at for one list, of which the caller may see few.
 MAX_LOOKED_AT = 500_000
 
@@ -142,8 +142,8 @@ def find(store: IndexStore, words: list[Word], filters: Filters, limit: int, vec
     if whole:
         first = [match.number for match in whole[:WHOLE]]
         passages += engine.passages(words, OF_WHOLE, even=even, resources=first)
-    least = LEAST * engine.weight(words, even=even)
-    passages = [match for match in passages if match.score >= least]
+    if passages and passages[0].score < LEAST * engine.weight(words, even=even):
+        passages, whole = [], []
     names = accepted.of(lambda size, offset: engine.names(words, size, offset, even=even), wanted)
     misspelled = accepted.of(lambda size, offset: engine.names(words, size, offset, misspelled=True, even=even), RANKED)
     meant: list[Match] = []
