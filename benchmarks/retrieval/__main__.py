@@ -1,4 +1,4 @@
-"""The command: ``python -m benchmarks.retrieval``. See docs/context.md."""
+"""The command: ``python -m benchmarks.retrieval``. See docs/packed-context.md."""
 
 from __future__ import annotations
 
