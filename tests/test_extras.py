@@ -87,6 +87,7 @@ login http://127.0.0.1:9/mcp
 logout http://127.0.0.1:9/mcp
 completion bash
 ls http://127.0.0.1:9/mcp
+context notes a
 record http://127.0.0.1:9/mcp new.jsonl
 replay r.jsonl --http PORT
 chat --model anthropic:x --question hi

@@ -35,7 +35,7 @@ SCHEMES = (
 ARGUMENTS: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(("ls", "tree", "tools", "skills", "watch", "chat", "info", "doctor", "dev", "run", "gateway"), ()),
     **dict.fromkeys(("login", "logout", "serve"), ()),
-    **dict.fromkeys(("find", "cat", "call", "prompt"), ("word",)),
+    **dict.fromkeys(("context", "find", "cat", "call", "prompt"), ("word",)),
     "record": ("session.jsonl",),
     "install": ("--dry-run",),
     **dict.fromkeys(("init", "config", "import", "completion", "replay"), None),

@@ -45,7 +45,7 @@ def test_over_stdio_the_template_and_the_tool_find_text(folder: Path, tmp_path: 
         page, (hit,) = found(session, "%E5%8D%8F%E8%AE%AE")
         assert hit["line"] == 3
         assert "> 上下文协议连接数据。" in page
-        assert session.tools() == ["list_resources", "read_resource", "search"]
+        assert session.tools() == ["list_resources", "read_resource", "context", "search"]
         assert "[tea.md]" in session.tool("search", query="brewing")
     assert len(list(cache.iterdir())) == 1
 

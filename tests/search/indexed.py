@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from carrel import Server
-from carrel.search.index import SearchIndex
+from carrel.context.index import ContextIndex
 from carrel.search.options import SearchOptions
 from carrel.search.results import SearchResults
 from carrel.transports import memory
@@ -19,7 +19,7 @@ TEMPLATE = "search://{+query}{?limit,source,mime_type}"
 @asynccontextmanager
 async def searching(
     app: Server, cache: Path, *, key: str | None = None, **options: object
-) -> AsyncIterator[tuple[SearchIndex, MemoryPeer]]:
+) -> AsyncIterator[tuple[ContextIndex, MemoryPeer]]:
     """Run a server with a search, until everything is indexed."""
     index = app.add_search(SearchOptions(folder=str(cache), **options), key=key)
     async with memory.connect(app) as peer:

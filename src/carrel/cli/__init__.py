@@ -32,6 +32,7 @@ GROUPS = {
         "ls": ("client.ls", "list the resources, tools and prompts of a server"),
         "tree": ("client.tree", "show the resources of a server as a tree"),
         "find": ("client.find", "find resources, tools and prompts by words"),
+        "context": ("client.context", "pack what your sources say about a question, for a model"),
         "cat": ("client.cat", "print a resource of a server"),
         "tools": ("client.tools", "show the tools of a server with their arguments"),
         "call": ("client.call", "call a tool of a server"),

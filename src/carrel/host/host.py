@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
     from carrel.agents import VendorTools
     from carrel.agents.formats import Vendor
+    from carrel.context.options import ContextOptions
+    from carrel.context.pack import ContextPack
+    from carrel.host.context import HostContexts
 
 __all__ = ["Host"]
 
@@ -117,6 +120,7 @@ class Host:
         self._tasks: set[asyncio.Task[None]] = set()
         self._watchers: WeakSet[HostChanges] = WeakSet()
         self._applying = asyncio.Lock()
+        self._contexts: HostContexts | None = None
         names = [config.name for config in self._files.given]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -139,6 +143,9 @@ class Host:
 
     async def close(self) -> None:
         """Close all connections."""
+        contexts, self._contexts = self._contexts, None
+        if contexts is not None:
+            await contexts.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -308,6 +315,31 @@ class Host:
 
         parts = await asyncio.gather(*map(of, sorted(chosen, key=lambda one: one.name)))
         return [entry for part in parts for entry in part]
+
+    async def context(
+        self, question: str, *, wait: float | None = None, **options: Unpack[ContextOptions]
+    ) -> ContextPack:
+        """Pack what the resources of all servers say about a question into a budget of tokens, with reasons.
+
+        The first call reads and indexes the resources of all servers; it waits for that, for at most ``wait`` seconds.
+        For ``options``, see ``ContextIndex.context``. See docs/packed-context.md.
+
+        Raises:
+            ConfigError: tantivy is not installed.
+            ValueError: the budget is less than 1.
+        """
+        from carrel.host.context import HostContexts  # few hosts pack contexts
+
+        await asyncio.gather(*map(self.wake, self.servers))
+        if self._contexts is None:
+            self._contexts = HostContexts(self.catalog)
+        index = await self._contexts.index()
+        try:
+            async with asyncio.timeout(wait):
+                await index.ready()
+        except TimeoutError:
+            log.info("the context is packed before all resources are indexed")
+        return await index.context(question, **options)
 
     # Requests to one server
 

@@ -1,8 +1,8 @@
 """Engine of the index: tantivy. Passages and names of resources are its documents, which it indexes but does not store.
 
-A number identifies a resource here. A document is a passage (its terms, headings and lines) or a name (the terms of
-name, path, title, description and all headings). Chinese, Japanese and Korean terms have a separate field without
-folding and stemming, which saves a quarter of the indexing time.
+A number identifies a resource here. A document is a passage (its terms, headings and lines) or a resource (the terms of
+name, path, title, description and all headings, and of its whole text). Words of a text in another language than
+English are stemmed in that language first; a word of a query is looked for with the stem of each language.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from carrel.errors import ConfigError
+from carrel.search.stop_words import LANGUAGES, language_of
 from carrel.search.terms import Word, all_parted, prepared
 
 if TYPE_CHECKING:
@@ -28,10 +28,11 @@ HEAP = 96 * 1024 * 1024  # bytes of terms in memory before they are written: the
 MAX_LINES = 4096
 #: Shortest word that others may begin with, and that may be misspelled by one letter or by two.
 SHORTEST_BEGINNING, SHORTEST_MISSPELLED, LONG_WORD = 3, 4, 8
-#: Characters of a word of Chinese, Japanese or Korean up to which all of its bigrams have to be there; with as many
-#: bigrams as ``MANY``, it is a sentence, of which a third is enough, and between these two thirds are.
-WHOLE_WORD, MANY = 3, 8
-_KATAKANA = re.compile("[\u30a0-\u30ff]{2,8}")
+
+#: Fields of text, and the tokenizer of each. A passage has the first two, and a resource the others.
+FIELDS = {"text": "text", "heading": "text", "name": "name", "headings": "text", "whole": "text"}
+#: Weights of headings, relative to the text of a passage.
+HEADING = 0.5
 
 T = TypeVar("T")
 
@@ -88,11 +89,9 @@ class Engine:
         elif not write:
             raise Damaged("there is no index yet")
         self._index: tantivy.Index = _safely(lambda: self._tantivy.Index(self._schema(), path=folder))
-        for name, stemmed in (("text", True), ("name", False)):
-            self._index.register_tokenizer(name, self._analyzer(stemmed=stemmed))
-        whole = self._tantivy.TextAnalyzerBuilder(self._tantivy.Tokenizer.whitespace()).build()
-        self._index.register_tokenizer("cjk", whole)
-        self._analyze = self._analyzer(stemmed=True).analyze
+        for name, language in (("text", "english"), ("name", None)):
+            self._index.register_tokenizer(name, self._analyzer(language))
+        self._stemmers = {language: self._analyzer(language).analyze for language in LANGUAGES}
         self._schema_now = self._index.schema
         if write:
             self._writer = _safely(lambda: self._index.writer(heap_size=HEAP, num_threads=1))
@@ -100,17 +99,17 @@ class Engine:
 
     def _schema(self) -> Any:
         builder = self._tantivy.SchemaBuilder()
-        for field, tokenizer in (("text", "text"), ("cjk", "cjk"), ("heading", "text"), ("name", "name")):
+        for field, tokenizer in FIELDS.items():
             builder.add_text_field(field, stored=False, tokenizer_name=tokenizer, index_option="freq")
         builder.add_integer_field("number", stored=False, indexed=True, fast=True)
         builder.add_integer_field("lines", stored=False, indexed=False, fast=True)
         return builder.build()
 
-    def _analyzer(self, *, stemmed: bool) -> Any:
+    def _analyzer(self, language: str | None) -> Any:
         kinds = self._tantivy.Filter
         builder = self._tantivy.TextAnalyzerBuilder(self._tantivy.Tokenizer.simple())
         builder = builder.filter(kinds.remove_long(48)).filter(kinds.lowercase()).filter(kinds.ascii_fold())
-        return (builder.filter(kinds.stemmer("english")) if stemmed else builder).build()
+        return (builder if language is None else builder.filter(kinds.stemmer(language))).build()
 
     # Writing
 
@@ -124,26 +123,34 @@ class Engine:
         if known:
             self.remove(number)
         parts = list(passages)
-        texts = all_parted([text for text, *_ in parts])
-        above = all_parted([heading for _, heading, *_ in parts])
+        language = language_of("\n".join([text for text, *_ in parts[:4]]))
+        texts = self._stemmed(all_parted([text for text, *_ in parts]), language)
+        above = self._stemmed(all_parted([heading for _, heading, *_ in parts]), language)
         new, add = self._tantivy.Document, self._writer.add_document
-        for (_, _, first, last), (latin, cjk), heading in zip(parts, texts, above, strict=True):
+        for (_, _, first, last), text, heading in zip(parts, texts, above, strict=True):
             document = new()
-            document.add_text("text", latin)
-            if cjk:
-                document.add_text("cjk", cjk)
-            if heading[0] or heading[1]:
-                document.add_text("heading", " ".join(heading))
+            document.add_text("text", text)
+            if heading:
+                document.add_text("heading", heading)
             document.add_integer("number", number)
             document.add_integer("lines", first * MAX_LINES + min(last - first, MAX_LINES - 1))
             add(document)
         document = new()
         document.add_text("name", prepared(names))
         if headings:
-            document.add_text("heading", prepared(headings))
+            document.add_text("headings", prepared(headings))
+        for text in texts:
+            document.add_text("whole", text)
         document.add_integer("number", number)
         document.add_integer("lines", 0)
         add(document)
+
+    def _stemmed(self, texts: Iterable[tuple[str, str]], language: str) -> list[str]:
+        """Return parted texts with words stemmed, unless the language is English, which the engine itself stems."""
+        if language == "english":
+            return [f"{latin} {cjk}" if cjk else latin for latin, cjk in texts]
+        stem = self._stemmers[language]
+        return [f"{' '.join(stem(latin))} {cjk}" for latin, cjk in texts]
 
     def remove(self, number: int) -> None:
         """Remove a resource."""
@@ -175,20 +182,31 @@ class Engine:
 
     def terms(self, text: str) -> set[str]:
         """Return the terms of a text, as they are in the index."""
-        return set(self._analyze(prepared(text)))
+        return set(self._stemmers["english"](prepared(text)))
 
-    def passages(self, words: Sequence[Word], limit: int, offset: int = 0, *, even: bool = False) -> list[Match]:
-        """Return the passages with any of the words, the best first.
+    def passages(
+        self,
+        words: Sequence[Word],
+        limit: int,
+        offset: int = 0,
+        *,
+        even: bool = False,
+        resources: Sequence[int] | None = None,
+    ) -> list[Match]:
+        """Return the passages with any of the words, the best first; with ``resources``, only passages of these.
 
         ``even``: rare words count no more than others, so that the order does not tell how many have a word.
         """
-        every = [self._in_text(word, even) for word in words]
-        should = self._tantivy.Occur.Should
-        query = [(should, each) for each in every]
-        if len(every) > 1:
-            must = self._tantivy.Occur.Must
-            query.append((should, self._boolean([(must, each) for each in every])))  # counts twice where all are
-        return self._search(self._boolean(query), limit, offset)
+        query = self._any(words, {"text": 1.0, "heading": HEADING}, even)
+        if resources is not None:
+            occur, kind = self._tantivy.Occur, self._tantivy.Query
+            among = kind.const_score_query(kind.term_set_query(self._schema_now, "number", list(resources)), 0.0)
+            query = self._boolean([(occur.Must, query), (occur.Must, among)])
+        return self._search(query, limit, offset)
+
+    def resources(self, words: Sequence[Word], limit: int, offset: int = 0, *, even: bool = False) -> list[Match]:
+        """Return the resources with any of the words in their text, the best first. ``even``: see ``passages``."""
+        return self._search(self._any(words, {"whole": 1.0}, even), limit, offset)
 
     def names(
         self, words: Sequence[Word], limit: int, offset: int = 0, *, misspelled: bool = False, even: bool = False
@@ -216,8 +234,8 @@ class Engine:
 
         return _safely(find)
 
-    def _boolean(self, parts: Sequence[tuple[Any, Any]], least: int | None = None) -> Any:
-        return self._tantivy.Query.boolean_query(parts, minimum_number_should_match=least)
+    def _boolean(self, parts: Sequence[tuple[Any, Any]]) -> Any:
+        return self._tantivy.Query.boolean_query(parts)
 
     def _term(self, field: str, term: str, boost: float, even: bool) -> Any:
         query = self._tantivy.Query
@@ -237,38 +255,43 @@ class Engine:
         return math.log(1 + (max(searcher.num_docs, having) - having + 0.5) / (having + 0.5))
 
     def _stems(self, word: Word) -> list[str]:
-        return self._analyze(" ".join(word.terms)) or list(word.terms)
+        """Return the stems of a word, one for each language in which it differs."""
+        english = self._stemmers["english"]
+        (text,) = word.terms
+        stems = [english(" ".join(stem(text))) for stem in self._stemmers.values()]
+        return list(dict.fromkeys(each[0] for each in stems if each)) or [text]
 
-    def _in_text(self, word: Word, even: bool) -> Any:
+    def weight(self, words: Sequence[Word], *, even: bool = False) -> float:
+        """Return the sum of the weights of words: the score of a passage of usual length that has each of them once."""
+        terms = [term for word in words for term in (word.terms if word.cjk else self._stems(word)[:1])]
+        return float(len(terms)) if even else sum(self._rarity("text", term) for term in terms)
+
+    def _any(self, words: Sequence[Word], fields: Mapping[str, float], even: bool) -> Any:
+        """Return the query for any of the words in fields, which have weights."""
         should = self._tantivy.Occur.Should
-        fields = (("cjk" if word.cjk else "text", 1.0), ("heading", 1.5))
-        return self._boolean([(should, self._in_field(field, word, boost, even)) for field, boost in fields])
+        return self._boolean(
+            [(should, self._in_field(field, word, boost, even)) for word in words for field, boost in fields.items()]
+        )
 
     def _in_field(self, field: str, word: Word, boost: float, even: bool) -> Any:
-        occur, query = self._tantivy.Occur, self._tantivy.Query
-        if not word.cjk:
-            stems = self._stems(word)
-            if len(stems) == 1:
-                return self._term(field, stems[0], boost, even)
-            return self._boolean([(occur.Must, self._term(field, stem, boost, even)) for stem in stems])
-        if len(word.text) == 1:
-            return query.boost_query(self._beginning(field, word.text), boost)
-        terms = [self._term(field, term, boost, even) for term in word.terms]
-        if len(word.text) <= WHOLE_WORD or _KATAKANA.fullmatch(word.text):
-            return self._boolean([(occur.Must, term) for term in terms])
-        # Several words without spaces between them: not every pair of characters is in one word.
-        least = (2 * len(terms) + 2) // 3 if len(terms) < MANY else (len(terms) + 2) // 3
-        return self._boolean([(occur.Should, term) for term in terms], least)
+        occur = self._tantivy.Occur
+        if word.cjk:
+            if len(word.text) == 1:
+                return self._tantivy.Query.boost_query(self._beginning(field, word.text), boost)
+            # Several words without spaces between them: not every pair of characters is in one word.
+            return self._boolean([(occur.Should, self._term(field, term, boost, even)) for term in word.terms])
+        terms = [self._term(field, stem, boost, even) for stem in self._stems(word)]
+        return terms[0] if len(terms) == 1 else self._tantivy.Query.disjunction_max_query(terms)
 
     def _in_name(self, word: Word, even: bool, *, misspelled: bool) -> Any:
         occur, query = self._tantivy.Occur, self._tantivy.Query
         if word.cjk:
             return self._boolean(
-                [(occur.Should, self._in_field(field, word, 1.0, even)) for field in ("name", "heading")]
+                [(occur.Should, self._in_field(field, word, 1.0, even)) for field in ("name", "headings")]
             )
         parts = [self._term("name", word.text, 3.0, even)]
         if not misspelled:
-            parts.append(self._in_field("heading", word, 1.0, even))
+            parts.append(self._in_field("headings", word, 1.0, even))
         if len(word.text) >= SHORTEST_BEGINNING:
             parts.append(query.boost_query(self._beginning("name", word.text), 0.7))
         if misspelled and len(word.text) >= SHORTEST_MISSPELLED:

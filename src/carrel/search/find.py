@@ -10,7 +10,7 @@ from carrel.catalog.catalog import Catalog
 from carrel.catalog.provider import Request
 from carrel.search.engine import Match
 from carrel.search.manifest import IndexedResource
-from carrel.search.ranking import Matches, Ranked, fuse
+from carrel.search.ranking import Matches, Ranked, rank
 from carrel.search.store import IndexStore
 from carrel.search.terms import Word
 from carrel.uri.parse import percent_encode
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Filters", "find", "named"]
 
-#: Passages and names that are ranked, for each hit that is wanted, and at least.
-RANKED_PER_HIT, RANKED = 8, 100
+#: Passages, and resources by their text and names, that are ranked, for each one that is wanted, and at least.
+RANKED_PER_HIT, RANKED = 8, 300
+#: Resources by their text, of which all passages are ranked, and most of these passages.
+WHOLE, OF_WHOLE = 20, 400
+#: Share of the words of a query, by their weights, that the best passage must have; else none is relevant.
+LEAST = 0.2
 #: Documents of the index that are looked at for one list, of which the caller may see few.
 MAX_LOOKED_AT = 500_000
 
@@ -123,7 +127,7 @@ class Accepted:
 
 
 def find(store: IndexStore, words: list[Word], filters: Filters, limit: int, vector: Any = None) -> list[Ranked]:
-    """Return the resources that match some words, or a vector, best first, more than ``limit`` if there are.
+    """Return the passages that match some words, or a vector, best first, more than ``limit`` if there are.
 
     Raises:
         Damaged: the index cannot be read.
@@ -134,12 +138,18 @@ def find(store: IndexStore, words: list[Word], filters: Filters, limit: int, vec
     even = filters.restricted
     wanted = max(RANKED, RANKED_PER_HIT * limit)
     passages = accepted.of(lambda size, offset: engine.passages(words, size, offset, even=even), wanted)
+    whole = accepted.of(lambda size, offset: engine.resources(words, size, offset, even=even), wanted)
+    if whole:
+        first = [match.number for match in whole[:WHOLE]]
+        passages += engine.passages(words, OF_WHOLE, even=even, resources=first)
+    if passages and passages[0].score < LEAST * engine.weight(words, even=even):
+        passages, whole = [], []
     names = accepted.of(lambda size, offset: engine.names(words, size, offset, even=even), wanted)
     misspelled = accepted.of(lambda size, offset: engine.names(words, size, offset, misspelled=True, even=even), RANKED)
     meant: list[Match] = []
     if vector is not None and store.vectors is not None:
         meant = accepted.of(store.vectors.nearest(vector), wanted)
-    return fuse(accepted.entries, Matches(passages, names, misspelled, meant), words)
+    return rank(accepted.entries, Matches(passages, whole, names, misspelled, meant), words, by_rank=even)
 
 
 def named(store: IndexStore, words: list[Word], filters: Filters, limit: int) -> list[str]:

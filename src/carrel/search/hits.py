@@ -5,30 +5,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from carrel.awaitables import resolved
 from carrel.catalog.catalog import Catalog
 from carrel.errors import InvalidParams, MCPError, ResourceError, ResourceTooLarge
 from carrel.log import Log
-from carrel.search.results import SearchHit
+from carrel.search.engine import Match
+from carrel.search.manifest import number_of
+from carrel.search.passages import passages_of
+from carrel.search.ranking import best_of_each
+from carrel.search.results import SearchHit, SearchPassage
 from carrel.search.snippets import snippet_of
 from carrel.sources.documents.query import text_uri
-from carrel.wire.resources import TextResourceContents, decoded
+from carrel.wire.resources import Resource, TextResourceContents, decoded
 
 if TYPE_CHECKING:
     from carrel.catalog.provider import Provider, Request
+    from carrel.search.find import Filters
     from carrel.search.manifest import IndexedResource
     from carrel.search.ranking import Ranked
     from carrel.search.store import IndexStore
     from carrel.search.terms import Word
 
-__all__ = ["Hits"]
+__all__ = ["Hits", "ReadableText"]
 
 log = Log("carrel.search")
 
 #: Seconds that reading a snippet may take; a hit is then without one.
 PATIENCE = 2.0
+#: Lines between the first and the last passage of a resource that are read together.
+MAX_SPAN = 5000
 
 
 class Reading(Protocol):
@@ -45,6 +52,14 @@ class Unreadable(Exception):
     """The caller cannot read a resource."""
 
 
+class ReadableText(NamedTuple):
+    """Resource that the caller can read, with the name of its source and its whole text."""
+
+    resource: Resource
+    source: str
+    text: str
+
+
 class Hits:
     """Makes hits of ranked resources."""
 
@@ -54,16 +69,111 @@ class Hits:
     async def read(
         self, store: IndexStore, ranked: Sequence[Ranked], words: Sequence[Word], limit: int, request: Request
     ) -> list[SearchHit]:
-        """Return the first ``limit`` hits that the caller can read."""
-        hits: list[SearchHit] = []
-        at = 0
-        while len(hits) < limit and at < len(ranked):
-            part = ranked[at : at + limit - len(hits)]
-            at += len(part)
-            texts = await asyncio.gather(*(self._text(store, each, request) for each in part))
-            found = [(each, text) for each, text in zip(part, texts, strict=True) if text is not None]
-            hits += await self._index.in_thread(request, self._made, store, found, words)
+        """Return the first ``limit`` hits that the caller can read: resources with the best passage of each."""
+        found = await self._readable(store, best_of_each(ranked), limit, request)
+        hits: list[SearchHit] = await self._index.in_thread(request, self._made, store, found, words)
         return hits
+
+    async def passages(
+        self, store: IndexStore, ranked: Sequence[Ranked], words: Sequence[Word], limit: int, request: Request
+    ) -> list[SearchPassage]:
+        """Return the first ``limit`` passages that the caller can read, with their texts."""
+        found = await self._readable(store, ranked, limit, request)
+        return [self._passage(each, text) for each, text in found]
+
+    async def whole(self, store: IndexStore, uri: str, filters: Filters, request: Request) -> ReadableText | None:
+        """Return a resource with its whole text, or None if the caller cannot read it. It may be absent in the index.
+
+        Raises:
+            Damaged: the index cannot be read.
+        """
+        if (request.visible is not None and not request.visible(uri)) or not request.allows("read", uri):
+            return None
+        catalog = self._index.catalog
+        numbers = [number_of(each.name, uri) for each in catalog.providers if filters.has(each.name)]
+        entries = await self._index.in_thread(request, store.entries, numbers)
+        entry = next((entries[number] for number in numbers if number in entries), None)
+        provider = catalog.routes.find(uri, request) if entry is None else catalog.get(entry.provider)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                if entry is None or provider is None:
+                    name = uri.rstrip("/").rpartition("/")[2] or uri
+                    label = filters.label("" if provider is None else provider.name)
+                    return ReadableText(Resource(uri, name), label, await self._contents(uri, request))
+                text = await self._kept(store, entry, provider, request)
+                if text is None:
+                    text = await self._contents(text_uri(entry.resource), request)
+                return ReadableText(entry.resource, filters.label(entry.provider), text)
+        except (TimeoutError, Unreadable, MCPError) as error:
+            log.debug("%s cannot be read: %s", uri, error)
+            return None
+
+    async def _kept(
+        self, store: IndexStore, entry: IndexedResource, provider: Provider, request: Request
+    ) -> str | None:
+        """Return the text that the index has of a resource that the caller may read.
+
+        Raises:
+            Unreadable: the caller may not read it.
+        """
+        if not store.writes or entry.windows:
+            return None
+        await self._check(entry, provider, request)
+        kept: str | None = await self._index.in_thread(request, store.manifest.text, entry.number)
+        return kept
+
+    async def _readable(
+        self, store: IndexStore, ranked: Sequence[Ranked], limit: int, request: Request
+    ) -> list[tuple[Ranked, str]]:
+        """Return the first ``limit`` of ranked resources that the caller can read, with the texts of their passages."""
+        found: list[tuple[Ranked, str]] = []
+        at = 0
+        while len(found) < limit and at < len(ranked):
+            part = ranked[at : at + limit - len(found)]
+            at += len(part)
+            of_each: dict[int, list[Ranked]] = {}
+            for each in part:
+                of_each.setdefault(each.entry.number, []).append(each)
+            texts: dict[tuple[int, Match | None], str | None] = {}
+            for read in await asyncio.gather(*(self._texts(store, some, request) for some in of_each.values())):
+                texts.update(read)
+            for each in part:
+                text = texts[each.entry.number, each.passage]
+                if text is not None:
+                    found.append((each, text))
+        return found
+
+    async def _texts(
+        self, store: IndexStore, passages: Sequence[Ranked], request: Request
+    ) -> dict[tuple[int, Match | None], str | None]:
+        """Return the texts of passages of one resource, as ``_text`` does, with one read of all lines between them."""
+        matches = [each.passage for each in passages if each.passage is not None]
+        if len(matches) > 1:
+            first, last = min(each.first for each in matches), max(each.last for each in matches)
+            if last - first < MAX_SPAN:
+                whole = await self._text(store, passages[0]._replace(passage=Match(0, first, last, 0.0)), request)
+                if whole is None:
+                    return {(each.entry.number, each.passage): None for each in passages}
+                if whole:
+                    return {
+                        (passages[0].entry.number, each): _lines(whole, each.first - first + 1, each.last - first + 1)
+                        for each in matches
+                    }
+        return {(each.entry.number, each.passage): await self._text(store, each, request) for each in passages}
+
+    def _passage(self, each: Ranked, text: str) -> SearchPassage:
+        entry, match = each.entry, each.passage
+        passage = SearchPassage(
+            resource=entry.resource,
+            source=entry.provider or self._index.label,
+            link=entry.uri if match is None else _link(entry, match.first, match.last),
+            score=round(each.score, 4),
+        )
+        if match is not None and text:
+            passage.first_line, passage.last_line, passage.text = match.first, match.last, text
+            first = next(passages_of(text, entry.resource.mime_type), None)
+            passage.heading = "" if first is None else first.heading
+        return passage
 
     def _made(self, store: IndexStore, found: Sequence[tuple[Ranked, str]], words: Sequence[Word]) -> list[SearchHit]:
         hits = []
@@ -109,9 +219,7 @@ class Hits:
         entry, passage = each.entry, each.passage
         first, last = (1, 1) if passage is None else (passage.first, passage.last)
         if store.writes and (passage is None or not entry.windows):
-            restricted = request.view is not None or provider.guards
-            if restricted and not await resolved(provider.shows(entry.uri, request.page(None, 1))):
-                raise Unreadable
+            await self._check(entry, provider, request)
             if passage is None:
                 return ""
             kept = await self._index.in_thread(request, store.manifest.text, entry.number)
@@ -126,6 +234,16 @@ class Hits:
             return _lines(await self._contents(text_uri(entry.resource), request), first, last)
         except ResourceTooLarge:
             return ""
+
+    async def _check(self, entry: IndexedResource, provider: Provider, request: Request) -> None:
+        """Check that a resource is no link to a resource that is hidden from the caller.
+
+        Raises:
+            Unreadable: it is one.
+        """
+        restricted = request.view is not None or provider.guards
+        if restricted and not await resolved(provider.shows(entry.uri, request.page(None, 1))):
+            raise Unreadable
 
     async def _contents(self, uri: str, request: Request) -> str:
         result: Any = await resolved(self._index.catalog.read_resource(uri, request.page(None, 1)))

@@ -12,7 +12,7 @@ before ranking, and every snippet is read with the rights of the caller.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from time import monotonic
@@ -27,10 +27,10 @@ from carrel.search.embeddings import Embeddings
 from carrel.search.engine import Damaged
 from carrel.search.find import Filters, find, named
 from carrel.search.folder import IndexFolder
-from carrel.search.hits import Hits
+from carrel.search.hits import Hits, ReadableText
 from carrel.search.indexer import Indexer, Progress
 from carrel.search.options import SearchOptions
-from carrel.search.results import SearchHit, SearchResults
+from carrel.search.results import PassageResults, SearchResults
 from carrel.search.store import IndexStore
 from carrel.search.terms import words_of
 from carrel.search.vectors import numbers
@@ -321,21 +321,64 @@ class SearchIndex:
             ConfigError: the server is not running.
             ValueError: the limit is not between 1 and 100.
         """
+        filters = Filters(self, source, mime_type, path, request or Request())
+        found = await self._answer(query, limit, filters, request or Request(), self._hits.read)
+        return SearchResults(query=query, hits=found or [], complete=found is not None and self.complete)
+
+    async def passages(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        source: str | None = None,
+        mime_type: str | None = None,
+        path: str | None = None,
+        request: Request | None = None,
+    ) -> PassageResults:
+        """Return the passages that match a query and that the caller of ``request`` may read, best first.
+
+        The arguments are as in ``search``.
+
+        Raises:
+            ConfigError: the server is not running.
+            ValueError: the limit is not between 1 and 100.
+        """
+        filters = Filters(self, source, mime_type, path, request or Request())
+        found = await self._answer(query, limit, filters, request or Request(), self._hits.passages)
+        return PassageResults(query=query, passages=found or [], complete=found is not None and self.complete)
+
+    async def text(self, uri: str, source: str | None = None, request: Request | None = None) -> ReadableText | None:
+        """Return a resource with its whole text, or None if the caller of ``request`` may not or cannot read it.
+
+        The resource need not be in the index. ``source`` is as in ``search``.
+        """
+        request, store = request or Request(), self._store
+        if store is None:
+            return None
+        filters = Filters(self, source, None, None, request)
+        try:
+            return await self._hits.whole(store, uri, filters, request)
+        except Damaged as error:
+            await self._after_damage(error)
+            return None
+
+    async def _answer(
+        self, query: str, limit: int, filters: Filters, request: Request, read: Callable[..., Awaitable[list[T]]]
+    ) -> list[T] | None:
+        """Return the answers to a query that ``read`` makes of the ranked resources; None if the index is damaged."""
         if not 1 <= limit <= MAX_LIMIT:
             raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, not {limit}")
         self._pool.check()
-        request = request or Request()
         words, store = words_of(query), self._store
         if store is None or not words:
-            return SearchResults(query=query, hits=[], complete=self.complete)
-        filters = Filters(self, source, mime_type, path, request)
+            return []
         try:
             vector = None if self._embeddings is None else await self._embeddings.of_query(query)
             ranked: list[Ranked] = await self.in_thread(request, find, store, words, filters, limit, vector)
-            hits = await self._hits.read(store, ranked, words, limit, request)
+            return await read(store, ranked, words, limit, request)
         except Damaged as error:
-            return await self._after_damage(query, error)
-        return SearchResults(query=query, hits=hits, complete=self.complete)
+            await self._after_damage(error)
+            return None
 
     async def names(self, start: str, request: Request, limit: int = 20) -> list[str]:
         """Return completions of a query: names of resources that the caller may see."""
@@ -346,7 +389,7 @@ class SearchIndex:
         try:
             return await self.in_thread(request, named, store, words, filters, limit)
         except Damaged as error:
-            await self._after_damage(start, error)
+            await self._after_damage(error)
             return []
 
     async def choices(self, what: str, request: Request) -> list[str]:
@@ -370,7 +413,7 @@ class SearchIndex:
 
         return await self.in_thread(request, collect)
 
-    async def _after_damage(self, query: str, error: Damaged) -> SearchResults:
+    async def _after_damage(self, error: Damaged) -> None:
         """Rebuild a damaged index."""
         log.warning("the search index is damaged: %s", error)
         store = self._store
@@ -381,7 +424,6 @@ class SearchIndex:
         else:
             self._stale = True
         self._wake.set()
-        return SearchResults(query=query, hits=list[SearchHit](), complete=False)
 
 
 def _embedder(options: SearchOptions, embed: Embed | None) -> Embedder | None:

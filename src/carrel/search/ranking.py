@@ -1,14 +1,13 @@
-"""Ranking: passages, whole resources and names, fused by their ranks (RRF), with priority and recency.
+"""Ranking: a passage counts with the score of its own text, and with the scores of its resource's text and names.
 
 Only resources that the caller may see get a rank, so neither order nor score depends on the number of other resources.
-A resource that is first in all lists has a score near 1.
+Priority and recency change the score of a resource slightly.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -17,29 +16,24 @@ from carrel.search.manifest import IndexedResource, importance_of
 from carrel.search.terms import Word
 from carrel.sources.content.words import terms_of
 
-__all__ = ["Matches", "Ranked", "fuse"]
+__all__ = ["Matches", "Ranked", "best_of_each", "rank"]
 
-#: Constant of reciprocal rank fusion: the higher, the less the first ranks stand out.
-SMOOTHING = 20
-#: Weights of the lists: the best passage, the whole resource, its names, and its names with typing mistakes.
-PASSAGE, WHOLE, NAMES, MISSPELLED = 1.0, 1.0, 1.0, 0.35
-#: Weight of passages that match by embedding: as much as both lists of words in the text together.
-EMBEDDINGS = 2.0
-#: Weight of the next passage of a resource, relative to the previous passage.
-FADING = 0.5
+#: Weights of scores, relative to the score of a passage: of the whole text of the resource, and of its names.
+WHOLE, NAMES = 1.0, 0.2
+#: Share of the best score that the first resource by a misspelled name, and the first passage by its embedding, get;
+#: and the ranks after which the share has halved.
+MISSPELLED, EMBEDDINGS, SMOOTHING = 0.3, 1.0, 20
 #: How much priority and recency can change a score, and the days after which recency has halved.
 BY_PRIORITY, BY_RECENCY, HALF_LIFE = 0.2, 0.05, 90.0
-#: Bonus of a resource whose name without the extension equals the query.
+#: Bonus of a resource whose name without the extension equals the query, as a share of the best score.
 NAMED = 1.0
 
-#: Resources that names, priority and recency can move.
-LOOKED_AT = 300
 #: Resources, the first by their names, whose name is compared with the query.
 NAMED_FIRST = 30
 
 
 class Ranked(NamedTuple):
-    """Resource with its score, and the best of its passages; None if only its name matches."""
+    """Passage of a resource with its score, from 0 to 1; the passage is None if only the name matches."""
 
     entry: IndexedResource
     score: float
@@ -49,58 +43,78 @@ class Ranked(NamedTuple):
 class Matches(NamedTuple):
     """Matches of a query of each kind, best first. ``meant`` are passages that match by their embeddings."""
 
-    passages: Iterable[Match]
-    names: Iterable[Match]
-    misspelled: Iterable[Match]
-    meant: Iterable[Match] = ()
+    passages: Sequence[Match]
+    resources: Sequence[Match]
+    names: Sequence[Match]
+    misspelled: Sequence[Match]
+    meant: Sequence[Match] = ()
 
 
-def fuse(
+def rank(
     entries: Mapping[int, IndexedResource],
     matches: Matches,
-    words: list[Word],
+    words: Sequence[Word],
     now: datetime | None = None,
+    *,
+    by_rank: bool = False,
 ) -> list[Ranked]:
-    """Return the resources of ``entries`` that match, best first."""
-    best: dict[int, Match] = {}
-    sums: dict[int, float] = {}
-    counts: dict[int, int] = {}
-    for match in matches.passages:
-        number = match.number
-        if number in entries:
-            best.setdefault(number, match)
-            count = counts[number] = counts.get(number, -1) + 1
-            sums[number] = sums.get(number, 0.0) + match.score * FADING**count
-    whole = sorted(sums, key=lambda number: -sums[number])
-    named = [match.number for match in matches.names if match.number in entries]
-    alike = [match.number for match in matches.misspelled if match.number in entries]
-    scores: dict[int, float] = {}
-    nearest: dict[int, Match] = {}
-    for match in matches.meant:
-        if match.number in entries:
-            nearest.setdefault(match.number, match)
-    lists = ((PASSAGE, best), (WHOLE, whole), (NAMES, named), (MISSPELLED, alike), (EMBEDDINGS, nearest))
-    for weight, ranking in lists:
-        for rank, number in enumerate(dict.fromkeys(ranking)):
-            scores[number] = scores.get(number, 0.0) + weight / (SMOOTHING + rank)
-    asked = {term for word in words for term in word.terms}
-    is_named, closest = _naming(asked), set(named[:NAMED_FIRST])
+    """Return the passages of ``entries`` that match, and resources that match by their names only, best first.
+
+    A score is relative to the best score of the query; ``by_rank``: it depends on the rank of the resource only.
+    """
+    whole = {match.number: match.score for match in reversed(matches.resources)}
+    names = {match.number: match.score for match in reversed(matches.names)}
+    own = {(match.number, match.first): match for match in matches.passages}
+    most = max((match.score + WHOLE * whole.get(match.number, 0.0) for match in own.values()), default=1.0)
+    extra: dict[int, float] = {}
+    for at, number in enumerate(dict.fromkeys(match.number for match in matches.misspelled)):
+        extra[number] = MISSPELLED * most * SMOOTHING / (SMOOTHING + at)
+    is_named = _naming({term for word in words for term in word.terms})
+    for match in matches.names[:NAMED_FIRST]:
+        if match.number in entries and is_named(entries[match.number]):
+            extra[match.number] = extra.get(match.number, 0.0) + NAMED * most
+    near: dict[tuple[int, int], float] = {}
+    for at, match in enumerate(matches.meant):
+        key = match.number, match.first
+        near[key] = EMBEDDINGS * most * SMOOTHING / (SMOOTHING + at)
+        own.setdefault(key, match._replace(score=0.0))
+    found = [(match, match.score + near.get(key, 0.0)) for key, match in own.items()]
+    with_text = {match.number for match in own.values()}
+    found += [(Match(number, 0, 0, 0.0), 0.0) for number in {**names, **extra} if number not in with_text]
     moment = now or datetime.now(UTC)
-    most = PASSAGE + WHOLE + NAMES + MISSPELLED + NAMED + (EMBEDDINGS if nearest else 0.0)
-    most *= (1 + BY_PRIORITY / 2 + BY_RECENCY) / SMOOTHING
+    factors: dict[int, float] = {}
     ranked = []
-    first = heapq.nlargest(LOOKED_AT, scores, key=lambda number: (scores[number], -number))
-    for number in first:
-        score = scores[number]
-        entry = entries[number]
-        if number in closest and is_named(entry):
-            score += NAMED / SMOOTHING
-        annotations = entry.resource.annotations
-        score *= 1 + BY_PRIORITY * (importance_of(annotations) - 0.5)
-        score *= 1 + BY_RECENCY * _recency(None if annotations is None else annotations.last_modified, moment)
-        ranked.append(Ranked(entry, min(1.0, score / most), best.get(number) or nearest.get(number)))
-    ranked.sort(key=lambda each: (-each.score, each.entry.uri))
-    return ranked
+    for match, score in found:
+        number = match.number
+        entry = entries.get(number)
+        if entry is None:
+            continue
+        if number not in factors:
+            factors[number] = _factor(entry, moment)
+        score += WHOLE * whole.get(number, 0.0) + NAMES * names.get(number, 0.0) + extra.get(number, 0.0)
+        ranked.append(Ranked(entry, score * factors[number], match if match.first else None))
+    best = max((each.score for each in ranked), default=1.0) or 1.0
+    ranked = [each._replace(score=each.score / best) for each in ranked]
+    ranked.sort(key=lambda each: (-each.score, each.entry.uri, 0 if each.passage is None else each.passage.first))
+    if not by_rank:
+        return ranked
+    ranks = {number: at for at, number in enumerate(dict.fromkeys(each.entry.number for each in ranked))}
+    return [each._replace(score=SMOOTHING / (SMOOTHING + ranks[each.entry.number])) for each in ranked]
+
+
+def best_of_each(ranked: Iterable[Ranked]) -> list[Ranked]:
+    """Return the first passage of each resource."""
+    seen: dict[int, Ranked] = {}
+    for each in ranked:
+        seen.setdefault(each.entry.number, each)
+    return list(seen.values())
+
+
+def _factor(entry: IndexedResource, now: datetime) -> float:
+    """Return the factor for the priority and the recency of a resource."""
+    annotations = entry.resource.annotations
+    recency = _recency(None if annotations is None else annotations.last_modified, now)
+    return (1 + BY_PRIORITY * (importance_of(annotations) - 0.5)) * (1 + BY_RECENCY * recency)
 
 
 def _naming(asked: set[str]) -> Callable[[IndexedResource], bool]:

@@ -10,7 +10,7 @@ import msgspec
 from carrel.wire.base import Wire
 from carrel.wire.resources import Resource
 
-__all__ = ["SearchHit", "SearchResults", "as_json", "as_markdown"]
+__all__ = ["PassageResults", "SearchHit", "SearchPassage", "SearchResults", "as_json", "as_markdown"]
 
 
 class SearchHit(Wire, kw_only=True):
@@ -37,6 +37,32 @@ class SearchResults(Wire, kw_only=True):
 
     query: str
     hits: list[SearchHit]
+    complete: bool
+
+
+class SearchPassage(Wire, kw_only=True):
+    """Passage that matches a query, with its whole text.
+
+    ``score`` is from 0 to 1, and compares passages of one query only. ``heading`` are the headings that the passage is
+    under, "" if they are not known. ``link`` and ``source`` are as in ``SearchHit``. If only the name of the resource
+    matches, there are no lines, and ``text`` is empty.
+    """
+
+    resource: Resource
+    source: str
+    link: str
+    score: float
+    first_line: int | None = None
+    last_line: int | None = None
+    heading: str = ""
+    text: str = ""
+
+
+class PassageResults(Wire, kw_only=True):
+    """Passages of a query, best first; a resource may have several. ``complete``: see ``SearchResults``."""
+
+    query: str
+    passages: list[SearchPassage]
     complete: bool
 
 

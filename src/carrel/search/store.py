@@ -24,7 +24,7 @@ __all__ = ["IndexStore"]
 log = Log("carrel.search")
 
 #: Version of the index format; an index with another version is rebuilt.
-FORMAT = "3"
+FORMAT = "4"
 #: Characters of the headings of a resource that are indexed with its name.
 MAX_HEADINGS = 20_000
 #: Folders of a path, and characters of a description, that are indexed with a name.

@@ -16,20 +16,13 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
-from carrel.sources.content.words import CAPITAL, CJK, is_cjk, terms_of
+from carrel.search.stop_words import stop_words_of, without_question_words
+from carrel.sources.content.words import CAPITAL, CJK, is_cjk
 
 __all__ = ["MAX_QUERY", "Word", "all_parted", "parted", "prepared", "words_of"]
 
 #: Characters of a query that are looked at, and words of it.
 MAX_QUERY, MAX_WORDS = 1000, 32
-#: Stop words. A query of stop words only is used unchanged.
-STOP_WORDS = frozenset(
-    terms_of(
-        "a about all an and any are as at be by can could do does for from get has have how i if in into is it its me "
-        "my of on or our should that the their there these this to was we what when where which who why will with "
-        "would you your"
-    )
-)
 #: Kinds of characters of ASCII: ``A`` a capital, ``a`` a small letter, ``0`` a digit.
 _KINDS = bytes(
     ord("A" if c.isupper() else "a" if c.islower() else "0" if c.isdigit() else " ") for c in map(chr, range(128))
@@ -42,6 +35,10 @@ _BEYOND_LATIN = re.compile("[\u3040-\U0010ffff]")
 #: Marks between words that NFKC replaces by others: in most texts with these characters, it changes nothing else.
 _MARKS = "，：；！？（）～…\u3000"
 _RUNS = re.compile(f"([{CJK}]+)")
+#: White space between Chinese characters or kana, such as the end of a line, which separates no words.
+_GAP = re.compile("(?<=[\u3040-\u30ff\u3400-\u9fff])(?:[ \t]+\n?|\n)[ \t]*(?=[\u3040-\u30ff\u3400-\u9fff])")
+#: Pair of hiragana, which is mostly grammar.
+_HIRAGANA = re.compile("[\u3040-\u309f]{2}")
 _WORD = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+")
 
 
@@ -69,6 +66,7 @@ def all_parted(texts: Sequence[str]) -> Iterable[tuple[str, str]]:
 def parted(text: str) -> tuple[str, str]:
     """Return a text in the form for the index, and separately its Chinese, Japanese and Korean parts."""
     if not text.isascii():
+        text = _GAP.sub("", text)
         for mark in _MARKS:
             text = text.replace(mark, " ")
         if not unicodedata.is_normalized("NFKC", text):
@@ -102,15 +100,24 @@ def _bigrams(runs: Sequence[str]) -> str:
 
 
 def words_of(query: str) -> list[Word]:
-    """Return the distinct words of a query, without stop words if the query has other words."""
+    """Return the distinct words of a query, without stop words and question words if the query has other words."""
+    text = unicodedata.normalize("NFKC", query[:MAX_QUERY])
+    return (_words(without_question_words(text), stop=True) or _words(text, stop=False))[:MAX_WORDS]
+
+
+def _words(text: str, *, stop: bool) -> list[Word]:
     words: dict[str, Word] = {}
-    for run in _WORD.findall(unicodedata.normalize("NFKC", query[:MAX_QUERY])):
+    seen: set[str] = set()
+    for run in _WORD.findall(text):
         if is_cjk(run[0]):
-            terms = tuple(dict.fromkeys(run[at : at + 2] for at in range(max(1, len(run) - 1))))
-            words.setdefault(run, Word(run, terms, cjk=True))
+            pairs = dict.fromkeys(run[at : at + 2] for at in range(max(1, len(run) - 1)))
+            terms = [each for each in pairs if each not in seen and not (stop and _HIRAGANA.fullmatch(each))]
+            seen.update(terms)
+            if terms:
+                words[run] = Word(run, tuple(terms), cjk=True)
         else:
             for part in CAPITAL.split(run):
-                text = part.casefold()
-                words.setdefault(text, Word(text, (text,)))
-    telling = [word for word in words.values() if word.text not in STOP_WORDS]
-    return (telling or list(words.values()))[:MAX_WORDS]
+                word = part.casefold()
+                words.setdefault(word, Word(word, (word,)))
+    dropped = stop_words_of(words) if stop else set[str]()
+    return [word for word in words.values() if word.text not in dropped]

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar
 
     from carrel.catalog.access import Gate
+    from carrel.context.index import ContextIndex
     from carrel.protocol.extension import Extension
     from carrel.search.embedder import Embed
-    from carrel.search.index import SearchIndex
     from carrel.search.indexer import Progress
     from carrel.search.options import SearchOptions
     from carrel.server.adding import Adding
@@ -331,8 +331,8 @@ class Server(Registration, Generic[State]):
         key: str | None = None,
         progress: Callable[[Progress], object] | None = None,
         embed: Embed | None = None,
-    ) -> SearchIndex:
-        """Offer full-text search over all resources: a template, a tool and completion. Return the index.
+    ) -> ContextIndex:
+        """Offer full-text search over all resources, and contexts for questions. Return the index.
 
         ``key`` identifies the shared resources: servers with the same key share an index on disk. The default key
             consists of the names of the server and its providers. ``progress`` is called with the progress of indexing.
@@ -340,7 +340,7 @@ class Server(Registration, Generic[State]):
             docs/search.md.
 
         Raises:
-            ConfigError: the server is running, a tool is called search already, or tantivy is not installed.
+            ConfigError: the server is running, a tool is called search or context already, or tantivy is not installed.
         """
         from carrel.server.search import add_search
 

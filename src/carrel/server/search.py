@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from carrel.context.index import ContextIndex
+from carrel.context.provider import CONTEXT, ContextProvider
 from carrel.errors import ConfigError
 from carrel.search.engine import load
-from carrel.search.index import SearchIndex
 from carrel.search.options import SearchOptions
 from carrel.search.provider import TOOL, SearchProvider
 
@@ -40,17 +41,18 @@ def add_search(
     key: str | None,
     progress: Callable[[Progress], object] | None,
     embed: Embed | None = None,
-) -> SearchIndex:
+) -> ContextIndex:
     """Add the search to a server, and return its index.
 
     Raises:
-        ConfigError: the server is running, a tool is called search already, or tantivy is not installed.
+        ConfigError: the server is running, a tool is called search or context already, or tantivy is not installed.
     """
     runtime = app.endpoint.runtime
     if runtime.is_running:
         raise ConfigError("add the search before the server starts")
-    if TOOL in app.tools.entries or any(isinstance(each, SearchProvider) for each in added):
-        raise ConfigError(f"There is a tool {TOOL} already")
+    taken = [name for name in (TOOL, CONTEXT) if name in app.tools.entries]
+    if taken or any(isinstance(each, SearchProvider) for each in added):
+        raise ConfigError(f"There is a tool {taken[0] if taken else TOOL} already")
     load()
     options = options or SearchOptions()
 
@@ -60,6 +62,6 @@ def add_search(
         names = sorted(provider.name for provider in added)
         return msgspec.json.encode([app.name, names, options.contents, embed is not None]).decode()
 
-    index = SearchIndex(runtime.catalog, options, key=shared, label=app.name, progress=progress, embed=embed)
-    added.append(SearchProvider(index, runtime.listeners))
+    index = ContextIndex(runtime.catalog, options, key=shared, label=app.name, progress=progress, embed=embed)
+    added += SearchProvider(index, runtime.listeners), ContextProvider(index)
     return index

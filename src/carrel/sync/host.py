@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pydantic_ai.toolsets import AbstractToolset
 
     from carrel.agents.formats import Vendor
+    from carrel.context.options import ContextOptions
+    from carrel.sync.context import ContextPack
     from carrel.sync.tools import VendorTools
 
 __all__ = ["Host"]
@@ -120,6 +122,12 @@ class Host:
     list_prompts = waiting("host", asynchronous.Host.list_prompts)
     list_skills = waiting("host", asynchronous.Host.list_skills)
     search = waiting("host", asynchronous.Host.search)
+
+    def context(self, question: str, *, wait: float | None = None, **options: Unpack[ContextOptions]) -> ContextPack:
+        """Pack what the resources of all servers say about a question into a budget of tokens. See ``Host.context``."""
+        from carrel.sync.context import ContextPack
+
+        return ContextPack(run(self.host.context(question, wait=wait, **options)))
 
     # Requests to one server
 

@@ -155,6 +155,7 @@ def terminal(monkeypatch, tmp_path):
 ASKING = {
     "call": ["evil"],
     "cat": ["memo://evil"],
+    "context": ["evil"],
     "doctor": [],
     "find": ["evil"],
     "info": [],

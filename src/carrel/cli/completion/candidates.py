@@ -281,6 +281,6 @@ WORDS: Mapping[str, Callable[[TypedLine], Coroutine[Any, Any, list[str]]]] = {
     "skills": of_skills,
     "tools": of_tools,
     "watch": of_watch,
-    **dict.fromkeys(("doctor", "find", "info", "login", "logout", "ls", "tree"), of_server),
+    **dict.fromkeys(("context", "doctor", "find", "info", "login", "logout", "ls", "tree"), of_server),
 }
 """Commands whose arguments are completed, each with the function that completes the arguments after the server."""

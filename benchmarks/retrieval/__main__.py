@@ -1,0 +1,131 @@
+"""The command: ``python -m benchmarks.retrieval``. See docs/packed-context.md."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from carrel import Server
+from carrel.search.index import SearchIndex
+from carrel.search.options import SearchOptions
+
+from .corpus import build
+from .measure import Score, mean, score
+from .questions import LANGUAGES, Question, load
+from .rivals import RIVALS, Found, texts_of
+
+Ask: TypeAlias = Callable[[str], Awaitable[list[Found]]]
+
+#: Passages that are asked for.
+LIMIT = 60
+
+
+@asynccontextmanager
+async def carrel(corpus: Path, language: str) -> AsyncIterator[Ask]:
+    """Index a language in memory of a server, and yield the function that finds passages."""
+    folder = (corpus / language).resolve()
+    app = Server("retrieval")
+    app.add_provider(str(folder))
+    with TemporaryDirectory() as cache:
+        index = app.add_search(SearchOptions(folder=cache))
+        begin, used = time.perf_counter(), time.process_time()
+        await app.endpoint.start()
+        await index.ready()
+        seconds, cpu = time.perf_counter() - begin, time.process_time() - used
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        share = await index.size() / size
+        print(f"{language}: {size / 1e6:.0f} MB indexed, {size / 1e6 / cpu:.1f} MB/s of a core, in {seconds:.1f} s; "
+              f"index {share:.2f} of the text")  # fmt: skip
+        yield lambda question: passages(index, question, corpus)
+        await app.endpoint.stop()
+
+
+async def passages(index: SearchIndex, question: str, corpus: Path) -> list[Found]:
+    """Return the passages that the index finds."""
+    found = []
+    for each in (await index.passages(question, limit=LIMIT)).passages:
+        file = Path(unquote(urlsplit(each.resource.uri).path)).relative_to(corpus.resolve())
+        found.append(Found(file.as_posix(), each.first_line or 0, each.last_line or 0, each.text))
+    return found
+
+
+async def measured(ask: Ask, questions: list[Question], corpus: Path, *, misses: bool) -> dict[str, list[Score]]:
+    """Return the scores of a method for questions by their kinds, and print its times."""
+    scores: dict[str, list[Score]] = defaultdict(list)
+    for each in questions:
+        needed = each.lines(corpus)
+        if needed:
+            result = score(await ask(each.question), needed)
+            scores[each.kind].append(result)
+            if misses and result.large < 1:
+                print(f"    {each.kind}: {each.question}  {each.needed[0].file}  {each.needed[0].quote}")
+    return scores
+
+
+def report(name: str, language: str, scores: dict[str, list[Score]], times: list[float]) -> None:
+    """Print the figures of a method."""
+    every = [each for part in scores.values() for each in part]
+    columns = [(kind, mean(part)) for kind, part in sorted(scores.items())]
+    by_kind = ", ".join(f"{kind} {100 * each.small:.0f}/{100 * each.large:.0f}" for kind, each in columns)
+    whole = mean(every)
+    times.sort()
+    print(
+        f"{language:5}{name:28}{100 * whole.small:5.1f} /{100 * whole.large:5.1f}  nDCG {whole.ndcg:.2f}  "
+        f"p50 {1000 * times[len(times) // 2]:.0f} p95 {1000 * times[int(len(times) * 0.95)]:.0f} ms  {by_kind}",
+        flush=True,
+    )
+
+
+def awaited(ask: Callable[[str], list[Found]]) -> Ask:
+    """Return a function as one to await."""
+
+    async def found(question: str) -> list[Found]:
+        return ask(question)
+
+    return found
+
+
+async def run(name: str, language: str, ask: Ask, questions: list[Question], options: argparse.Namespace) -> None:
+    """Measure a method, and print its figures."""
+    times: list[float] = []
+
+    async def timed(question: str) -> list[Found]:
+        begin = time.perf_counter()
+        found = await ask(question)
+        times.append(time.perf_counter() - begin)
+        return found
+
+    scores = await measured(timed, questions, options.folder, misses=options.misses)
+    report(name, language, scores, times)
+
+
+async def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("languages", nargs="*", default=LANGUAGES, help=f"of {', '.join(LANGUAGES)} (default: all)")
+    parser.add_argument("--split", choices=("tune", "test"), help="only the questions of one half")
+    parser.add_argument("--only", action="store_true", help="Carrel only")
+    parser.add_argument("--misses", action="store_true", help="print the questions whose line is not in 8,000 tokens")
+    parser.add_argument("--folder", type=Path, default=Path("build/retrieval/corpus"))
+    options = parser.parse_args()
+    build(options.folder)
+    for language in options.languages:
+        questions = load(language, options.split)
+        async with carrel(options.folder, language) as ask:
+            await run("Carrel", language, ask, questions, options)
+        for name, make in {} if options.only else RIVALS.items():
+            rival = make()
+            rival.build(texts_of(options.folder, language))
+            await run(name, language, awaited(rival.ask), questions, options)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

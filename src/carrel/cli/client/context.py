@@ -1,0 +1,237 @@
+"""``carrel context``: packs what folders, sources and servers say about a question into a budget of tokens."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shlex
+import tomllib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carrel.cli.chat.host_targets import COMMAND, CONFIGURATIONS, read_host_targets
+from carrel.cli.client.connection import SERVER_ERROR, UNREACHABLE, answered, failed
+from carrel.cli.options import Parser
+from carrel.cli.target import CARREL, is_url
+from carrel.cli.terminal.messages import print_stderr
+from carrel.cli.terminal.output import write_json, write_text
+from carrel.cli.terminal.progress import Bar
+from carrel.cli.values import number, positive
+from carrel.context.options import BUDGET
+from carrel.errors import ConfigError
+
+if TYPE_CHECKING:
+    from carrel.catalog.provider import Provider
+    from carrel.context.pack import ContextPack
+    from carrel.host.host import Host
+
+__all__ = ["parser", "run"]
+
+SUMMARY = "Pack what folders, sources and servers say about a question into a budget of tokens, with reasons."
+EXAMPLES = """\
+examples:
+  carrel context ./notes 'how is green tea brewed?'
+  carrel context ./src git:. mcp.json 'where are tokens refreshed?' --budget 4000
+  carrel context http://127.0.0.1:8000/mcp 'who approves invoices?' --format json
+  carrel context ./docs 'how to deploy' --pin docs/deployment.md --without '*.log'
+"""
+DEFAULT_FILE = "carrel.toml"
+TIMEOUT = 60.0
+
+
+def parser() -> Parser:
+    """Return the argument parser of ``carrel context``."""
+    reader = Parser("context", SUMMARY, epilog=EXAMPLES)
+    reader.add_argument(
+        "targets",
+        metavar="TARGET",
+        nargs="*",
+        help="a folder, a file or a source (git:., sqlite:///FILE), a file with servers (mcp.json, carrel.toml), a "
+        "URL, a Python file with a server, the name of a server, or a command in quotes (default: ./carrel.toml, or "
+        "else the current folder). After -- comes the command of one more server",
+    )
+    reader.add_argument("question", metavar="QUESTION", help="the question, in any language; the last argument")
+    reader.add_argument(
+        "--budget", metavar="TOKENS", type=positive, default=BUDGET, help=f"tokens at most (default: {BUDGET})"
+    )
+    reader.add_argument(
+        "--format", choices=("markdown", "xml", "json"), default="markdown", help="the format (default: markdown)"
+    )
+    reader.add_argument(
+        "--pin", metavar="URI", action="append", default=[], help="put this resource or file first; may be repeated"
+    )
+    reader.add_argument(
+        "--without",
+        metavar="URI",
+        action="append",
+        default=[],
+        help="leave out this resource or file, or all that match a pattern such as '*.log'; may be repeated",
+    )
+    reader.add_argument(
+        "--tokenizer",
+        metavar="MODEL",
+        help="count tokens as this model does, with the package tiktoken (default: estimate them)",
+    )
+    reader.add_argument(
+        "--header", metavar="'NAME: VALUE'", action="append", default=[], help="a header for URLs; may be repeated"
+    )
+    reader.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=number,
+        default=TIMEOUT,
+        help=f"the time limit for connecting and for indexing (default: {TIMEOUT:g})",
+    )
+    reader.add_argument("--quiet", action="store_true", help="show no progress, and no summary on standard error")
+    return reader
+
+
+def run(arguments: list[str]) -> int:
+    """Run ``carrel context`` and return the exit code: 0, 1 if nothing is packed, 3 without a connection.
+
+    Raises:
+        ConfigError: the arguments are invalid.
+    """
+    options = read_options(arguments)
+    sources, others = split_targets(options.targets)
+    if options.header and not any(map(is_url, others)):
+        raise ConfigError("--header is for URLs")
+    opened = [open_source(source) for source in sources]
+
+    async def show() -> int:
+        with Bar(wanted=not options.quiet and options.format != "json") as bar:
+            bar.update("connecting" if others else "indexing")
+            async with connected(opened, others, options) as host:
+                unavailable = [server for server in host.servers.values() if server.state != "ready"]
+                for server in unavailable:
+                    failed(f"{server.name} is not available: {server.reason or server.state}", UNREACHABLE)
+                if unavailable and not any(server.state == "ready" for server in host.servers.values()) and not opened:
+                    return UNREACHABLE
+                for problem in host.problems:
+                    failed(str(problem), SERVER_ERROR)
+                bar.update("indexing")
+                pack = await host.context(
+                    options.question,
+                    wait=options.timeout,
+                    budget=options.budget,
+                    pin=[uri_of(each) for each in options.pin],
+                    without=[uri_of(each) for each in options.without],
+                    format=options.format,
+                    tokenizer=options.tokenizer,
+                )
+                bar.stop()
+                return report(pack, options)
+
+    return answered(show, quiet=options.quiet)
+
+
+def read_options(arguments: list[str]) -> argparse.Namespace:
+    """Parse the arguments. The words after ``--`` are the command of an additional server.
+
+    Raises:
+        ConfigError: wrong use.
+    """
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    options = parser().parse_intermixed_args(arguments[:at])
+    command = arguments[at + 1 :]
+    if command:
+        options.targets.append(COMMAND + (command[0] if len(command) == 1 else shlex.join(command)))
+    if not options.targets:
+        options.targets = [DEFAULT_FILE if Path(DEFAULT_FILE).is_file() else "."]
+    if not options.question.strip():
+        raise ConfigError("QUESTION is empty")
+    if not options.timeout > 0:
+        raise ConfigError(f"--timeout {options.timeout:g}: give a number of seconds above 0")
+    return options
+
+
+def split_targets(targets: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the targets that are opened in this process (folders, files and sources), and those that are servers."""
+    from carrel.sources.registry import find, scheme_of
+
+    sources, servers = [], []
+    for target in dict.fromkeys(targets):
+        path = Path(target).expanduser()
+        if target.startswith(COMMAND) or is_url(target):
+            servers.append(target)
+        elif path.suffix == ".toml" and has_sources(path):
+            servers += target, f"shared={COMMAND}{shlex.join([*CARREL, 'serve', '--config', str(path)])}"
+        elif path.is_dir() or (path.is_file() and path.suffix not in (".py", *CONFIGURATIONS)):
+            sources.append(str(path))
+        elif ":" in target and " " not in target and ".py:" not in target and scheme_of(target) != "file":
+            (sources if find(scheme_of(target)) is not None else servers).append(target)
+        else:
+            (sources if target.lower().startswith("file:") else servers).append(target)
+    return sources, servers
+
+
+def has_sources(path: Path) -> bool:
+    """Return whether a carrel.toml shares sources, for which a server is started."""
+    try:
+        return "sources" in tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # the host reports why
+        return False
+
+
+def open_source(target: str) -> Provider:
+    """Return the provider of a source, which is not started.
+
+    Raises:
+        ConfigError: the source cannot be opened.
+    """
+    from carrel import sources
+
+    return sources.open(target, None)
+
+
+@asynccontextmanager
+async def connected(
+    opened: Sequence[Provider], others: Sequence[str], options: argparse.Namespace
+) -> AsyncIterator[Host]:
+    """Open a host of all targets, and close it at the end.
+
+    Raises:
+        ConfigError: a target is not valid, or a source cannot be started.
+    """
+    from carrel.host.host import Host
+
+    found = read_host_targets(others, options.header)
+    async with Host(found.servers, files=found.files, start_timeout=options.timeout, timeout=options.timeout) as host:
+        added: list[str] = []
+        try:
+            for provider in opened:
+                await host.catalog.add(provider)
+                added.append(provider.name)
+            yield host
+            await host.close()
+        finally:
+            await asyncio.gather(*(host.catalog.remove(name) for name in added))
+
+
+def uri_of(text: str) -> str:
+    """Return the URI of a file that is given by its path; other texts are URIs or patterns."""
+    path = Path(text).expanduser()
+    return path.resolve().as_uri() if "://" not in text and path.exists() else text
+
+
+def report(pack: ContextPack, options: argparse.Namespace) -> int:
+    """Print a pack, or why there is none, and return the exit code."""
+    wrong = [each for each in pack.left_out if each.reason.startswith("pinned, ")]
+    for each in wrong:
+        failed(f"--pin {each.uri}: {each.reason.removeprefix('pinned, but ')}", SERVER_ERROR)
+    if options.format == "json":
+        write_json(pack.as_json())
+    elif pack.items:
+        write_text(pack.text)
+    if not pack.packed.complete:
+        failed("the index is not complete yet: see --timeout", SERVER_ERROR)
+    if not pack.items:
+        small = any(each.reason == "over the budget" for each in pack.left_out)
+        told = f"--budget {options.budget} is too small for what was found" if small else "nothing is found"
+        return failed(told, SERVER_ERROR)
+    if not options.quiet and options.format != "json":
+        how = "estimated" if pack.packed.tokenizer == "estimate" else pack.packed.tokenizer
+        print_stderr(f"{pack.tokens:,} of {options.budget:,} tokens ({how}), {len(pack.left_out)} resources left out")
+    return SERVER_ERROR if wrong else 0

@@ -1,0 +1,156 @@
+"""ContextIndex: a search index that packs contexts: it gathers passages and pinned resources, and packs them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+
+import msgspec
+
+from carrel.catalog.provider import Request
+from carrel.context.documents import Document, document_of
+from carrel.context.options import BUDGET
+from carrel.context.pack import ContextPack
+from carrel.context.packer import Packer
+from carrel.context.results import Format, LeftOut, PackedContext
+from carrel.context.tokenizer import tokenizer_of
+from carrel.search.index import MAX_LIMIT, SearchIndex
+from carrel.search.results import SearchPassage
+from carrel.wire.resources import Resource
+
+__all__ = ["ContextIndex"]
+
+#: Tokens of the budget for each passage that is looked for, and passages at least.
+PER_PASSAGE, LEAST = 100, 20
+#: Bytes up to which the whole text of a resource is read; of larger ones, only passages are packed.
+MAX_WHOLE = 256 * 1024
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """Question with the options of its context."""
+
+    question: str
+    budget: int
+    pin: tuple[str, ...]
+    without: tuple[str, ...]
+    format: Format
+    tokenizer: str | Callable[[str], int] | None
+
+    def excludes(self, uri: str) -> bool:
+        """Return whether a resource is excluded."""
+        return any(uri == each or fnmatchcase(uri, each) for each in self.without)
+
+
+class ContextIndex(SearchIndex):
+    """Full-text index that also packs contexts. See ``SearchIndex``."""
+
+    async def context(
+        self,
+        question: str,
+        *,
+        budget: int = BUDGET,
+        pin: Iterable[str] = (),
+        without: Iterable[str] = (),
+        format: Format = "markdown",
+        tokenizer: str | Callable[[str], int] | None = None,
+        request: Request | None = None,
+    ) -> ContextPack:
+        """Pack what matters for a question into a budget of tokens, and return it with reasons.
+
+        ``pin`` are URIs of resources that come first. ``without`` are URIs to leave out, or patterns such as ``*.log``.
+        ``tokenizer`` counts the tokens of a text, or is the name of a model for tiktoken; by default, tokens are
+        estimated. Only resources that the caller of ``request`` may read are packed.
+
+        Raises:
+            ConfigError: the server is not running.
+            ValueError: the budget is less than 1.
+        """
+        if budget < 1:
+            raise ValueError(f"budget must be at least 1 token, not {budget}")
+        pins, left_out = (tuple(dict.fromkeys(uris)) for uris in (pin, without))
+        options = Question(
+            question=question, budget=budget, pin=pins, without=left_out, format=format, tokenizer=tokenizer
+        )
+        repack = partial(self._pack, options, request or Request())
+        return ContextPack(await repack(), partial(self._pack_again, repack))
+
+    async def look(self) -> None:
+        """Look for changed resources now, and wait until they are indexed."""
+        self.on_changes((), {"resources_list_changed": None})
+        await self.settled()
+
+    async def _pack_again(self, repack: Callable[[], Awaitable[PackedContext]]) -> PackedContext:
+        await self.look()
+        return await repack()
+
+    async def _pack(self, options: Question, request: Request) -> PackedContext:
+        documents, left_out, complete = await self._gather(options, request)
+        packer = Packer(options.question, options.budget, tokenizer_of(options.tokenizer), options.format)
+        return await self.in_thread(request, partial(packer.pack, documents, left_out, complete=complete))
+
+    async def found(self, question: str, limit: int, request: Request) -> tuple[Sequence[SearchPassage], bool]:
+        """Return the passages for a question, best first, and whether all resources were searched."""
+        results = await self.passages(question, limit=limit, request=request)
+        return results.passages, results.complete
+
+    async def _gather(self, options: Question, request: Request) -> tuple[list[Document], list[LeftOut], bool]:
+        """Return the documents that may be packed, the resources that may not, and whether all were searched."""
+        limit = min(MAX_LIMIT, max(LEAST, options.budget // PER_PASSAGE))
+        passages, complete = await self.found(options.question, limit, request)
+        groups: dict[tuple[str, str], list[SearchPassage]] = {}
+        for passage in passages:
+            groups.setdefault((passage.source, passage.resource.uri), []).append(passage)
+        left_out: dict[str, str] = {}
+        documents = await self._pinned(options, groups, left_out, request)
+        wanted: list[tuple[str, Sequence[SearchPassage]]] = []
+        for (source, uri), found in groups.items():
+            if options.excludes(uri):
+                left_out[uri] = "excluded"
+            elif _is_for_users(found[0].resource):
+                left_out[uri] = "for the user only, not for models"
+            else:
+                wanted.append((source, found))
+        made_of = await asyncio.gather(*(self._document(source, found, request) for source, found in wanted))
+        for made, (_, (first, *_)) in zip(made_of, wanted, strict=True):
+            if made is None:
+                left_out[first.resource.uri] = "cannot be read as text"
+            else:
+                documents.append(made)
+        return documents, [LeftOut(uri, reason) for uri, reason in left_out.items()], complete
+
+    async def _pinned(
+        self,
+        options: Question,
+        groups: dict[tuple[str, str], list[SearchPassage]],
+        left_out: dict[str, str],
+        request: Request,
+    ) -> list[Document]:
+        """Return the documents of the pinned resources, and remove these from the groups of passages."""
+        texts = await asyncio.gather(*(self.text(uri, request=request) for uri in options.pin))
+        documents: list[Document] = []
+        for place, (uri, found) in enumerate(zip(options.pin, texts, strict=True)):
+            if found is None:
+                left_out[uri] = "pinned, but cannot be read"
+                continue
+            passages = groups.pop((found.source, found.resource.uri), [])
+            document = document_of(found.resource, found.source, found.text, passages, place)
+            if document is None:
+                left_out[uri] = "pinned, but has no text"
+            elif all(document.key != each.key for each in documents):
+                documents.append(document)
+        return documents
+
+    async def _document(self, source: str, passages: Sequence[SearchPassage], request: Request) -> Document | None:
+        resource = passages[0].resource
+        text = None
+        if resource.size is None or resource.size <= MAX_WHOLE:
+            whole = await self.text(resource.uri, source, request)
+            text = None if whole is None else whole.text
+        return document_of(resource, source, text, passages)
+
+
+def _is_for_users(resource: Resource) -> bool:
+    annotations = resource.annotations
+    return annotations is not None and annotations.audience == ["user"]

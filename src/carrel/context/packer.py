@@ -1,0 +1,237 @@
+"""Packer: chooses lines of documents within a budget of tokens. Equal documents give equal results.
+
+Pinned documents come first. Then the passage with the best value is added, again and again: its score, changed a little
+by priority and recency, and less for each passage of its document that was chosen before. A small document is added as
+a whole. The rest of the budget takes the passages next to the best ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from carrel.context.chosen_lines import ChosenLines, merged
+from carrel.context.documents import Document, Span
+from carrel.context.duplicates import Seen
+from carrel.context.formats import END, START, render, rendered_item
+from carrel.context.reasons import Reasons
+from carrel.context.results import ContextItem, Format, LeftOut, PackedContext
+from carrel.context.tokenizer import Tokenizer
+from carrel.search.manifest import importance_of
+
+__all__ = ["Packer"]
+
+#: How much less each further passage of a document counts.
+FADING = 0.75
+#: How much priority and recency can change a score, and the days after which recency has halved.
+BY_PRIORITY, BY_RECENCY, HALF_LIFE = 0.1, 0.05, 90.0
+#: A document is added as a whole if it takes at most so many times the tokens of its passages, and so many more.
+WHOLE, WHOLE_MORE = 1.5, 50
+#: Smallest part of a passage that is added if the passage does not fit, in tokens and in lines.
+SMALLEST, SMALLEST_LINES = 60, 3
+#: Documents whose passages get the passages next to them.
+EXTENDED = 5
+#: Number of an item that takes as many tokens as any other.
+ANY_NUMBER = 999
+
+
+class Packer:
+    """Packer for a question, used once."""
+
+    def __init__(self, question: str, budget: int, tokenizer: Tokenizer, format: Format) -> None:
+        self._question = question
+        self._budget = budget
+        self._format: Format = format
+        self._tokenizer = tokenizer
+        self._left = budget - tokenizer.count(START[format] + END[format])
+        self._seen = Seen()
+        self._chosen: dict[tuple[str, str], ChosenLines] = {}
+        self._drafts: dict[tuple[str, str], ChosenLines] = {}
+        self._reasons: dict[tuple[str, str], str] = {}
+
+    def pack(self, documents: Sequence[Document], left_out: Iterable[LeftOut], *, complete: bool) -> PackedContext:
+        """Pack documents, of which each has another key."""
+        pinned = sorted((each for each in documents if each.pinned is not None), key=lambda each: each.pinned or 0)
+        for document in pinned:
+            self._pin(document)
+        self._choose(documents)
+        chosen = sorted(self._chosen.values(), key=lambda each: _place(each.document))  # else in order of choice
+        for lines in chosen[:EXTENDED]:
+            self._extend(lines)
+        reasons = Reasons(self._question)
+        items = self._fitting([item for each in chosen for item in each.explained(reasons)])
+        packed = {(item.server, item.uri) for item in items}
+        absent = [each for each in documents if each.key not in packed]
+        absent.sort(key=lambda each: (_place(each), -each.score, each.key))
+        over = [LeftOut(each.resource.uri, self._reasons.get(each.key, "over the budget")) for each in absent]
+        return PackedContext(
+            question=self._question,
+            budget=self._budget,
+            tokens=self._tokenizer.count(render(items, self._format)) if items else 0,
+            items=tuple(items),
+            left_out=(*left_out, *over),
+            tokenizer=self._tokenizer.name,
+            format=self._format,
+            complete=complete,
+        )
+
+    def _fitting(self, items: list[ContextItem]) -> list[ContextItem]:
+        """Return the items without the last ones, until they fit: a text may have more tokens than its parts."""
+        while items and self._tokenizer.count(render(items, self._format)) > self._budget:
+            items = items[:-1]
+        return items
+
+    # Choosing
+
+    def _pin(self, document: Document) -> None:
+        """Add a pinned document, or, if it does not fit, as many of its first lines as do; its passages come later."""
+        if document.is_whole and self._take(document, [], whole=True):
+            return
+        if not document.spans:
+            self._take_part(document, Span(next(iter(document.lines)), document.last, 0.0), self._left // 2)
+
+    def _choose(self, documents: Sequence[Document]) -> None:
+        value_of = _values(documents)
+        waiting = [(document, span) for document in documents for span in document.spans]
+        while waiting and self._left >= SMALLEST:
+
+            def value(each: tuple[Document, Span]) -> tuple[bool, float, tuple[str, str], int]:
+                document, span = each
+                lines = self._chosen.get(document.key)
+                faded = value_of[document.key] * span.score * FADING ** (lines.matched if lines else 0)
+                return document.pinned is None, -faded, document.key, span.first
+
+            best = min(waiting, key=value)
+            waiting.remove(best)
+            self._choose_one(*best)
+
+    def _choose_one(self, document: Document, span: Span) -> None:
+        lines = self._chosen.get(document.key)
+        if lines is not None and lines.is_whole:
+            lines.matched += 1
+            return
+        owner = self._seen.owner_of(document.text(span.first, span.last))
+        if owner is not None:
+            if owner != document.key:
+                self._reasons.setdefault(document.key, f"near-duplicate of {owner[1]}")
+            return
+        spans = [] if lines is None else lines.spans
+        added = self._take_whole(document, [*spans, span]) or self._take(document, [*spans, span])
+        if not added:
+            added = self._take_part(document, span, self._left)
+        if added:
+            self._chosen[document.key].matched += 1
+        else:
+            self._reasons.setdefault(document.key, "over the budget")
+
+    def _take_whole(self, document: Document, spans: list[Span]) -> bool:
+        """Add a whole document if it is little larger than its passages."""
+        if not document.is_whole:
+            return False
+        parts = merged(spans, document)
+        chars = sum(len(document.text(part.first, part.last)) for part in parts)
+        if sum(map(len, document.lines.values())) > 2 * WHOLE * (chars + 4 * WHOLE_MORE):
+            return False  # without counting tokens, which takes long
+        lines = self._lines_of(document)
+        tokens = self._tokens(lines, parts, whole=False)
+        (item,) = lines.items((), whole=True)
+        if item.tokens > WHOLE * tokens + WHOLE_MORE:
+            return False
+        if document.key not in self._chosen and self._seen.owner_of(item.text) is not None:
+            return False
+        return self._take(document, [], whole=True)
+
+    def _take(self, document: Document, spans: list[Span], *, whole: bool = False) -> bool:
+        """Replace the lines of a document, and return whether they fit."""
+        lines = self._lines_of(document)
+        spans = merged(spans, document)
+        before = self._tokens(lines, lines.spans, whole=lines.is_whole)
+        after = self._tokens(lines, spans, whole=whole)
+        if after - before > self._left:
+            return False
+        self._left -= after - before
+        lines.spans, lines.is_whole = spans, whole
+        self._chosen[document.key] = lines
+        for item in lines.items(spans, whole=whole):
+            self._seen.add(item.text, document.key)
+        return True
+
+    def _take_part(self, document: Document, span: Span, room: int) -> bool:
+        """Add the first lines of some lines, as many as fit in ``room``."""
+        lines = self._lines_of(document)
+        before = self._tokens(lines, lines.spans, whole=False)
+
+        def fits(last: int) -> bool:
+            spans = merged([*lines.spans, Span(span.first, last, span.score)], document)
+            return self._tokens(lines, spans, whole=False) - before <= room
+
+        low, high = span.first + SMALLEST_LINES - 2, span.last
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle - 1)
+        if low < span.first + SMALLEST_LINES - 1 or not fits(low):
+            return False
+        return self._take(document, [*lines.spans, Span(span.first, low, span.score)])
+
+    def _extend(self, lines: ChosenLines) -> None:
+        """Add the passages next to the chosen ones, after them first."""
+        document = lines.document
+        if lines.is_whole or not document.is_whole:
+            return
+        every = document.passages()
+        for span in list(lines.spans):
+            after = next((each for each in every if each.last > span.last), None)
+            before = next((each for each in reversed(every) if each.first < span.first), None)
+            for near in (after, before):
+                if near is None:
+                    continue
+                first, last = (span.last + 1, near.last) if near is after else (near.first, span.first - 1)
+                if self._seen.owner_of(document.text(first, last)) is not None:
+                    continue
+                near_span = Span(first, last, 0.0)
+                if first <= last and self._take(document, [*lines.spans, near_span]):
+                    lines.beside.add(first)
+
+    def _lines_of(self, document: Document) -> ChosenLines:
+        """Return the chosen lines of a document, none if it is new."""
+        lines = self._drafts.get(document.key)
+        if lines is None:
+            lines = self._drafts[document.key] = ChosenLines(document, self._count)
+        return lines
+
+    # Tokens
+
+    def _tokens(self, lines: ChosenLines, spans: Sequence[Span], *, whole: bool) -> int:
+        return sum(item.tokens for item in lines.items(spans, whole=whole))
+
+    def _count(self, item: ContextItem) -> int:
+        return self._tokenizer.count(rendered_item(ANY_NUMBER, item, self._format))
+
+
+def _place(document: Document) -> float:
+    return math.inf if document.pinned is None else document.pinned
+
+
+def _values(documents: Sequence[Document]) -> dict[tuple[str, str], float]:
+    """Return the factors of documents by priority and recency, relative to the newest document."""
+    times = {each.key: _time(each) for each in documents}
+    newest = max((time for time in times.values() if time is not None), default=0.0)
+    values = {}
+    for document in documents:
+        time = times[document.key]
+        recency = 0.0 if time is None else math.pow(0.5, (newest - time) / 86400 / HALF_LIFE)
+        priority = importance_of(document.resource.annotations) - 0.5
+        values[document.key] = (1 + BY_PRIORITY * priority) * (1 + BY_RECENCY * recency)
+    return values
+
+
+def _time(document: Document) -> float | None:
+    annotations = document.resource.annotations
+    if annotations is None or annotations.last_modified is None:
+        return None
+    try:
+        time = datetime.fromisoformat(annotations.last_modified)
+    except ValueError:
+        return None
+    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()

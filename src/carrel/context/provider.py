@@ -1,0 +1,147 @@
+"""Provider of contexts: a tool and a prompt that pack resources for a question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Raw
+
+from carrel.catalog.provider import Page, Provider, Request
+from carrel.context.index import ContextIndex
+from carrel.context.pack import ContextPack
+from carrel.context.results import Format
+from carrel.errors import InvalidParams
+from carrel.protocol.methods import READ_RESOURCE
+from carrel.wire.content import TextContent
+from carrel.wire.prompts import GetPromptResult, Prompt, PromptArgument, PromptMessage
+from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
+
+__all__ = ["CONTEXT", "ContextProvider"]
+
+CONTEXT = "context"
+#: Default budget of the tool and the prompt, in tokens, and the largest one.
+USUAL, MOST = 4000, 1_000_000
+
+_URIS = {"type": "array", "items": {"type": "string"}, "default": []}
+TOOL = Tool(
+    name=CONTEXT,
+    title="Context for a question",
+    description="Read what the resources here say about a question: the best passages, with URIs and lines, up to "
+    "a budget of tokens. Prefer it to search if you need the text itself.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "question": {"type": "string", "description": "The question, in any language"},
+            "budget": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MOST,
+                "default": USUAL,
+                "description": "How many tokens to return at most",
+            },
+            "pin": {**_URIS, "description": "URIs of resources to put first"},
+            "without": {**_URIS, "description": "URIs to leave out, or patterns such as *.log"},
+            "format": {"type": "string", "enum": ["markdown", "xml", "json"], "default": "markdown"},
+        },
+        "required": ["question"],
+        "additionalProperties": False,
+    },
+    annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+)
+PROMPT = Prompt(
+    name=CONTEXT,
+    title="Ask with context",
+    description="A question, with what the resources here say about it",
+    arguments=[
+        PromptArgument(name="question", description="The question, in any language", required=True),
+        PromptArgument(name="budget", description=f"How many tokens the context may take (default: {USUAL})"),
+    ],
+)
+
+
+class ContextArguments(msgspec.Struct, forbid_unknown_fields=True):
+    """Arguments of the tool."""
+
+    question: str
+    budget: Annotated[int, Meta(ge=1, le=MOST)] = USUAL
+    pin: list[str] = []
+    without: list[str] = []
+    format: Format = "markdown"
+
+
+class ContextProvider(Provider):
+    """Provider of a tool and a prompt that pack contexts. The provider of the search starts the index."""
+
+    name = CONTEXT
+    tool_names = frozenset({CONTEXT})
+    prompt_names = frozenset({CONTEXT})
+
+    def __init__(self, index: ContextIndex) -> None:
+        self._index = index
+        index.skip.add(self)
+
+    def list_tools(self, request: Request) -> Page[Tool]:
+        """Return the tool."""
+        return Page([TOOL] if request.cursor is None else [])
+
+    async def call_tool(self, name: str, arguments: Raw, request: Request) -> CallToolResult:
+        """Pack a context.
+
+        Raises:
+            InvalidParams: there is no such tool.
+        """
+        if name != CONTEXT:
+            raise InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
+        try:
+            given = msgspec.json.decode(arguments, type=ContextArguments)
+            pack = await self._pack(given, request)
+        except (msgspec.ValidationError, ValueError) as error:
+            return CallToolResult(content=[TextContent(f"Invalid arguments: {error}")], is_error=True)
+        if given.format == "json":
+            found = pack.as_json()
+            return CallToolResult(content=[TextContent(msgspec.json.encode(found).decode())], structured_content=found)
+        return CallToolResult(content=[TextContent(pack.text or _nothing(pack))])
+
+    def list_prompts(self, request: Request) -> Page[Prompt]:
+        """Return the prompt."""
+        return Page([PROMPT] if request.cursor is None else [])
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> GetPromptResult:
+        """Return the question with its context.
+
+        Raises:
+            InvalidParams: there is no such prompt, or an argument is wrong.
+        """
+        if name != CONTEXT:
+            raise InvalidParams(f"Invalid params: unknown prompt: {name[:200]}", parameter="name")
+        try:
+            given = msgspec.convert(dict(arguments), ContextArguments, strict=False)
+            pack = await self._pack(given, request)
+        except (msgspec.ValidationError, ValueError) as error:
+            raise InvalidParams(f"Invalid params: {error}", parameter="arguments") from None
+        context = TextContent(pack.text or _nothing(pack))
+        messages = [PromptMessage(role="user", content=content) for content in (context, TextContent(given.question))]
+        return GetPromptResult(messages=messages, description=PROMPT.description)
+
+    async def _pack(self, given: ContextArguments, request: Request) -> ContextPack:
+        if not given.question.strip():
+            raise ValueError("question is empty")
+        if request.view is not None and not request.view.permits(READ_RESOURCE.method):
+            raise ValueError(f"This requires a scope for {READ_RESOURCE.method}, which the access token lacks")
+        return await self._index.context(
+            given.question,
+            budget=given.budget,
+            pin=given.pin,
+            without=given.without,
+            format=given.format,
+            request=Request(request.call, request.channel, request.visible, view=request.view),
+        )
+
+
+def _nothing(pack: ContextPack) -> str:
+    """Return the text for a pack without items."""
+    if any(each.reason == "over the budget" for each in pack.left_out):
+        return "The budget is too small for what was found."
+    return "Nothing is found." if pack.packed.complete else "Nothing is found yet: the index is not complete."

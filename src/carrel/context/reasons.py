@@ -1,0 +1,67 @@
+"""Reasons in words: which words of a question a text has, and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from carrel.search.terms import Word, words_of
+from carrel.sources.content.words import CAPITAL, CJK
+
+__all__ = ["Reasons"]
+
+_TOKEN = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+")
+#: Words that a reason names, and letters by which an inflected word may be longer or shorter.
+MAX_NAMED, ENDING, SHORTEST = 4, 3, 4
+
+
+class Reasons:
+    """Words of a question, compared with lines."""
+
+    def __init__(self, question: str) -> None:
+        self._words = words_of(question)
+        self._known: dict[str, frozenset[str]] = {}
+
+    def of(self, name: str, headings: Sequence[str], lines: Sequence[str]) -> str:
+        """Return why a text is relevant: its name, the headings above it, and its lines."""
+        in_name, in_heading = self._found(name), self._found(" ".join(headings))
+        found = [self._found(line) for line in lines]
+        count = sum(map(bool, found))
+        every = in_name.union(in_heading, *found)
+        if not every:
+            return "found by the search"
+        named = [f"'{word.text}'" for word in self._words if word.text in every]
+        words = ", ".join(named[:MAX_NAMED]) + (" and more" if len(named) > MAX_NAMED else "")
+        places = []
+        if in_name:
+            places.append("the name")
+        if in_heading:
+            places.append("the heading")
+        if count:
+            places.append(f"{count} line{'s' * (count > 1)}")
+        return f"matches {words} in {' and '.join(filter(None, (', '.join(places[:-1]), places[-1])))}"
+
+    def _found(self, text: str) -> set[str]:
+        tokens = {part for token in _TOKEN.findall(text) for part in CAPITAL.split(token)}
+        return set[str]().union(*map(self._words_in, tokens))
+
+    def _words_in(self, token: str) -> frozenset[str]:
+        """Return the words of the question that a token is a form of."""
+        found = self._known.get(token)
+        if found is None:
+            folded = token.casefold()
+            found = self._known[token] = frozenset(word.text for word in self._words if _has(folded, word))
+        return found
+
+
+def _has(token: str, word: Word) -> bool:
+    return any(term in token for term in word.terms) if word.cjk else _alike(word.text, token)
+
+
+def _alike(word: str, token: str) -> bool:
+    """Return whether two words are equal, or may be forms of one word."""
+    if word == token:
+        return True
+    short, long = sorted((word, token), key=len)
+    same = min(len(short), max(SHORTEST, len(short) - 1))
+    return len(short) >= SHORTEST and len(long) - len(short) <= ENDING and short[:same] == long[:same]

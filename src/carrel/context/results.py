@@ -1,0 +1,72 @@
+"""Results of packing: items with their lines, tokens and reasons, and the resources that are left out."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+__all__ = ["ContextChanges", "ContextItem", "Format", "LeftOut", "PackedContext", "as_json"]
+
+Format: TypeAlias = Literal["markdown", "xml", "json"]
+"""Format of a packed context. JSON is for programs: its items are counted as they are in Markdown."""
+
+
+class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
+    """Text of a resource, or of some of its lines, in a packed context.
+
+    ``server`` is the server or source of the resource. ``lines`` are the first and the last line, from 1; None if
+    ``text`` is the whole resource. ``text`` may begin with the headings, the signature or the table header above these
+    lines, followed by a line with ``…``. ``tokens`` counts the text with its citation. ``score`` is from 0 to 1, and
+    compares items of one context only.
+    """
+
+    server: str
+    uri: str
+    title: str
+    lines: tuple[int, int] | None
+    tokens: int
+    score: float
+    reason: str
+    text: str
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """Resource that is not in a packed context, with the reason."""
+
+    uri: str
+    reason: str
+
+
+class PackedContext(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Resources for a question, packed into a budget of tokens.
+
+    ``tokens`` counts the whole rendered text, and is never more than ``budget``. ``tokenizer`` is the name of the
+    tokenizer that has counted. ``complete``: all resources were searched.
+    """
+
+    question: str
+    budget: int
+    tokens: int
+    items: tuple[ContextItem, ...]
+    left_out: tuple[LeftOut, ...]
+    tokenizer: str
+    format: Format
+    complete: bool
+
+
+class ContextChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """Difference between two packs of one question. ``changed`` are items with another text or other lines."""
+
+    added: tuple[ContextItem, ...]
+    removed: tuple[ContextItem, ...]
+    changed: tuple[ContextItem, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+def as_json(packed: PackedContext) -> dict[str, Any]:
+    """Return a packed context as JSON values."""
+    values: dict[str, Any] = msgspec.to_builtins(packed)
+    return {name: values[name] for name in ("question", "budget", "tokens", "items", "leftOut")}

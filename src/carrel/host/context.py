@@ -1,0 +1,129 @@
+"""Contexts of a host: a search index over its servers, in a temporary folder, made when it is first used.
+
+The index reads resources with the credentials of the host, and is only for this host: private results stay private. It
+is deleted when the host is closed. It also calls the search tools of servers, which may have more than they list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from carrel.awaitables import resolved
+from carrel.catalog.provider import Provider, ReportedEvents, Request
+from carrel.context.index import ContextIndex
+from carrel.errors import MCPError
+from carrel.host.catalog import HostCatalog
+from carrel.host.remote import RemoteProvider
+from carrel.log import Log
+from carrel.search.index import MAX_LIMIT
+from carrel.search.options import SearchOptions
+from carrel.search.results import SearchHit, SearchPassage
+from carrel.wire.resources import TextResourceContents, decoded
+
+__all__ = ["HostContexts"]
+
+log = Log("carrel.host")
+
+#: Name of the search tool of Carrel's servers, and the hits that are wanted.
+SEARCH, HITS = "search", 10
+#: Seconds that a search tool may take.
+PATIENCE = 3.0
+
+
+class HostContexts:
+    """Index for the contexts of a host. ``catalog`` has the servers."""
+
+    def __init__(self, catalog: HostCatalog) -> None:
+        self._catalog = catalog
+        self._opening = asyncio.Lock()
+        self._index: HostIndex | None = None
+        self._folder = ""
+
+    async def index(self) -> ContextIndex:
+        """Return the index, which has begun to index in the background.
+
+        Raises:
+            ConfigError: tantivy is not installed.
+        """
+        async with self._opening:
+            if self._index is None:
+                self._folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="carrel-context-")
+                index = HostIndex(self._catalog, SearchOptions(folder=self._folder), key=lambda: "host", label="host")
+                try:
+                    await index.start()
+                except BaseException:
+                    await self.close()
+                    raise
+                await self._catalog.start(ReportedEvents(index.on_changes))
+                self._index = index
+            return self._index
+
+    async def close(self) -> None:
+        """Stop the index, and delete it."""
+        index, self._index = self._index, None
+        if index is not None:
+            await index.stop()
+        folder, self._folder = self._folder, ""
+        if folder:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+class HostIndex(ContextIndex):
+    """Index over the servers of a host, which also asks their search tools."""
+
+    async def found(self, question: str, limit: int, request: Request) -> tuple[Sequence[SearchPassage], bool]:
+        """Return the passages in the index, and passages that the search tools of servers find elsewhere."""
+        (own, complete), others = await asyncio.gather(super().found(question, limit, request), self._asked(question))
+        known = {(passage.source, passage.resource.uri) for passage in own}
+        more = [each for each in others if (each.source, each.resource.uri) not in known]
+        return sorted([*own, *more], key=lambda each: -each.score)[:MAX_LIMIT], complete
+
+    async def _asked(self, question: str) -> list[SearchPassage]:
+        servers = [each for each in self.catalog.providers if isinstance(each, RemoteProvider)]
+        found = await asyncio.gather(*(_ask(server, question) for server in servers))
+        return [passage for passages in found for passage in passages]
+
+
+async def _ask(server: RemoteProvider, question: str) -> list[SearchPassage]:
+    """Return the passages that the search tool of a server finds; none if it has no such tool."""
+    if SEARCH not in server.tool_names:
+        return []
+    try:
+        async with asyncio.timeout(PATIENCE):
+            result = await server.client.call_tool(SEARCH, {"query": question, "limit": HITS})
+            found = result.structured_content
+            hits = msgspec.convert(found.get("hits") if isinstance(found, dict) else (), list[SearchHit])
+            read = await asyncio.gather(*(_passage(server, hit) for hit in hits[:HITS]))
+    except (TimeoutError, MCPError, msgspec.ValidationError) as error:
+        log.debug("the search tool of %s is not used: %s", server.name, error)
+        return []
+    return [passage for passage in read if passage is not None]
+
+
+async def _passage(server: Provider, hit: SearchHit) -> SearchPassage | None:
+    """Return the passage of a hit, read from the server, or None if there are no lines to read."""
+    if hit.first_line is None or hit.last_line is None:
+        return None
+    try:
+        result: Any = await resolved(server.read_resource(hit.link, Request()))
+    except MCPError as error:
+        log.debug("%s cannot be read: %s", hit.link, error)
+        return None
+    text = "\n".join(each.text for each in decoded(result).contents if isinstance(each, TextResourceContents))
+    if hit.link == hit.resource.uri:
+        text = "\n".join(text.split("\n")[hit.first_line - 1 : hit.last_line])
+    return SearchPassage(
+        resource=hit.resource,
+        source=server.name,
+        link=hit.link,
+        score=hit.score,
+        first_line=hit.first_line,
+        last_line=hit.last_line,
+        text=text,
+    )

@@ -1,0 +1,33 @@
+"""Recall of the benchmark of retrieval, in small: questions about the code of Python's standard library."""
+
+from __future__ import annotations
+
+import shutil
+import sysconfig
+from pathlib import Path
+
+from benchmarks.retrieval.__main__ import carrel
+from benchmarks.retrieval.measure import mean, score
+from benchmarks.retrieval.questions import load
+
+#: Recall within 2,000 and 8,000 tokens, in percent, less the 2 points by which it may fall.
+SMALL, LARGE = 60, 70
+
+
+async def test_passages_that_answer_questions_are_found(tmp_path: Path) -> None:
+    library = Path(sysconfig.get_paths()["stdlib"])
+    questions = load("code")
+    for file in {needed.file for question in questions for needed in question.needed}:
+        source, target = library / file.removeprefix("code/"), tmp_path / file
+        if source.is_file():  # not all versions of Python have it
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+    scores = []
+    async with carrel(tmp_path, "code") as ask:
+        for question in questions:
+            needed = question.lines(tmp_path)
+            if needed:
+                scores.append(score(await ask(question.question), needed))
+    assert len(scores) > 100
+    found = mean(scores)
+    assert (found.small * 100 > SMALL, found.large * 100 > LARGE) == (True, True), found
