@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from benchmarks.retrieval.__main__ import carrel
 from benchmarks.retrieval.measure import mean, score
 from benchmarks.retrieval.questions import load
 
-#: Recall within 2,000 and 8,000 tokens, in percent, less the 2 points by which it may fall.
-SMALL, LARGE = 60, 70
+#: Recall within 2,000 and 8,000 tokens, in percent, with Python 3.11's library, less the 2 points by which it may fall.
+SMALL, LARGE = 71, 80
+#: Points for the differences of another version's library.
+OTHER_VERSION = 0 if sys.version_info[:2] == (3, 11) else 6
 
 
 async def test_passages_that_answer_questions_are_found(tmp_path: Path) -> None:
@@ -30,4 +33,5 @@ async def test_passages_that_answer_questions_are_found(tmp_path: Path) -> None:
                 scores.append(score(await ask(question.question), needed))
     assert len(scores) > 100
     found = mean(scores)
-    assert (found.small * 100 > SMALL, found.large * 100 > LARGE) == (True, True), found
+    assert found.small * 100 >= SMALL - OTHER_VERSION, found
+    assert found.large * 100 >= LARGE - OTHER_VERSION, found
