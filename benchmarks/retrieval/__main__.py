@@ -14,23 +14,24 @@ from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from carrel import Server
-from carrel.search.index import SearchIndex
+from carrel.context.index import ContextIndex
 from carrel.search.options import SearchOptions
 
 from .corpus import build
-from .measure import Score, mean, score
+from .measure import BUDGETS, Score, mean, score
 from .questions import LANGUAGES, Question, load
 from .rivals import RIVALS, Found, texts_of
 
-Ask: TypeAlias = Callable[[str], Awaitable[list[Found]]]
+Ask: TypeAlias = Callable[[str, int], Awaitable[list[Found]]]
+"""Function that returns what a method finds for a question and a budget of tokens."""
 
 #: Passages that are asked for.
 LIMIT = 60
 
 
 @asynccontextmanager
-async def carrel(corpus: Path, language: str) -> AsyncIterator[Ask]:
-    """Index a language in memory of a server, and yield the function that finds passages."""
+async def carrel(corpus: Path, language: str) -> AsyncIterator[ContextIndex]:
+    """Yield the index of a language, in memory of a server."""
     folder = (corpus / language).resolve()
     app = Server("retrieval")
     app.add_provider(str(folder))
@@ -44,17 +45,39 @@ async def carrel(corpus: Path, language: str) -> AsyncIterator[Ask]:
         share = await index.size() / size
         print(f"{language}: {size / 1e6:.0f} MB indexed, {size / 1e6 / cpu:.1f} MB/s of a core, in {seconds:.1f} s; "
               f"index {share:.2f} of the text")  # fmt: skip
-        yield lambda question: passages(index, question, corpus)
+        yield index
         await app.endpoint.stop()
 
 
-async def passages(index: SearchIndex, question: str, corpus: Path) -> list[Found]:
-    """Return the passages that the index finds."""
-    found = []
-    for each in (await index.passages(question, limit=LIMIT)).passages:
-        file = Path(unquote(urlsplit(each.resource.uri).path)).relative_to(corpus.resolve())
-        found.append(Found(file.as_posix(), each.first_line or 0, each.last_line or 0, each.text))
-    return found
+def passages(index: ContextIndex, corpus: Path) -> Ask:
+    """Return the method that takes passages in the order of their rank."""
+
+    async def ask(question: str, budget: int) -> list[Found]:
+        found = (await index.passages(question, limit=LIMIT)).passages
+        return [
+            Found(file_of(each.resource.uri, corpus), each.first_line or 0, each.last_line or 0, each.text)
+            for each in found
+        ]
+
+    return ask
+
+
+def contexts(index: ContextIndex, corpus: Path) -> Ask:
+    """Return the method that packs a context."""
+
+    async def ask(question: str, budget: int) -> list[Found]:
+        items = (await index.context(question, budget=budget)).items
+        return [
+            Found(file_of(each.uri, corpus), *(each.lines or (1, each.text.count("\n") + 1)), each.text)
+            for each in items
+        ]
+
+    return ask
+
+
+def file_of(uri: str, corpus: Path) -> str:
+    """Return the file of a URI, by its path in the corpus."""
+    return Path(unquote(urlsplit(uri).path)).relative_to(corpus.resolve()).as_posix()
 
 
 async def measured(ask: Ask, questions: list[Question], corpus: Path, *, misses: bool) -> dict[str, list[Score]]:
@@ -63,7 +86,8 @@ async def measured(ask: Ask, questions: list[Question], corpus: Path, *, misses:
     for each in questions:
         needed = each.lines(corpus)
         if needed:
-            result = score(await ask(each.question), needed)
+            small, large = [await ask(each.question, budget) for budget in BUDGETS]
+            result = score(small, large, needed)
             scores[each.kind].append(result)
             if misses and result.large < 1:
                 print(f"    {each.kind}: {each.question}  {each.needed[0].file}  {each.needed[0].quote}")
@@ -85,9 +109,9 @@ def report(name: str, language: str, scores: dict[str, list[Score]], times: list
 
 
 def awaited(ask: Callable[[str], list[Found]]) -> Ask:
-    """Return a function as one to await."""
+    """Return a method that is not async as one that is."""
 
-    async def found(question: str) -> list[Found]:
+    async def found(question: str, budget: int) -> list[Found]:
         return ask(question)
 
     return found
@@ -97,9 +121,9 @@ async def run(name: str, language: str, ask: Ask, questions: list[Question], opt
     """Measure a method, and print its figures."""
     times: list[float] = []
 
-    async def timed(question: str) -> list[Found]:
+    async def timed(question: str, budget: int) -> list[Found]:
         begin = time.perf_counter()
-        found = await ask(question)
+        found = await ask(question, budget)
         times.append(time.perf_counter() - begin)
         return found
 
@@ -119,8 +143,9 @@ async def main() -> None:
     build(options.folder)
     for language in options.languages:
         questions = load(language, options.split)
-        async with carrel(options.folder, language) as ask:
-            await run("Carrel", language, ask, questions, options)
+        async with carrel(options.folder, language) as index:
+            await run("Carrel, passages", language, passages(index, options.folder), questions, options)
+            await run("Carrel, context", language, contexts(index, options.folder), questions, options)
         for name, make in {} if options.only else RIVALS.items():
             rival = make()
             rival.build(texts_of(options.folder, language))

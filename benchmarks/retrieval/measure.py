@@ -26,9 +26,8 @@ class Score(NamedTuple):
     ndcg: float
 
 
-def score(found: Sequence[Found], needed: Sequence[Line]) -> Score:
-    """Return the scores of the passages that a method found for a question, best first."""
-    small, large = (recall(found, needed, budget) for budget in BUDGETS)
+def score(small: Sequence[Found], found: Sequence[Found], needed: Sequence[Line]) -> Score:
+    """Return the scores of what a method found for a question within the small and the large budget, best first."""
     gains = [any(covers(each, line) for line in needed) for each in found[:10]]
     ideal = sum(1 / math.log2(rank + 2) for rank in range(min(10, len(needed))))
     seen: set[Line] = set()
@@ -38,7 +37,8 @@ def score(found: Sequence[Found], needed: Sequence[Line]) -> Score:
         if gain and lines:
             gained += 1 / math.log2(rank + 2)
             seen |= lines
-    return Score(small, large, gained / ideal)
+    within = recall(small, needed, BUDGETS[0]), recall(found, needed, BUDGETS[1])
+    return Score(*within, gained / ideal)
 
 
 def recall(found: Sequence[Found], needed: Sequence[Line], budget: int) -> float:
