@@ -145,6 +145,7 @@ class Packer:
     def _take(self, document: Document, spans: list[Span], *, whole: bool = False) -> bool:
         """Replace the lines of a document, and return whether they fit."""
         lines = self._lines_of(document)
+        new = [Span(1, document.last, 0.0)] if whole else [each for each in spans if each not in lines.spans]
         spans = merged(spans, document)
         before = self._tokens(lines, lines.spans, whole=lines.is_whole)
         after = self._tokens(lines, spans, whole=whole)
@@ -153,8 +154,8 @@ class Packer:
         self._left -= after - before
         lines.spans, lines.is_whole = spans, whole
         self._chosen[document.key] = lines
-        for item in lines.items(spans, whole=whole):
-            self._seen.add(item.text, document.key)
+        for span in new:
+            self._seen.add(document.text(span.first, span.last), document.key)
         return True
 
     def _take_part(self, document: Document, span: Span, room: int) -> bool:
