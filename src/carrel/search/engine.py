@@ -258,7 +258,8 @@ class Engine:
         """Return the stems of a word, one for each language in which it differs."""
         english = self._stemmers["english"]
         (text,) = word.terms
-        stems = [english(" ".join(stem(text))) for stem in self._stemmers.values()]
+        others = [stem(text) for language, stem in self._stemmers.items() if language != "english"]
+        stems = [english(text), *(english(" ".join(each)) for each in others)]
         return list(dict.fromkeys(each[0] for each in stems if each)) or [text]
 
     def weight(self, words: Sequence[Word], *, even: bool = False) -> float:

@@ -35,8 +35,8 @@ from support.memory_client import NOVEMBER
 HOSTILE = "evil\n  FORGED row\r\x1b]0;title\x07\x1b[2J\x9b31m\u202egnp\u2066\u2028\u200b end"
 #: File names have no slash; URIs are percent-encoded where they have to be.
 FILE = "evil\n  FORGED row\x1b[2J\u202egnp.md"
-#: What commands write on purpose: styles, and the line of a progress bar, which is drawn again.
-OURS = re.compile(r"\x1b\[[0-9;]*m|\r?\x1b\[K|\r\n?")
+#: What commands write on purpose: styles, and the line of a progress bar, which is drawn again without the cursor.
+OURS = re.compile(r"\x1b\[[0-9;]*m|\r?\x1b\[[12]?[AK]|\x1b\[\?25[hl]|\r\n?")
 HARMFUL = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 #: Modules that write to standard output or error themselves, and what.
