@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 
 from carrel.context.chosen_lines import ChosenLines, merged
 from carrel.context.documents import Document, Span
@@ -18,14 +17,14 @@ from carrel.context.formats import END, START, render, rendered_item
 from carrel.context.reasons import Reasons
 from carrel.context.results import ContextItem, Format, LeftOut, PackedContext
 from carrel.context.tokenizer import Tokenizer
-from carrel.search.manifest import importance_of
+from carrel.search.manifest import importance_of, modified_at, recency_of
 
 __all__ = ["Packer"]
 
 #: How much less each further passage of a document counts.
 FADING = 0.75
-#: How much priority and recency can change a score, and the days after which recency has halved.
-BY_PRIORITY, BY_RECENCY, HALF_LIFE = 0.1, 0.05, 90.0
+#: How much priority and recency can change a score.
+BY_PRIORITY, BY_RECENCY = 0.1, 0.05
 #: A document is added as a whole if it takes at most so many times the tokens of its passages, and so many more.
 WHOLE, WHOLE_MORE = 1.5, 50
 #: Smallest part of a passage that is added if the passage does not fit, in tokens and in lines.
@@ -216,23 +215,11 @@ def _place(document: Document) -> float:
 
 def _values(documents: Sequence[Document]) -> dict[tuple[str, str], float]:
     """Return the factors of documents by priority and recency, relative to the newest document."""
-    times = {each.key: _time(each) for each in documents}
+    times = {each.key: modified_at(each.resource.annotations) for each in documents}
     newest = max((time for time in times.values() if time is not None), default=0.0)
     values = {}
     for document in documents:
-        time = times[document.key]
-        recency = 0.0 if time is None else math.pow(0.5, (newest - time) / 86400 / HALF_LIFE)
+        recency = recency_of(times[document.key], newest)
         priority = importance_of(document.resource.annotations) - 0.5
         values[document.key] = (1 + BY_PRIORITY * priority) * (1 + BY_RECENCY * recency)
     return values
-
-
-def _time(document: Document) -> float | None:
-    annotations = document.resource.annotations
-    if annotations is None or annotations.last_modified is None:
-        return None
-    try:
-        time = datetime.fromisoformat(annotations.last_modified)
-    except ValueError:
-        return None
-    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()

@@ -13,7 +13,7 @@ from carrel.context.index import ContextIndex
 from carrel.context.pack import ContextPack
 from carrel.context.results import Format
 from carrel.errors import InvalidParams
-from carrel.protocol.methods import READ_RESOURCE
+from carrel.search.provider import request_to_read
 from carrel.wire.content import TextContent
 from carrel.wire.prompts import GetPromptResult, Prompt, PromptArgument, PromptMessage
 from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
@@ -128,15 +128,13 @@ class ContextProvider(Provider):
     async def _pack(self, given: ContextArguments, request: Request) -> ContextPack:
         if not given.question.strip():
             raise ValueError("question is empty")
-        if request.view is not None and not request.view.permits(READ_RESOURCE.method):
-            raise ValueError(f"This requires a scope for {READ_RESOURCE.method}, which the access token lacks")
         return await self._index.context(
             given.question,
             budget=given.budget,
             pin=given.pin,
             without=given.without,
             format=given.format,
-            request=Request(request.call, request.channel, request.visible, view=request.view),
+            request=request_to_read(request),
         )
 
 

@@ -12,6 +12,7 @@ import math
 import os
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from carrel.errors import ConfigError
@@ -31,6 +32,8 @@ SHORTEST_BEGINNING, SHORTEST_MISSPELLED, LONG_WORD = 3, 4, 8
 
 #: Fields of text, and the tokenizer of each. A passage has the first two, and a resource the others.
 FIELDS = {"text": "text", "heading": "text", "name": "name", "headings": "text", "whole": "text"}
+#: Words whose stems are kept.
+STEMS = 256
 #: Weights of headings, relative to the text of a passage.
 HEADING = 0.5
 
@@ -92,6 +95,7 @@ class Engine:
         for name, language in (("text", "english"), ("name", None)):
             self._index.register_tokenizer(name, self._analyzer(language))
         self._stemmers = {language: self._analyzer(language).analyze for language in LANGUAGES}
+        self._stems = lru_cache(STEMS)(self._stems_of)  # a query needs those of a word for each field
         self._schema_now = self._index.schema
         if write:
             self._writer = _safely(lambda: self._index.writer(heap_size=HEAP, num_threads=1))
@@ -254,17 +258,16 @@ class Engine:
         having = searcher.doc_freq(field, term)
         return math.log(1 + (max(searcher.num_docs, having) - having + 0.5) / (having + 0.5))
 
-    def _stems(self, word: Word) -> list[str]:
+    def _stems_of(self, text: str) -> list[str]:
         """Return the stems of a word, one for each language in which it differs."""
         english = self._stemmers["english"]
-        (text,) = word.terms
         others = [stem(text) for language, stem in self._stemmers.items() if language != "english"]
         stems = [english(text), *(english(" ".join(each)) for each in others)]
         return list(dict.fromkeys(each[0] for each in stems if each)) or [text]
 
     def weight(self, words: Sequence[Word], *, even: bool = False) -> float:
         """Return the sum of the weights of words: the score of a passage of usual length that has each of them once."""
-        terms = [term for word in words for term in (word.terms if word.cjk else self._stems(word)[:1])]
+        terms = [term for word in words for term in (word.terms if word.cjk else self._stems(word.text)[:1])]
         return float(len(terms)) if even else sum(self._rarity("text", term) for term in terms)
 
     def _any(self, words: Sequence[Word], fields: Mapping[str, float], even: bool) -> Any:
@@ -281,7 +284,7 @@ class Engine:
                 return self._tantivy.Query.boost_query(self._beginning(field, word.text), boost)
             # Several words without spaces between them: not every pair of characters is in one word.
             return self._boolean([(occur.Should, self._term(field, term, boost, even)) for term in word.terms])
-        terms = [self._term(field, stem, boost, even) for stem in self._stems(word)]
+        terms = [self._term(field, stem, boost, even) for stem in self._stems(word.text)]
         return terms[0] if len(terms) == 1 else self._tantivy.Query.disjunction_max_query(terms)
 
     def _in_name(self, word: Word, even: bool, *, misspelled: bool) -> Any:

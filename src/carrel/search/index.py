@@ -321,8 +321,9 @@ class SearchIndex:
             ConfigError: the server is not running.
             ValueError: the limit is not between 1 and 100.
         """
-        filters = Filters(self, source, mime_type, path, request or Request())
-        found = await self._answer(query, limit, filters, request or Request(), self._hits.read)
+        request = request or Request()
+        filters = Filters(self, source, mime_type, path, request)
+        found = await self._answer(query, limit, filters, request, self._hits.read)
         return SearchResults(query=query, hits=found or [], complete=found is not None and self.complete)
 
     async def passages(
@@ -343,8 +344,9 @@ class SearchIndex:
             ConfigError: the server is not running.
             ValueError: the limit is not between 1 and 100.
         """
-        filters = Filters(self, source, mime_type, path, request or Request())
-        found = await self._answer(query, limit, filters, request or Request(), self._hits.passages)
+        request = request or Request()
+        filters = Filters(self, source, mime_type, path, request)
+        found = await self._answer(query, limit, filters, request, self._hits.passages)
         return PassageResults(query=query, passages=found or [], complete=found is not None and self.complete)
 
     async def text(self, uri: str, source: str | None = None, request: Request | None = None) -> ReadableText | None:

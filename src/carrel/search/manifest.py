@@ -7,10 +7,12 @@ text for snippets; otherwise snippets are read from the source.
 from __future__ import annotations
 
 import hashlib
+import math
 import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,6 +23,8 @@ from carrel.wire.resources import Resource
 
 __all__ = ["IndexedResource", "Manifest", "number_of"]
 
+#: Days after which the recency of a resource has halved.
+HALF_LIFE = 90.0
 #: Numbers that one statement asks for.
 ASKED = 500
 SCHEMA = """
@@ -256,6 +260,22 @@ def _decompressed(data: bytes) -> str:
         return zlib.decompress(data).decode("utf-8", "surrogatepass")
     except (zlib.error, UnicodeDecodeError) as error:
         raise Damaged(str(error)) from error
+
+
+def modified_at(annotations: Annotations | None) -> float | None:
+    """Return when a resource was modified, in seconds since 1970, or None. A time without a zone is in UTC."""
+    if annotations is None or annotations.last_modified is None:
+        return None
+    try:
+        time = datetime.fromisoformat(annotations.last_modified)
+    except ValueError:
+        return None
+    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
+
+
+def recency_of(modified: float | None, now: float) -> float:
+    """Return how recent a time is: 1 now, half after three months, 0 if it is not known."""
+    return 0.0 if modified is None else math.pow(0.5, max(0.0, now - modified) / 86400 / HALF_LIFE)
 
 
 def importance_of(annotations: Annotations | None) -> float:

@@ -20,7 +20,7 @@ from carrel.wire.content import ContentBlock, ResourceLink, TextContent
 from carrel.wire.resources import ReadResourceResult, ResourceTemplate, TextResourceContents
 from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
 
-__all__ = ["TEMPLATE", "TOOL", "SearchProvider"]
+__all__ = ["TEMPLATE", "TOOL", "SearchProvider", "request_to_read"]
 
 log = Log("carrel.search")
 
@@ -205,17 +205,30 @@ class SearchProvider(Provider):
             return _failed("Invalid arguments: query is empty")
         if not 1 <= given.limit <= MAX_LIMIT:
             return _failed(f"Invalid arguments: limit must be between 1 and {MAX_LIMIT}")
-        if request.view is not None and not request.view.permits(READ_RESOURCE.method):
-            return _failed(f"This requires a scope for {READ_RESOURCE.method}, which the access token lacks")
+        try:
+            reader = request_to_read(request)
+        except ValueError as error:
+            return _failed(str(error))
         results = await self.index.search(
             given.query,
             limit=given.limit,
             source=given.source,
             mime_type=given.mime_type,
             path=given.path,
-            request=Request(request.call, request.channel, request.visible, view=request.view),
+            request=reader,
         )
         return CallToolResult(content=_blocks(results), structured_content=as_json(results))
+
+
+def request_to_read(request: Request) -> Request:
+    """Return the request for reading on behalf of a caller of a tool or prompt.
+
+    Raises:
+        ValueError: the access token lacks the scope to read.
+    """
+    if request.view is not None and not request.view.permits(READ_RESOURCE.method):
+        raise ValueError(f"This requires a scope for {READ_RESOURCE.method}, which the access token lacks")
+    return Request(request.call, request.channel, request.visible, view=request.view)
 
 
 def _blocks(results: SearchResults) -> list[ContentBlock]:

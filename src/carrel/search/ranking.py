@@ -6,13 +6,12 @@ Priority and recency change the score of a resource slightly.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from carrel.search.engine import Match
-from carrel.search.manifest import IndexedResource, importance_of
+from carrel.search.manifest import IndexedResource, importance_of, modified_at, recency_of
 from carrel.search.terms import Word
 from carrel.sources.content.words import terms_of
 
@@ -23,8 +22,8 @@ WHOLE, NAMES = 1.0, 0.2
 #: Share of the best score that the first resource by a misspelled name, and the first passage by its embedding, get;
 #: and the ranks after which the share has halved.
 MISSPELLED, EMBEDDINGS, SMOOTHING = 0.3, 1.0, 20
-#: How much priority and recency can change a score, and the days after which recency has halved.
-BY_PRIORITY, BY_RECENCY, HALF_LIFE = 0.2, 0.05, 90.0
+#: How much priority and recency can change a score.
+BY_PRIORITY, BY_RECENCY = 0.2, 0.05
 #: Bonus of a resource whose name without the extension equals the query, as a share of the best score.
 NAMED = 1.0
 
@@ -81,7 +80,7 @@ def rank(
     found = [(match, match.score + near.get(key, 0.0)) for key, match in own.items()]
     with_text = {match.number for match in own.values()}
     found += [(Match(number, 0, 0, 0.0), 0.0) for number in {**names, **extra} if number not in with_text]
-    moment = now or datetime.now(UTC)
+    moment = (now or datetime.now(UTC)).timestamp()
     factors: dict[int, float] = {}
     ranked = []
     for match, score in found:
@@ -110,10 +109,10 @@ def best_of_each(ranked: Iterable[Ranked]) -> list[Ranked]:
     return list(seen.values())
 
 
-def _factor(entry: IndexedResource, now: datetime) -> float:
+def _factor(entry: IndexedResource, now: float) -> float:
     """Return the factor for the priority and the recency of a resource."""
     annotations = entry.resource.annotations
-    recency = _recency(None if annotations is None else annotations.last_modified, now)
+    recency = recency_of(modified_at(annotations), now)
     return (1 + BY_PRIORITY * (importance_of(annotations) - 0.5)) * (1 + BY_RECENCY * recency)
 
 
@@ -126,17 +125,3 @@ def _naming(asked: set[str]) -> Callable[[IndexedResource], bool]:
         return set(terms_of(name)) == asked or (bool(dot) and set(terms_of(stem)) == asked)
 
     return is_named
-
-
-def _recency(modified: str | None, now: datetime) -> float:
-    """Return how recent a time is: 1 now, half after three months, 0 if it is not known."""
-    if modified is None:
-        return 0.0
-    try:
-        then = datetime.fromisoformat(modified)
-    except ValueError:
-        return 0.0
-    if then.tzinfo is None:
-        then = then.replace(tzinfo=UTC)
-    days = max(0.0, (now - then).total_seconds() / 86400)
-    return math.pow(0.5, days / HALF_LIFE)
