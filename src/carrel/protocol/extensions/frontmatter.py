@@ -17,6 +17,7 @@ __all__ = ["MAX_FRONTMATTER", "FrontmatterError", "check_skill", "read_frontmatt
 #: Maximum size of the frontmatter, in bytes.
 MAX_FRONTMATTER = 65_536
 MAX_DEPTH = 32
+TOO_DEEP = f"the frontmatter is nested more than {MAX_DEPTH} deep"
 MAX_VALUES = 10_000  # an alias counts as the value it refers to
 MAX_DIGITS = 100
 MAX_NAME = 64
@@ -90,6 +91,8 @@ def read_yaml(text: str) -> Any:
         for event in yaml.parse(text, Loader=loader):
             builder.take(type(event).__name__, event)
     except (yaml.YAMLError, UnicodeError) as error:
+        if "nesting depth" in str(error):  # the parser has a limit of its own since PyYAML 6.0.4
+            refuse(TOO_DEEP)
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f", line {mark.line + 2}"  # +1 for the opening ---
         raise FrontmatterError(
@@ -115,7 +118,7 @@ class Builder:
             self._take_scalar(event)
         elif kind in ("MappingStartEvent", "SequenceStartEvent"):
             if len(self._open) >= MAX_DEPTH:
-                refuse(f"the frontmatter is nested more than {MAX_DEPTH} deep")
+                refuse(TOO_DEEP)
             self._count(1)
             self._check_no_key()
             self._open.append(({} if kind == "MappingStartEvent" else [], event.anchor, self._values))
