@@ -17,7 +17,8 @@ from carrel.context.formats import END, START, render, rendered_item
 from carrel.context.reasons import Reasons
 from carrel.context.results import ContextItem, Format, LeftOut, PackedContext
 from carrel.context.tokenizer import Tokenizer
-from carrel.search.manifest import importance_of, modified_at, recency_of
+from carrel.search.manifest import importance_of, recency_of
+from carrel.wire.timestamps import modified_at
 
 __all__ = ["Packer"]
 
