@@ -32,10 +32,10 @@ class Selection(TypedDict, total=False):
 
     ``servers`` selects servers by name, ``tags`` servers with at least one of the tags. ``audience`` is "user" or
     "assistant"; entries without an audience match both. ``min_priority`` is 0 to 1; entries without a priority have 0.
-    ``mime_type`` is a pattern such as ``text/*``. ``filter`` has the terms that people write, such as
-    ``type:image changed:<7d`` (see ``carrel.host.filters``). ``sort`` is "name", "recency" (last modified first), "priority" or
-    "size" (highest first); entries without the value come last. Without ``sort``, entries are in the order of the
-    servers' names, and of each server's list.
+    ``mime_type`` is a pattern such as ``text/*``. ``filter`` has the terms that people write (see ``Filter``), such as
+    ``type:image changed:<7d``. ``sort`` is "name", "recency" (last modified first), "priority" or "size" (highest
+    first); entries without the value come last. Without ``sort``, entries are in the order of the servers' names, and
+    of each server's list.
     """
 
     servers: Collection[str]
