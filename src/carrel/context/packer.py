@@ -21,7 +21,7 @@ from carrel.context.tokenizer import Tokenizer
 __all__ = ["Packer"]
 
 #: How much less each further passage of a document counts.
-FADING = 0.75
+FADING = 0.95
 #: A document is added as a whole if it takes at most so many times the tokens of its passages, and so many more.
 WHOLE, WHOLE_MORE = 1.5, 50
 #: Smallest part of a passage that is added if the passage does not fit, in tokens and in lines.
