@@ -20,8 +20,8 @@ from carrel.context.tokenizer import Tokenizer
 
 __all__ = ["Packer"]
 
-#: How much less each further passage of a document counts.
-FADING = 0.95
+#: How much less each further passage of a document counts, and any passage of a document that has half of the budget.
+FADING, CROWDED = 0.95, 0.5
 #: A document is added as a whole if it takes at most so many times the tokens of its passages, and so many more.
 WHOLE, WHOLE_MORE = 1.5, 50
 #: Smallest part of a passage that is added if the passage does not fit, in tokens and in lines.
@@ -93,13 +93,19 @@ class Packer:
 
             def value(each: tuple[Document, Span]) -> tuple[bool, float, tuple[str, str], int]:
                 document, span = each
-                lines = self._chosen.get(document.key)
-                faded = span.score * FADING ** (lines.matched if lines else 0)
+                faded = span.score * self._fading(self._chosen.get(document.key))
                 return document.pinned is None, -faded, document.key, span.first
 
             best = min(waiting, key=value)
             waiting.remove(best)
             self._choose_one(*best)
+
+    def _fading(self, lines: ChosenLines | None) -> float:
+        """Return the factor for one more passage of a document."""
+        if lines is None:
+            return 1.0
+        tokens = self._tokens(lines, lines.spans, whole=lines.is_whole)
+        return FADING**lines.matched * (CROWDED if 2 * tokens > self._budget else 1.0)
 
     def _choose_one(self, document: Document, span: Span) -> None:
         lines = self._chosen.get(document.key)
