@@ -57,7 +57,7 @@ def replaced(found: re.Match[str]) -> str:
 
 
 def render(kind: str, results: Sequence[tuple[str, Result]]) -> str:
-    """Return a table: ``counts``, ``reasons`` of failures, ``omitted`` files of tests, or all ``lines`` of a measure."""
+    """Return a table: ``counts``, ``reasons`` of failures, ``omitted`` files, or all ``lines`` of a measure."""
     if kind == "counts":
         columns = ("measure", "on the original", "on Carrel")
         return table(columns, [line for row, result in results for line in counts(row, result)])
