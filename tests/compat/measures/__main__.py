@@ -11,14 +11,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the folder of tests
 
-from compat.measures import examples, servers, snippets, start, suites, summary
+from compat.measures import clients, examples, servers, snippets, start, suites, summary
 from compat.measures.originals import PACKAGES, Checkout
 from compat.measures.report import Result
 
 ROWS: dict[str, Callable[..., Result]] = {}
 ROWS |= {f"examples-{package}": functools.partial(examples.measure, package) for package in PACKAGES}
 ROWS |= {f"snippets-{package}": functools.partial(snippets.measure, package) for package in PACKAGES}
-ROWS |= {"servers": servers.measure, "start": start.measure}
+ROWS |= {"servers": servers.measure, "clients": clients.measure, "start": start.measure}
 ROWS |= {f"suite-{package}": functools.partial(suites.measure, package) for package in PACKAGES}
 
 
