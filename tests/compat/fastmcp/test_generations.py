@@ -9,7 +9,7 @@ import pytest
 from carrel import Client
 from carrel.compat import generation
 from carrel.compat.fastmcp import Client as FastMCPClient
-from carrel.compat.fastmcp import FastMCP
+from carrel.compat.fastmcp import Context, FastMCP
 from carrel.compat.fastmcp.exceptions import ResourceError
 from carrel.errors import PeerError, ResourceNotFound
 
@@ -103,3 +103,20 @@ async def test_a_tool_with_task_does_not_declare_tasks_and_is_answered_at_once(m
     async with Client(mcp._mcp_server.application(), revision="2025-11-25") as client:
         assert [tool.execution for tool in await client.list_tools()] == [None] * 3
         assert (await client.call_tool("slow", {})).structured_content == {"result": "done"}
+
+
+async def test_a_form_has_the_members_of_a_schema_that_the_version_sends(mcp: FastMCP, version: int) -> None:
+    forms: list[dict[str, Any]] = []
+
+    async def fill_in(message: str, kind: Any, params: Any, context: Any) -> dict[str, Any]:
+        forms.append(params.requestedSchema)
+        return {"value": "red"}
+
+    @mcp.tool
+    async def ask(ctx: Context) -> str:
+        return str((await ctx.elicit("Which?", str)).data)
+
+    async with FastMCPClient(mcp, elicitation_handler=fill_in) as client:
+        assert (await client.call_tool("ask")).data == "red"
+    assert ("title" in forms[0]) == (version == 3)
+    assert forms[0]["required"] == ["value"]
