@@ -87,14 +87,6 @@ def guarded(auth: Any) -> FastMCP[Any]:
         token = get_access_token()
         return "nobody" if token is None else f"{token.client_id} {token.claims.get('sub')}"
 
-    @mcp.tool
-    def claims(subject: str = TokenClaim("sub"), token: Any = CurrentAccessToken()) -> str:  # noqa: B008
-        return f"{token.client_id} {subject}"
-
-    @mcp.tool
-    def missing(role: str = TokenClaim("role")) -> str:
-        return role
-
     return mcp
 
 
@@ -103,7 +95,17 @@ async def test_a_tool_knows_the_token_of_its_caller() -> None:
     keys = RSAKeyPair.generate()
     verifier = JWTVerifier(public_key=keys.public_key, issuer="https://a.example", audience="books")
     token = keys.create_token("ann", "https://a.example", "books", additional_claims={"client_id": "app"})
-    with serving(guarded(verifier).http_app()) as origin:
+    mcp = guarded(verifier)
+
+    @mcp.tool
+    def claims(subject: str = TokenClaim("sub"), token: Any = CurrentAccessToken()) -> str:  # noqa: B008
+        return f"{token.client_id} {subject}"
+
+    @mcp.tool
+    def missing(role: str = TokenClaim("role")) -> str:
+        return role
+
+    with serving(mcp.http_app()) as origin:
         for auth in (token, BearerAuth(token)):
             async with Client(f"{origin}/mcp", auth=auth) as client:
                 assert (await client.call_tool("whoami")).data == "app ann"

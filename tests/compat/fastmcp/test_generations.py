@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from carrel import Client
 from carrel.compat import generation
 from carrel.compat.fastmcp import Client as FastMCPClient
 from carrel.compat.fastmcp import Context, FastMCP
 from carrel.compat.fastmcp.exceptions import ResourceError
+from carrel.compat.fastmcp.prompts import Message
+from carrel.compat.fastmcp.tools import ToolResult
+from carrel.compat.mcp2.types import ImageContent, TextContent
 from carrel.errors import PeerError, ResourceNotFound
 
 
@@ -120,3 +124,34 @@ async def test_a_form_has_the_members_of_a_schema_that_the_version_sends(mcp: Fa
         assert (await client.call_tool("ask")).data == "red"
     assert ("title" in forms[0]) == (version == 3)
     assert forms[0]["required"] == ["value"]
+
+
+async def test_content_blocks_of_mcp_2_are_content_and_what_clients_of_4_get(mcp: FastMCP, version: int) -> None:
+    text, image = TextContent(text="a"), ImageContent(data="aGk=", mime_type="image/png")
+
+    @mcp.tool
+    def one() -> TextContent:
+        return text
+
+    @mcp.tool
+    def several() -> list[TextContent | ImageContent]:
+        return [text, image]
+
+    @mcp.tool
+    def whole() -> ToolResult:
+        return ToolResult([text, image], {"b": 1})
+
+    @mcp.prompt
+    def ask() -> Message:
+        return Message(text)
+
+    async with Client(mcp._mcp_server.application()) as client:
+        assert all(tool.output_schema is None for tool in await client.list_tools() if tool.name in ("one", "several"))
+        assert [len((await client.call_tool(name)).content) for name in ("one", "several", "whole")] == [1, 2, 2]
+        assert (await client.call_tool("several")).structured_content is UNSET
+        prompt = await client.get_prompt("ask")
+        assert getattr(prompt.messages[0].content, "text", None) == "a"
+    async with FastMCPClient(mcp) as caller:
+        found = (await caller.call_tool("several")).content
+    assert [isinstance(block, TextContent | ImageContent) for block in found] == [version == 4] * 2
+    assert found[1].mime_type == "image/png"
