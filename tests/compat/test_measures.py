@@ -120,7 +120,11 @@ def test_failures_are_grouped_by_reason_the_most_frequent_first() -> None:
 def test_pages_show_the_counts_and_the_reasons_of_a_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(summary, "RESULTS", tmp_path)
     monkeypatch.setattr(summary, "PAGES", [page := tmp_path / "page.md"])
-    failures = [("tests/a.py::test_a[trio]", "no loop"), ("tests/a.py::test_b", "x"), ("tests/a.py::test_c", "y")]
+    failures = [
+        ("tests/a.py::test_a[trio]", "no loop"),
+        ("tests/a.py::test_b", "name '_x'"),
+        ("tests/a.py::test_c", "y"),
+    ]
     lines = [("all", 9, 6), ("tests/a.py", 9, 6), ("left out: 2 files: WebSocket", "", "")]
     summary.keep("suite-mcp-1.30.0", Result("Own tests", ("files", "original", "Carrel"), lines, failures))
     marks = [
@@ -135,7 +139,8 @@ def test_pages_show_the_counts_and_the_reasons_of_a_measure(monkeypatch: pytest.
     summary.write()
     assert page.read_text() == text
     assert "| `suite-mcp-1.30.0`: own tests that pass | 9 | 6 (66 %) |" in text
-    assert text.index("| 1 | trio | asyncio |") < text.index("| 2 | private attributes")
+    assert text.index("| 1 | trio | asyncio |") < text.index("| 1 | other behaviour |  |")
+    assert "| 1 | private names, or replaced ones |  |" in text
     assert "| mcp-1.30.0 | 2 files: WebSocket |" in text
     assert text.count("old") == 1, "a measure without a result changes nothing"
 

@@ -21,15 +21,24 @@ PAGES = (ROOT / "docs" / "coming-from-mcp.md", ROOT / "docs" / "coming-from-fast
 MARKED = re.compile(r"(?s)(<!-- measured: (\w+) ([^\n]*?) -->\n).*?(<!-- end -->)")
 #: Reasons of failures: a pattern of the test's or program's name and its error, what it needs, and what to use instead.
 REASONS: tuple[tuple[str, str, str], ...] = (
-    (r"experimental|\btasks?\b|task_|_task", "tasks of `mcp` 1, or the extension for tasks", "[tasks](tasks.md)"),
-    (r"CodeMode|code_mode|fastmcp\.experimental", "`CodeMode`", ""),
-    (r"FastMCPApp|fastmcp\.apps|/apps/", "`FastMCPApp` and the apps on it", "[apps](apps.md)"),
-    (r"dispatcher|jsonrpc_dispatcher", "dispatchers of one's own", "`Server.run` with a pair of streams"),
-    (r"runner", "`mcp.server.runner`", "`Server.run` with a pair of streams"),
+    (
+        r"experimental[./]|\btasks?\b|task_|_task|Task",
+        "tasks of `mcp` 1, or the extension for tasks",
+        "[tasks](tasks.md)",
+    ),
+    (r"dispatcher|runner", "dispatchers and the runner of `mcp` 2", "`Server.run` with a pair of streams"),
     (r"[Tt]elemetry|otel|opentelemetry|[Tt]rac(er|ing)", "traces of the package", "[observability](observability.md)"),
     (r"[-\[]trio\b", "trio", "asyncio"),
+    (r"(attribute|name) '_|does not have the attribute|has no attribute '\w+'$", "private names, or replaced ones", ""),
+    (r"(Server|Client)Stream'?|__aiter__|client_spy", "messages of transports' streams", "a pair of streams of anyio"),
+    (
+        r"Mirrored|cannot import name|No module named|NameError",
+        "modules and names that are not mirrored",
+        "the table above",
+    ),
+    (r"Assert|DID NOT|Regex", "the exact words of an error, log lines or calls", ""),
 )
-OTHER = ("private attributes, or the exact words of an error", "")
+OTHER = ("other behaviour", "")
 RESULTS = HOME / "results"
 
 
