@@ -75,7 +75,7 @@ bench: $(VENV)/.dev ## Compare with the official SDK, FastMCP and a bare server;
 	$(BIN)/python -m benchmarks
 
 compat: $(VENV)/.dev ## Measure how much of mcp and FastMCP runs on Carrel (ROW=all, or one of its measures); takes hours
-	$(BIN)/python tests/compat/measures $(ROW)
+	$(BIN)/python tests/compat/measures --write $(ROW)
 
 dist: $(VENV)/.dev ## Build wheel, sdist, .mcpb bundle and notices into dist/
 	$(BIN)/python release/build.py

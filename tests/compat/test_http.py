@@ -20,7 +20,11 @@ from starlette.routing import Mount
 from carrel import Client
 from carrel.compat.mcp import ClientSession
 from carrel.compat.mcp.client.sse import sse_client
-from carrel.compat.mcp.client.streamable_http import streamable_http_client, streamablehttp_client
+from carrel.compat.mcp.client.streamable_http import (
+    create_mcp_http_client,
+    streamable_http_client,
+    streamablehttp_client,
+)
 from carrel.compat.mcp.server.fastmcp import Context, FastMCP
 from carrel.compat.mcp.server.sse import SseServerTransport
 from carrel.compat.mcp.server.streamable_http import StreamableHTTPServerTransport
@@ -104,7 +108,8 @@ async def test_an_http_client_of_the_program_sends_the_requests() -> None:
     async def note(request: httpx.Request) -> None:
         methods.append(request.method)
 
-    async with httpx.AsyncClient(headers={"x-shelf": "B"}, event_hooks={"request": [note]}) as http:
+    async with create_mcp_http_client({"x-shelf": "B"}) as http:
+        http.event_hooks = {"request": [note]}
         with serving(books("one").streamable_http_app()) as origin:
             connect = streamable_http_client(origin, http_client=http)
             async with connect as (read, write, _), ClientSession(read, write) as session:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from compat.measures import suites
+from compat.measures import suites, summary
 from compat.measures.comparing import differences, normal, reason, start_reason
 from compat.measures.examples import judged, programs
 from compat.measures.probe import LEGACY, MODERN, NoAnswer, probe
@@ -115,3 +115,41 @@ def test_failures_are_grouped_by_reason_the_most_frequent_first() -> None:
     text = result.markdown()
     assert "| x\\|y | 1 |" in text
     assert text.index("| 2 | `often` | two, three |") < text.index("| 1 | `rare` | one |")
+
+
+def test_pages_show_the_counts_and_the_reasons_of_a_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(summary, "RESULTS", tmp_path)
+    monkeypatch.setattr(summary, "PAGES", [page := tmp_path / "page.md"])
+    failures = [
+        ("tests/a.py::test_a[trio]", "no loop"),
+        ("tests/a.py::test_b", "name '_x'"),
+        ("tests/a.py::test_c", "y"),
+    ]
+    lines = [("all", 9, 6), ("tests/a.py", 9, 6), ("left out: 2 files: WebSocket", "", "")]
+    summary.keep("suite-mcp-1.30.0", Result("Own tests", ("files", "original", "Carrel"), lines, failures))
+    marks = [
+        "counts suite-mcp-1.30.0",
+        "reasons suite-mcp-1.30.0 suite-none",
+        "omitted suite-mcp-1.30.0",
+        "lines start",
+    ]
+    page.write_text("".join(f"<!-- measured: {mark} -->\nold\n<!-- end -->\n" for mark in marks))
+    summary.write()
+    text = page.read_text()
+    summary.write()
+    assert page.read_text() == text
+    assert "| `suite-mcp-1.30.0`: own tests that pass | 9 | 6 (66 %) |" in text
+    assert text.index("| 1 | trio | asyncio |") < text.index("| 1 | other behaviour |  |")
+    assert "| 1 | private names, or replaced ones |  |" in text
+    assert "| mcp-1.30.0 | 2 files: WebSocket |" in text
+    assert text.count("old") == 1, "a measure without a result changes nothing"
+
+
+def test_programs_and_snippets_are_counted_in_one_line_for_each_revision() -> None:
+    programs = Result(
+        "", (), [("serve on stdio", LEGACY, 5, 4, 3, 2, "9 / 9"), ("end by themselves", "", 2, 2, "", 1, "")]
+    )
+    found = summary.render("counts", [("examples-a", programs), ("snippets-a", Result("", (), [(7, 6, 5)]))])
+    assert "| 5 | 4 start, 3 have the same lists, 2 give the same answers |" in found
+    assert "| 2 | 2 start, 1 the same |" in found
+    assert "| `snippets-a`: snippets whose imports resolve | 6 | 5 |" in found

@@ -45,6 +45,20 @@ def test_what_is_not_mirrored_says_at_import_what_to_use(statement: str, words: 
     assert words in done.stderr.splitlines()[-1]
 
 
+def test_programs_of_fastmcp_itself_come_from_the_installed_package(tmp_path: Path) -> None:
+    (tmp_path / "fastmcp" / "apps").mkdir(parents=True)
+    for name in ("__init__", "apps/__init__", "apps/app"):
+        (tmp_path / "fastmcp" / f"{name}.py").write_text("raise AssertionError('a module of the package is loaded')")
+    (tmp_path / "fastmcp" / "apps" / "choice.py").write_text(
+        "from fastmcp.apps.app import FastMCPApp\nclass Choice(FastMCPApp):\n    pass\n"
+    )
+    code = "from fastmcp.apps.choice import Choice\nprint(Choice('a'), Choice.__base__.__module__)"
+    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{REDIRECT}{code}")
+    assert done.stdout == "Choice('a') carrel.compat.fastmcp.apps.app\n", done.stderr
+    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{REDIRECT}import fastmcp.apps.form")
+    assert "fastmcp.apps.form is not mirrored by carrel.compat: install fastmcp" in done.stderr
+
+
 def test_modules_that_were_imported_before_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "mcp.py").write_text("")
     done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport mcp\n{REDIRECT}")

@@ -5,10 +5,10 @@ Carrel provides protocol, dispatch and transports. Each handler takes a request 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
-from functools import partial
 from typing import Any, TypeAlias, cast, get_args
 from weakref import WeakKeyDictionary
 
@@ -47,26 +47,27 @@ log = Log("carrel.compat")
 request_ctx: ContextVar[RequestContext[ServerSession, Any, Any]] = ContextVar("request_ctx")
 """Context of the request that the running handler answers."""
 
-#: Requests that handlers answer, by the names of their operations.
-REQUESTS: dict[str, type[BaseModel]] = {
-    "call_tool": types.CallToolRequest,
-    "complete": types.CompleteRequest,
-    "get_prompt": types.GetPromptRequest,
-    "list_prompts": types.ListPromptsRequest,
-    "list_resource_templates": types.ListResourceTemplatesRequest,
-    "list_resources": types.ListResourcesRequest,
-    "list_tools": types.ListToolsRequest,
-    "read_resource": types.ReadResourceRequest,
-    "set_level": types.SetLevelRequest,
-    "subscribe": types.SubscribeRequest,
-    "unsubscribe": types.UnsubscribeRequest,
+#: Types of the requests that handlers answer, by the names of their operations.
+REQUESTS = {
+    "call_tool": "CallToolRequest",
+    "complete": "CompleteRequest",
+    "get_prompt": "GetPromptRequest",
+    "list_prompts": "ListPromptsRequest",
+    "list_resource_templates": "ListResourceTemplatesRequest",
+    "list_resources": "ListResourcesRequest",
+    "list_tools": "ListToolsRequest",
+    "read_resource": "ReadResourceRequest",
+    "set_level": "SetLevelRequest",
+    "subscribe": "SubscribeRequest",
+    "unsubscribe": "UnsubscribeRequest",
 }
 
-#: Notifications that handlers take, by their methods.
-NOTIFICATIONS: dict[str, type[BaseModel]] = {
-    kind.model_fields["method"].default: kind
-    for kind in get_args(types.ClientNotification.model_fields["root"].annotation)
-}
+
+@functools.cache
+def notifications() -> dict[str, type[BaseModel]]:
+    """Return the types of the notifications that handlers take, by their methods."""
+    kinds = get_args(types.ClientNotification.model_fields["root"].annotation)
+    return {kind.model_fields["method"].default: kind for kind in kinds}
 
 
 class Application(Server[Any]):
@@ -108,8 +109,8 @@ class Application(Server[Any]):
         self._raises = raise_exceptions
         self._sessions: WeakKeyDictionary[SessionState, CallSession] = WeakKeyDictionary()
         self.add_provider(HandlersProvider(self))
-        for operation, kind in REQUESTS.items():
-            self.endpoint.runtime.operations[operation] = partial(self._answer, kind)
+        for operation in REQUESTS:
+            self.endpoint.runtime.operations[operation] = functools.partial(self._answer, operation)
         self._names_method = discovery is not None  # in the data of error responses
         if discovery is not None:
             result = DiscoverResult(
@@ -123,15 +124,20 @@ class Application(Server[Any]):
         """Return the capabilities that the author declares."""
         return self._declared
 
-    def _answer(self, kind: type[BaseModel], call: Call, channel: Channel) -> Awaitable[Any]:
-        handler = self._handlers.get(kind)
+    def _answer(self, operation: str, call: Call, channel: Channel) -> Awaitable[Any]:
+        kind, handler = self._handler(operation)
         if handler is None:
             raise MethodNotFound("Method not found", call.method if self._names_method else None)
         return self._run(handler, request_of(kind, call), Exchange(self.endpoint.runtime, call, channel))
 
     def handles(self, operation: str) -> bool:
         """Return whether there is a handler for an operation."""
-        return REQUESTS.get(operation) in self._handlers
+        return any(kind.__name__ == REQUESTS.get(operation) for kind in self._handlers)
+
+    def _handler(self, operation: str) -> tuple[type[BaseModel], Handler | None]:
+        """Return the type of the requests of an operation, and its handler or None."""
+        kind: type[BaseModel] = getattr(types, REQUESTS[operation])
+        return kind, self._handlers.get(kind)
 
     async def ask(self, operation: str, params: Mapping[str, Any], request: Request) -> bytes:
         """Call the handler of an operation, and return its result as JSON.
@@ -139,8 +145,7 @@ class Application(Server[Any]):
         Raises:
             MethodNotFound: the operation has no handler.
         """
-        kind = REQUESTS[operation]
-        handler = self._handlers.get(kind)
+        kind, handler = self._handler(operation)
         if handler is None or request.call is None or request.channel is None:
             raise MethodNotFound("Method not found")
         given = kind.model_validate({"method": kind.model_fields["method"].default, "params": params})
@@ -149,7 +154,7 @@ class Application(Server[Any]):
 
     def _notify(self, call: Call, params: Mapping[str, Any] | None) -> Coroutine[Any, Any, None] | None:
         """Return the work for a notification; None without a handler."""
-        kind = NOTIFICATIONS.get(call.method)
+        kind = notifications().get(call.method) if self._notified else None
         handler = None if kind is None else self._notified.get(kind)
         return None if kind is None or handler is None else _take_notification(handler, kind, params)
 

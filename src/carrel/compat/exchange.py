@@ -13,9 +13,15 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from carrel.compat.mcp.shared.exceptions import McpError
-from carrel.compat.mcp.types.base import INTERNAL_ERROR, INVALID_REQUEST, ErrorData
 from carrel.compat.wire import struct_of
-from carrel.errors import MissingCapability, PeerError, ProtocolError, TransportError
+from carrel.errors import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    MissingCapability,
+    PeerError,
+    ProtocolError,
+    TransportError,
+)
 from carrel.protocol.channel import Channel
 from carrel.protocol.server import Call
 from carrel.server.context import Context
@@ -32,7 +38,7 @@ TIMED_OUT = -32001
 
 
 def _mcp_error(code: int, message: str, data: Any) -> Exception:
-    return McpError(ErrorData(code=code, message=message, data=data))
+    return McpError(code=code, message=message, data=data)
 
 
 @dataclass

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from types import ModuleType
 
@@ -57,14 +57,26 @@ MOVED = {
     "fastmcp.server.transforms.search.regex": "fastmcp.server.transforms.search",
     "fastmcp.tools.base": "fastmcp.tools.tool",
     "fastmcp.tools.function_tool": "fastmcp.tools.tool",
+    "fastmcp.utilities.mime": "fastmcp.apps.config",
 }
+
+#: Modules of FastMCP that are programs for its public interface. They are loaded from the installed package.
+BORROWED = (
+    "fastmcp.apps.approval",
+    "fastmcp.apps.choice",
+    "fastmcp.apps.file_upload",
+    "fastmcp.apps.form",
+    "fastmcp.apps.generative",
+    "fastmcp.experimental",
+    "fastmcp.experimental.transforms",
+    "fastmcp.experimental.transforms.code_mode",
+)
 
 #: Modules that are not mirrored, and what to use in their place.
 INSTEAD = {
     "fastmcp.cli": "the command is `carrel`",
     "fastmcp.client.sampling.handlers": "give Client(sampling_handler=) a function",
-    "fastmcp.experimental": "leave it out: CodeMode runs code of models in a sandbox, which Carrel does not have",
-    "fastmcp.apps.app": "use carrel.Server (docs/apps.md)",
+    "fastmcp.client.extension_hooks": "use carrel.Server and @app.tool(task=...)",
     "fastmcp.server.extensions": "use carrel.Server",
     "fastmcp.server.sessions": "use the state of carrel.Server (docs/scale.md)",
     "fastmcp.server.tasks": "use carrel.Server and @app.tool(task=...)",
@@ -88,7 +100,8 @@ class NotMirroredError(ModuleNotFoundError):
     def __init__(self, name: str) -> None:
         parts = name.split(".")
         known = (INSTEAD.get(".".join(parts[:length])) for length in range(len(parts), 1, -1))
-        hint = next((each for each in known if each), "run the program without --compat, with the package itself")
+        usual = "install fastmcp" if name in BORROWED else "run the program without --compat, with the package itself"
+        hint = next((each for each in known if each), usual)
         super().__init__(f"{name} is not mirrored by {PACKAGE}: {hint}", name=name)
 
 
@@ -124,6 +137,8 @@ class Redirection(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname.partition(".")[0] not in MIRRORS[self.generation]:
             return None
+        if fullname in BORROWED and (borrowed := _installed(fullname)) is not None:
+            return borrowed
         real = _find(fullname, self.generation)
         other = 3 - self.generation
         if real is None and not self._certain and not _is_used() and _find(fullname, other) is not None:
@@ -147,6 +162,18 @@ def _find(fullname: str, generation: int) -> ModuleSpec | None:
         generation = 1
     name = MIRRORS[generation][top] + dot + rest
     return find_spec(name) if _exists(name) else None
+
+
+def _installed(fullname: str) -> ModuleSpec | None:
+    """Return a module of the installed package, or None. Neither the package nor its other modules are imported."""
+    parts = fullname.split(".")
+    path: Sequence[str] | None = None
+    for length in range(1, len(parts) + 1):
+        spec = PathFinder.find_spec(".".join(parts[:length]), path)
+        if spec is None:
+            return None
+        path = spec.submodule_search_locations
+    return spec
 
 
 def _exists(name: str) -> bool:

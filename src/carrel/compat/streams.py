@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Hashable
 from types import TracebackType
 from typing import Any
 
+from carrel.compat import mcp
 from carrel.compat.exchange import http_scope
 from carrel.compat.mcp.shared.message import SessionMessage
-from carrel.compat.mcp.types.base import JSONRPCMessage
 from carrel.compat.wire import json_of
 from carrel.errors import TransportError
 from carrel.protocol.client import OutgoingMessage
@@ -103,7 +103,7 @@ class _Outbox:
 
 def session_message(message: bytes) -> SessionMessage:
     """Return a message as ``mcp`` 1.x has it."""
-    return SessionMessage(JSONRPCMessage.model_validate_json(message))
+    return SessionMessage(mcp.types.JSONRPCMessage.model_validate_json(message))
 
 
 async def serve_streams(

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from carrel.wire.base import Wire
 from carrel.wire.resources import read_contents
 
-__all__ = ["as_block", "json_of", "model_of", "struct_of"]
+__all__ = ["as_block", "form_schema", "json_of", "model_of", "struct_of"]
 
 M = TypeVar("M", bound=BaseModel)
 S = TypeVar("S", bound=Wire)
@@ -25,6 +25,11 @@ def as_block(value: Any, union: Any) -> Any:
     if kind is None or getattr(value, "type", None) is None:
         return None
     return kind.model_validate_json(json_of(value))
+
+
+def form_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the members that the protocol defines for the schema of a form."""
+    return {key: each for key, each in schema.items() if key in ("$schema", "properties", "required", "type")}
 
 
 def json_of(model: BaseModel) -> bytes:

@@ -15,6 +15,7 @@ from carrel.compat.fastmcp import Client, FastMCP
 from carrel.compat.fastmcp.client.auth import BearerAuth, OAuth
 from carrel.compat.fastmcp.client.oauth_callback import create_callback_html
 from carrel.compat.fastmcp.client.transports import StdioTransport
+from carrel.compat.fastmcp.exceptions import ToolError
 from carrel.compat.fastmcp.server.auth import (
     AuthContext,
     DebugTokenVerifier,
@@ -29,7 +30,7 @@ from carrel.compat.fastmcp.server.auth.providers.in_memory import InMemoryOAuthP
 from carrel.compat.fastmcp.server.auth.providers.jwt import RSAKeyPair
 from carrel.compat.fastmcp.server.auth.redirect_validation import validate_redirect_uri
 from carrel.compat.fastmcp.server.auth.ssrf import SSRFError, ssrf_safe_fetch
-from carrel.compat.fastmcp.server.dependencies import get_access_token
+from carrel.compat.fastmcp.server.dependencies import CurrentAccessToken, TokenClaim, get_access_token
 from carrel.compat.fastmcp.server.middleware.authorization import AuthMiddleware
 from carrel.compat.fastmcp.tools.tool import Tool
 from carrel.compat.fastmcp.utilities.auth import parse_scopes
@@ -94,10 +95,23 @@ async def test_a_tool_knows_the_token_of_its_caller() -> None:
     keys = RSAKeyPair.generate()
     verifier = JWTVerifier(public_key=keys.public_key, issuer="https://a.example", audience="books")
     token = keys.create_token("ann", "https://a.example", "books", additional_claims={"client_id": "app"})
-    with serving(guarded(verifier).http_app()) as origin:
+    mcp = guarded(verifier)
+
+    @mcp.tool
+    def claims(subject: str = TokenClaim("sub"), token: Any = CurrentAccessToken()) -> str:  # noqa: B008
+        return f"{token.client_id} {subject}"
+
+    @mcp.tool
+    def missing(role: str = TokenClaim("role")) -> str:
+        return role
+
+    with serving(mcp.http_app()) as origin:
         for auth in (token, BearerAuth(token)):
             async with Client(f"{origin}/mcp", auth=auth) as client:
                 assert (await client.call_tool("whoami")).data == "app ann"
+                assert (await client.call_tool("claims")).data == "app ann"
+                with pytest.raises(ToolError, match="the access token has no claim 'role'"):
+                    await client.call_tool("missing")
         other = keys.create_token("ann", "https://a.example", "films")
         with pytest.raises(httpx.HTTPStatusError, match="401 Unauthorized"):
             async with Client(f"{origin}/mcp", auth=other):

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from carrel import Client
 from carrel.compat import generation
 from carrel.compat.fastmcp import Client as FastMCPClient
-from carrel.compat.fastmcp import FastMCP
+from carrel.compat.fastmcp import Context, FastMCP
 from carrel.compat.fastmcp.exceptions import ResourceError
+from carrel.compat.fastmcp.prompts import Message
+from carrel.compat.fastmcp.tools import ToolResult
+from carrel.compat.mcp2.types import ImageContent, TextContent
 from carrel.errors import PeerError, ResourceNotFound
 
 
@@ -103,3 +107,51 @@ async def test_a_tool_with_task_does_not_declare_tasks_and_is_answered_at_once(m
     async with Client(mcp._mcp_server.application(), revision="2025-11-25") as client:
         assert [tool.execution for tool in await client.list_tools()] == [None] * 3
         assert (await client.call_tool("slow", {})).structured_content == {"result": "done"}
+
+
+async def test_a_form_has_the_members_of_a_schema_that_the_version_sends(mcp: FastMCP, version: int) -> None:
+    forms: list[dict[str, Any]] = []
+
+    async def fill_in(message: str, kind: Any, params: Any, context: Any) -> dict[str, Any]:
+        forms.append(params.requestedSchema)
+        return {"value": "red"}
+
+    @mcp.tool
+    async def ask(ctx: Context) -> str:
+        return str((await ctx.elicit("Which?", str)).data)
+
+    async with FastMCPClient(mcp, elicitation_handler=fill_in) as client:
+        assert (await client.call_tool("ask")).data == "red"
+    assert ("title" in forms[0]) == (version == 3)
+    assert forms[0]["required"] == ["value"]
+
+
+async def test_content_blocks_of_mcp_2_are_content_and_what_clients_of_4_get(mcp: FastMCP, version: int) -> None:
+    text, image = TextContent(text="a"), ImageContent(data="aGk=", mime_type="image/png")
+
+    @mcp.tool
+    def one() -> TextContent:
+        return text
+
+    @mcp.tool
+    def several() -> list[TextContent | ImageContent]:
+        return [text, image]
+
+    @mcp.tool
+    def whole() -> ToolResult:
+        return ToolResult([text, image], {"b": 1})
+
+    @mcp.prompt
+    def ask() -> Message:
+        return Message(text)
+
+    async with Client(mcp._mcp_server.application()) as client:
+        assert all(tool.output_schema is None for tool in await client.list_tools() if tool.name in ("one", "several"))
+        assert [len((await client.call_tool(name)).content) for name in ("one", "several", "whole")] == [1, 2, 2]
+        assert (await client.call_tool("several")).structured_content is UNSET
+        prompt = await client.get_prompt("ask")
+        assert getattr(prompt.messages[0].content, "text", None) == "a"
+    async with FastMCPClient(mcp) as caller:
+        found = (await caller.call_tool("several")).content
+    assert [isinstance(block, TextContent | ImageContent) for block in found] == [version == 4] * 2
+    assert found[1].mime_type == "image/png"

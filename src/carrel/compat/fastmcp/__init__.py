@@ -12,6 +12,7 @@ NAMES = {
     "ClientGroup": "client.group",
     "Context": "server.context",
     "FastMCP": "server.server",
+    "FastMCPApp": "apps.app",
     "Image": "utilities.types",
     **{module: module for module in ("client", "exceptions", "prompts", "resources", "server", "tools", "utilities")},
 }

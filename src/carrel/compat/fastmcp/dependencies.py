@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from carrel.compat.fastmcp.server.dependencies import (
+    CurrentAccessToken,
     CurrentContext,
     CurrentFastMCP,
     CurrentHeaders,
@@ -10,10 +11,12 @@ from carrel.compat.fastmcp.server.dependencies import (
     Dependency,
     Depends,
     Progress,
+    TokenClaim,
 )
 from carrel.compat.lazy import lazily
 
 __all__ = [
+    "CurrentAccessToken",
     "CurrentContext",
     "CurrentFastMCP",
     "CurrentHeaders",
@@ -21,11 +24,11 @@ __all__ = [
     "Dependency",
     "Depends",
     "Progress",
+    "TokenClaim",
 ]
 
 TASKS = "use carrel.Server and @app.tool(task=...)"
-CLAIMS = "use carrel.Server with carrel.security.Authorization (docs/authorization.md)"
-INSTEAD = {"CurrentDocket": TASKS, "CurrentWorker": TASKS, "CurrentAccessToken": CLAIMS, "TokenClaim": CLAIMS}
+INSTEAD = {"CurrentDocket": TASKS, "CurrentWorker": TASKS}
 
 if not TYPE_CHECKING:
     __getattr__ = lazily(__name__, {}, INSTEAD)

@@ -26,5 +26,7 @@ NAMES = {
 
 __all__ = sorted(NAMES)
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    from carrel.compat.mcp2 import types as types
+else:
     __getattr__ = lazily(__name__, NAMES)

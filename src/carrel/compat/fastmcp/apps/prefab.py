@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from carrel.compat.fastmcp.apps.config import UI_MIME_TYPE
+from carrel.compat.fastmcp.decorators import get_fastmcp_meta
 from carrel.compat.fastmcp.resources.types import TextResource
+from carrel.compat.fastmcp.server.providers.addressing import (
+    hash_tool,
+    hashed_backend_name,
+    parse_hashed_backend_name,
+    tool_app,
+    tool_identity,
+)
 
-__all__ = ["PLACEHOLDER", "prefab_types", "renderers", "rendering", "with_renderer"]
+__all__ = ["PLACEHOLDER", "addresses", "prefab_types", "readdress", "renderers", "rendering", "with_renderer"]
 
 PLACEHOLDER = "ui://prefab/renderer.html"
 """URI of the page in the declaration of a tool. Clients get one URI for each tool."""
@@ -28,13 +35,77 @@ def prefab_types() -> tuple[type[Any], ...]:
     return PrefabApp, Component
 
 
-def rendering(value: Any) -> dict[str, Any] | None:
-    """Return the structured content of an app or component, or None for other values."""
+def rendering(value: Any, app_name: str | None = None) -> dict[str, Any] | None:
+    """Return the structured content of an app or component, or None for other values.
+
+    Calls of the app's tools have the address of the tool. ``_meta`` keeps the addresses when servers rename tools.
+    """
     types = prefab_types()
     if not isinstance(value, types):
         return None
     app = value if isinstance(value, types[0]) else types[0](view=value)
-    return dict(app.to_json())
+    content: dict[str, Any] = app.to_json(tool_resolver=_resolver(app_name))
+    names = {call["tool"]: call["tool"] for call in _calls(content) if parse_hashed_backend_name(call["tool"])}
+    if names:
+        _write_addresses(content, {**addresses(content), **names})
+    return content
+
+
+def _resolver(app_name: str | None) -> Callable[[Any], Any]:
+    """Return the function that gives a tool its address: the tool's name, or its function."""
+
+    def resolve(tool: Any) -> Any:
+        from prefab_ui.app import ResolvedTool
+
+        name = tool if isinstance(tool, str) else getattr(get_fastmcp_meta(tool), "name", None)
+        name = name or getattr(tool, "__name__", None)
+        if name is None:
+            raise ValueError(f"Cannot resolve tool reference: {tool!r}")
+        known = not app_name or parse_hashed_backend_name(name)
+        return ResolvedTool(name=name if known else hashed_backend_name(str(app_name), name))
+
+    return resolve
+
+
+def _calls(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the actions that call a tool."""
+    if isinstance(value, dict):
+        if value.get("action") == "toolCall" and isinstance(value.get("tool"), str):
+            yield value
+        for each in value.values():
+            yield from _calls(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _calls(each)
+
+
+def addresses(content: Any) -> dict[str, str]:
+    """Return the addresses of the tools that an app calls, by the names that the content has for the tools."""
+    found: Any = content
+    for key in ("_meta", "fastmcp", "toolNames"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _write_addresses(content: dict[str, Any], names: dict[str, str]) -> None:
+    content.setdefault("_meta", {}).setdefault("fastmcp", {})["toolNames"] = names
+
+
+def readdress(content: dict[str, Any], tools: Iterable[Any]) -> None:
+    """Give the tools that an app calls the names that the server lists, or their addresses without clear names."""
+    listed: dict[str | None, list[str]] = {}
+    owners: dict[str, list[str | None]] = {}
+    for tool in tools:
+        listed.setdefault(tool_identity(tool), []).append(tool.name)
+        owners.setdefault(tool.name, []).append(tool_identity(tool))
+    renamed = {}
+    for name, address in addresses(content).items():
+        identity = (parse_hashed_backend_name(address) or ("", ""))[0]
+        names = listed.get(identity, [])
+        renamed[name] = names[0] if len(names) == 1 and owners[names[0]] == [identity] else address
+    for call in _calls(content):
+        call["tool"] = renamed.get(call["tool"], call["tool"])
+    _write_addresses(content, {renamed[name]: address for name, address in addresses(content).items()})
 
 
 def _declaration(tool: Any) -> dict[str, Any] | None:
@@ -45,8 +116,7 @@ def _declaration(tool: Any) -> dict[str, Any] | None:
 
 
 def _uri(tool: Any) -> str:
-    digest = hashlib.sha256(b"\x00" + tool.name.encode()).hexdigest()[:12]
-    return f"ui://prefab/tool/{digest}/renderer.html"
+    return f"ui://prefab/tool/{tool_identity(tool) or hash_tool(tool_app(tool) or '', tool.name)}/renderer.html"
 
 
 def with_renderer(tool: Any) -> Any:

@@ -7,8 +7,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from carrel.compat import mcp2
 from carrel.compat.fastmcp.utilities.json_schema_type import json_schema_to_type
+from carrel.compat.generation import fastmcp_generation
 from carrel.compat.mcp.types import CallToolResult as MCPCallToolResult
+from carrel.compat.wire import as_block
 from carrel.log import Log
 
 __all__ = ["CallToolResult", "Reader"]
@@ -47,7 +50,10 @@ class Reader:
                 data = value if schema is None else self._adapter(name, schema, wrapped).validate_python(value)
             except Exception as error:
                 logger.error("Error parsing structured content: %s", error)
-        return CallToolResult(result.content, structured, result.meta, data, bool(result.isError))
+        content: list[Any] = result.content
+        if fastmcp_generation() > 3:
+            content = [as_block(block, mcp2.types.ContentBlock) or block for block in content]
+        return CallToolResult(content, structured, result.meta, data, bool(result.isError))
 
     def _adapter(self, name: str, schema: dict[str, Any], wrapped: bool) -> TypeAdapter[Any]:
         known = self._adapters.get(name)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from carrel.compat.fastmcp.decorators import PromptMeta, get_fastmcp_meta, marked
 from carrel.compat.fastmcp.exceptions import FastMCPError, PromptError, ValidationError
-from carrel.compat.fastmcp.utilities.components import FastMCPComponent
+from carrel.compat.fastmcp.utilities.components import FastMCPComponent, read_model
 from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.json_schema import compress_schema
 from carrel.compat.fastmcp.utilities.tasks import TaskConfig
@@ -37,7 +37,7 @@ class Message(BaseModel):
         if not isinstance(content, BaseModel) or not hasattr(content, "type"):
             text = content if isinstance(content, str) else pydantic_core.to_json(content, fallback=str).decode()
             content = TextContent(type="text", text=text)
-        super().__init__(role=role, content=content)
+        super().__init__(role=role, content=read_model(content))
 
     def to_mcp_prompt_message(self) -> PromptMessage:
         """Return the message in the terms of the protocol."""

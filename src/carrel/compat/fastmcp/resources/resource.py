@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import pydantic_core
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
 from carrel.compat.fastmcp.decorators import ResourceMeta, marked
-from carrel.compat.fastmcp.utilities.components import FastMCPComponent
+from carrel.compat.fastmcp.utilities.components import FastMCPComponent, read_model
 from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.tasks import TaskConfig
 from carrel.compat.mcp.types import BlobResourceContents, ReadResourceResult, TextResourceContents
@@ -96,7 +96,7 @@ class Resource(FastMCPComponent):
     uri: Uri
     name: str = ""
     mime_type: str = Field(default=PLAIN, validate_default=True)
-    annotations: Annotations | None = None
+    annotations: Annotated[Annotations | None, BeforeValidator(read_model)] = None
 
     @field_validator("mime_type", mode="before")
     @classmethod

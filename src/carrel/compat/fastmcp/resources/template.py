@@ -6,13 +6,13 @@ import inspect
 import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 from urllib.parse import parse_qs, quote, unquote, urlencode
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from carrel.compat.fastmcp.resources.resource import PLAIN, FunctionResource, Resource, ResourceResult, result_of
-from carrel.compat.fastmcp.utilities.components import FastMCPComponent
+from carrel.compat.fastmcp.utilities.components import FastMCPComponent, read_model
 from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.tasks import TaskConfig
 from carrel.compat.mcp.types import ResourceTemplate as MCPResourceTemplate
@@ -48,7 +48,7 @@ class ResourceTemplate(FastMCPComponent):
     uri_template: str
     mime_type: str = Field(default=PLAIN, validate_default=True)
     parameters: dict[str, Any]
-    annotations: Annotations | None = None
+    annotations: Annotated[Annotations | None, BeforeValidator(read_model)] = None
     security: Any = Field(default=None, exclude=True)
 
     @field_validator("mime_type", mode="before")

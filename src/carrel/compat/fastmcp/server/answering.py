@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from pydantic import AnyUrl
+from pydantic import ValidationError as PydanticValidationError
 
-from carrel.compat.fastmcp.apps.prefab import with_renderer
+from carrel.compat.fastmcp.apps.prefab import addresses, readdress, with_renderer
 from carrel.compat.fastmcp.exceptions import (
     AuthorizationError,
     FastMCPError,
@@ -22,10 +23,12 @@ from carrel.compat.fastmcp.resources.template import ResourceTemplate
 from carrel.compat.fastmcp.server.context import Context, current_context
 from carrel.compat.fastmcp.server.handlers import newest, wanted
 from carrel.compat.fastmcp.server.middleware.middleware import MiddlewareContext, run_middleware
+from carrel.compat.fastmcp.server.providers.addressing import parse_hashed_backend_name
 from carrel.compat.fastmcp.server.providers.aggregate import AggregateProvider
 from carrel.compat.fastmcp.server.transforms.visibility import is_enabled
 from carrel.compat.fastmcp.tools.tool import Tool, ToolResult
 from carrel.compat.fastmcp.utilities.versions import VersionSpec, version_sort_key
+from carrel.compat.generation import fastmcp_generation
 from carrel.compat.mcp import types
 from carrel.compat.mcp.shared.exceptions import McpError, UrlElicitationRequiredError
 from carrel.log import Log
@@ -163,7 +166,7 @@ class Answering(AggregateProvider):
             raise
         except Exception as error:
             logger.exception("%s", what)
-            if kind is ToolError and type(error).__module__.startswith("pydantic"):
+            if kind is ToolError and type(error).__module__.startswith("pydantic") and fastmcp_generation() < 4:
                 raise
             raise kind(what if self._mask_error_details else f"{what}: {error}") from error
 
@@ -187,6 +190,8 @@ class Answering(AggregateProvider):
         async def call(context: Any) -> ToolResult:
             name, arguments = context.message.name, context.message.arguments or {}
             tool = await self.get_tool(name, version)
+            if tool is None and (address := parse_hashed_backend_name(name)) is not None:
+                tool = await self.get_tool_by_hash(*address)
             if tool is None:
                 raise NotFoundError(f"Unknown tool: {name!r}")
             found = self._guarded(
@@ -196,6 +201,8 @@ class Answering(AggregateProvider):
 
         message = types.CallToolRequestParams(name=name, arguments=arguments or {}, **_meta_of(version))
         result: ToolResult = await self._inside("tools/call", message, call, run_middleware)
+        if run_middleware and addresses(getattr(result, "structured_content", None)):
+            readdress(result.structured_content or {}, await self.list_tools())
         return result
 
     async def read_resource(
@@ -218,7 +225,12 @@ class Answering(AggregateProvider):
             reading = await self._reading(uri, version)
             return await self._guarded("Error reading resource", uri, ResourceError, reading, (McpError,))  # type: ignore[no-any-return]
 
-        message = types.ReadResourceRequestParams(uri=AnyUrl(str(uri)), **_meta_of(version))
+        try:
+            message = types.ReadResourceRequestParams(uri=AnyUrl(str(uri)), **_meta_of(version))
+        except PydanticValidationError:
+            if fastmcp_generation() < 4:
+                raise
+            raise NotFoundError(f"Unknown resource: {str(uri)!r}") from None
         result: ResourceResult = await self._inside("resources/read", message, read, run_middleware)
         return result
 

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from pydantic import AnyUrl
 
 from carrel.compat.application import request_ctx
+from carrel.compat.exchange import current_exchange
 from carrel.compat.fastmcp.server.elicitation import CancelledElicitation, DeclinedElicitation, form_of
 from carrel.compat.fastmcp.server.sampling import SamplingResult, messages_of, preferences_of
 from carrel.compat.fastmcp.server.transforms.visibility import Visibility
@@ -134,6 +135,16 @@ class Context:
         request = None if found is None else found.request
         given = None if request is None else request.headers.get("mcp-session-id")
         return given or _session_ids.setdefault(self.session, str(uuid.uuid4()))
+
+    def _session_scope_key(self) -> str | None:
+        """Return a key for values of a client: of its session, its user or its process; None if it is anonymous."""
+        exchange = current_exchange.get(None)
+        if exchange is None or not exchange.call.peer.revision.stateless:
+            return self.session_id
+        principal = exchange.context.principal
+        if principal is not None:
+            return f"user:{principal.user}"
+        return None if self.transport in ("sse", "streamable-http") else "process"
 
     # Log messages and progress
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccessToken",
+    "CurrentAccessToken",
     "CurrentContext",
     "CurrentFastMCP",
     "CurrentHeaders",
@@ -24,6 +26,7 @@ __all__ = [
     "Dependency",
     "Depends",
     "Progress",
+    "TokenClaim",
     "find_dependencies",
     "get_access_token",
     "get_context",
@@ -108,6 +111,30 @@ def CurrentRequest() -> Any:  # noqa: N802
 def CurrentHeaders() -> Any:  # noqa: N802
     """Return the default of a parameter: headers of the HTTP request."""
     return GetterDependency(get_http_headers)
+
+
+def CurrentAccessToken() -> Any:  # noqa: N802
+    """Return the default of a parameter: the access token of the request. Calls without a token fail."""
+    return GetterDependency(_access_token)
+
+
+def TokenClaim(name: str) -> Any:  # noqa: N802
+    """Return the default of a parameter: a claim of the access token, as text. Calls without the claim fail."""
+    return GetterDependency(functools.partial(_claim, name))
+
+
+def _access_token() -> AccessToken:
+    token = get_access_token()
+    if token is None:
+        raise RuntimeError("the request has no access token")
+    return token
+
+
+def _claim(name: str) -> str:
+    claims = _access_token().claims
+    if claims.get(name) is None:
+        raise RuntimeError(f"the access token has no claim {name!r}, only {', '.join(claims)}")
+    return str(claims[name])
 
 
 class Progress(Dependency):

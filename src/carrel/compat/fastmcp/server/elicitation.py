@@ -10,7 +10,9 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from carrel.compat.fastmcp.utilities.json_schema import compress_schema
+from carrel.compat.generation import fastmcp_generation
 from carrel.compat.mcp.server.elicitation import CancelledElicitation, DeclinedElicitation
+from carrel.compat.wire import form_schema
 
 __all__ = ["AcceptedElicitation", "CancelledElicitation", "DeclinedElicitation", "Form", "form_of"]
 
@@ -84,6 +86,8 @@ def form_of(kind: Any) -> Form:
     if scalar or (isinstance(kind, type) and issubclass(kind, Enum)):
         kind = ScalarElicitationType[kind]
     schema = compress_schema(TypeAdapter(kind).json_schema(schema_generator=InlineEnums))
+    if get_origin(kind) is ScalarElicitationType and fastmcp_generation() > 3:
+        schema = form_schema(schema)  # the class has nothing to tell the user
     _check(schema)
     return Form(schema, kind)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +19,9 @@ from carrel.compat.mcp.types import (
     ResourceLink,
     TextContent,
 )
+from carrel.compat.wire import as_block
 
-__all__ = ["BLOCKS", "MEDIA", "WRAPPED", "Serializer", "ToolResult", "content_of"]
+__all__ = ["BLOCKS", "MEDIA", "WRAPPED", "Serializer", "ToolResult", "blocks_of_mcp2", "content_of", "with_own_blocks"]
 
 BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
 MEDIA = (Image, Audio, File)
@@ -27,6 +29,19 @@ WRAPPED = "x-fastmcp-wrap-result"
 """Key of output schemas whose structured result is ``{"result": …}``."""
 
 Serializer = Callable[[Any], str]
+
+
+def blocks_of_mcp2() -> tuple[type[Any], ...]:
+    """Return the content blocks of ``mcp`` 2 that the program uses."""
+    module = sys.modules.get("carrel.compat.mcp2.types")
+    return tuple(vars(module)[kind.__name__] for kind in BLOCKS if kind.__name__ in vars(module)) if module else ()
+
+
+def with_own_blocks(given: Any) -> Any:
+    """Return a value with content blocks of ``mcp`` 1 for the content blocks of ``mcp`` 2, alone or in a list."""
+    if isinstance(given, list | tuple):
+        return type(given)(map(with_own_blocks, given)) if type(given) in (list, tuple) else given
+    return as_block(given, ContentBlock) if isinstance(given, blocks_of_mcp2()) else given
 
 
 def _block_of(given: Any, serializer: Serializer | None) -> ContentBlock:
@@ -48,6 +63,7 @@ def content_of(given: Any, serializer: Serializer | None = None) -> list[Content
     """Convert the return value of a tool to content. A list is one block, unless it has blocks or media in it."""
     if given is None:
         return []
+    given = with_own_blocks(given)
     if isinstance(given, list | tuple) and (not given or any(isinstance(each, BLOCKS + MEDIA) for each in given)):
         return [_block_of(each, serializer) for each in given]
     return [_block_of(list(given) if isinstance(given, tuple) else given, serializer)]

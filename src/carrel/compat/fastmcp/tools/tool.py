@@ -11,14 +11,24 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, Union, get_args, 
 
 import pydantic
 import pydantic_core
-from pydantic import Field, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+from pydantic import BeforeValidator, Field, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from carrel.compat.fastmcp.apps.prefab import prefab_types, rendering
 from carrel.compat.fastmcp.decorators import ToolMeta, get_fastmcp_meta, marked
 from carrel.compat.fastmcp.exceptions import ValidationError
-from carrel.compat.fastmcp.tools.result import BLOCKS, MEDIA, WRAPPED, Serializer, ToolResult, content_of
-from carrel.compat.fastmcp.utilities.components import FastMCPComponent
+from carrel.compat.fastmcp.server.providers.addressing import tool_app
+from carrel.compat.fastmcp.tools.result import (
+    BLOCKS,
+    MEDIA,
+    WRAPPED,
+    Serializer,
+    ToolResult,
+    blocks_of_mcp2,
+    content_of,
+    with_own_blocks,
+)
+from carrel.compat.fastmcp.utilities.components import FastMCPComponent, read_model
 from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.json_schema import compress_schema, dereference_refs
 from carrel.compat.fastmcp.utilities.tasks import TaskConfig
@@ -62,7 +72,7 @@ class Tool(FastMCPComponent):
 
     parameters: dict[str, Any]
     output_schema: dict[str, Any] | None = None
-    annotations: ToolAnnotations | None = None
+    annotations: Annotated[ToolAnnotations | None, BeforeValidator(read_model)] = None
     execution: ToolExecution | None = None
     serializer: Serializer | None = Field(default=None, exclude=True)
     timeout: float | None = None
@@ -90,9 +100,10 @@ class Tool(FastMCPComponent):
         """Convert the return value of the tool's function to a result."""
         if isinstance(value, ToolResult):
             return value
-        rendered = rendering(value)
+        rendered = rendering(value, tool_app(self))
         if rendered is not None:
             return ToolResult("[Rendered Prefab UI]", rendered)
+        value = with_own_blocks(value)
         content = content_of(value, self.serializer)
         several = isinstance(value, list | tuple) and any(isinstance(each, BLOCKS) for each in value)
         if self.output_schema is None and (several or isinstance(value, BLOCKS + MEDIA)):
@@ -242,7 +253,7 @@ def _contains(kind: Any, wanted: tuple[type, ...]) -> bool:
 def output_schema_of(callee: Callee) -> dict[str, Any] | None:
     """Return the schema of the structured result by the return annotation; None if it has none."""
     kind = callee.hints.get("return", inspect.Signature.empty)
-    unstructured = (*UNSTRUCTURED, *prefab_types())
+    unstructured = (*UNSTRUCTURED, *prefab_types(), *blocks_of_mcp2())
     if kind in (inspect.Signature.empty, None, type(None), Any, ...) or _contains(kind, unstructured):
         return None
     try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, NoReturn, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from carrel.compat.fastmcp.utilities.tasks import TaskConfig
 from carrel.compat.fastmcp.utilities.types import FastMCPBaseModel
 from carrel.compat.mcp.types.base import Icon
 
-__all__ = ["FastMCPComponent", "get_fastmcp_metadata", "read_set", "read_version"]
+__all__ = ["FastMCPComponent", "get_fastmcp_metadata", "read_model", "read_set", "read_version"]
 
 OWN = "fastmcp"
 """Key of ``_meta`` with tags and versions. Names below it that begin with an underscore are not sent."""
@@ -38,6 +38,15 @@ def read_version(given: Any) -> str | None:
     return str(given)
 
 
+def read_model(given: Any) -> Any:
+    """Return models of ``mcp`` 2, alone or in a list, as values for the models of ``mcp`` 1. Keep other values."""
+    if isinstance(given, list):
+        return [read_model(each) for each in given]
+    if isinstance(given, BaseModel) and type(given).__module__.startswith("carrel.compat.mcp2."):
+        return given.model_dump(by_alias=True, exclude_none=True, mode="json")
+    return given
+
+
 def get_fastmcp_metadata(meta: dict[str, Any] | None) -> dict[str, Any]:
     """Return the part of ``_meta`` with tags and versions."""
     found = (meta or {}).get(OWN, (meta or {}).get(f"_{OWN}"))
@@ -55,7 +64,7 @@ class FastMCPComponent(FastMCPBaseModel):
     version: Annotated[str | None, BeforeValidator(read_version)] = None
     title: str | None = None
     description: str | None = None
-    icons: list[Icon] | None = None
+    icons: Annotated[list[Icon] | None, BeforeValidator(read_model)] = None
     tags: Annotated[set[str], BeforeValidator(read_set)] = Field(default_factory=set)
     meta: dict[str, Any] | None = None
     task_config: TaskConfig = Field(default_factory=lambda: TaskConfig("forbidden"))

@@ -8,11 +8,12 @@ from typing import Any
 
 from carrel.compat.credentials import credentials_of
 from carrel.compat.httpx_transport import HTTPXSSETransport, made_client
+from carrel.compat.mcp.shared._httpx_utils import McpHttpClientFactory, create_mcp_http_client
 from carrel.compat.streams import ClientStream
 from carrel.transports.client.http_sse import HTTPSSETransport
 from carrel.transports.client.options import HTTPOptions
 
-__all__ = ["sse_client"]
+__all__ = ["McpHttpClientFactory", "create_mcp_http_client", "sse_client"]
 
 
 @asynccontextmanager

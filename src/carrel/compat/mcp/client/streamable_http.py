@@ -9,11 +9,12 @@ from typing import Any
 
 from carrel.compat.credentials import credentials_of
 from carrel.compat.httpx_transport import HTTPXTransport, made_client
+from carrel.compat.mcp.shared._httpx_utils import McpHttpClientFactory, create_mcp_http_client
 from carrel.compat.streams import ClientStream
 from carrel.transports.client.http import HTTPTransport
 from carrel.transports.client.options import HTTPOptions
 
-__all__ = ["streamable_http_client", "streamablehttp_client"]
+__all__ = ["McpHttpClientFactory", "create_mcp_http_client", "streamable_http_client", "streamablehttp_client"]
 
 Streams = tuple[ClientStream, ClientStream, Callable[[], str | None]]
 

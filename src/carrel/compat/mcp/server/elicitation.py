@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
-from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from carrel.compat.mcp.types.base import RequestId
+if TYPE_CHECKING:
+    from carrel.compat.mcp.types.base import RequestId
 
 __all__ = [
     "AcceptedElicitation",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from carrel.compat.authorizer import UserAuthorizer
 from carrel.compat.exchange import http_scope
 from carrel.compat.mcp.server.lowlevel.server import Server
 from carrel.compat.mcp.server.transport_security import (
@@ -16,9 +15,11 @@ from carrel.compat.mcp.server.transport_security import (
     TransportSecuritySettings,
     check_body_size,
 )
-from carrel.compat.sessionless import Sessionless
 from carrel.limits import Limits
-from carrel.transports.server.http import StreamableHTTP
+
+if TYPE_CHECKING:
+    from carrel.compat.sessionless import Sessionless
+    from carrel.transports.server.http import StreamableHTTP
 
 __all__ = [
     "DEFAULT_MAX_REQUEST_BODY_SIZE",
@@ -82,6 +83,11 @@ class StreamableHTTPSessionManager:
                 "Create a new instance if you need to run again."
             )
         self._started = True
+        # programs import this module without serving HTTP
+        from carrel.compat.authorizer import UserAuthorizer
+        from carrel.compat.sessionless import Sessionless
+        from carrel.transports.server.http import StreamableHTTP
+
         endpoint = StreamableHTTP(
             self.app.application(),
             path=PATH,

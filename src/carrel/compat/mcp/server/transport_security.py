@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from carrel.compat.loggers import get_logger
 
@@ -27,6 +27,8 @@ DEFAULT_MAX_REQUEST_BODY_SIZE = 4 * 1024 * 1024
 
 class TransportSecuritySettings(BaseModel):
     """Allowed Host headers and origins, against DNS rebinding. A port may be ``*``."""
+
+    model_config = ConfigDict(defer_build=True)
 
     enable_dns_rebinding_protection: bool = True
     allowed_hosts: list[str] = Field(default_factory=list)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from carrel.compat.mcp import types
 from carrel.compat.mcp.shared.exceptions import McpError
-from carrel.compat.mcp.types.base import INVALID_PARAMS, ErrorData
+from carrel.errors import INVALID_PARAMS
+
+if TYPE_CHECKING:
+    from carrel.compat.mcp import types
 
 __all__ = [
     "check_sampling_tools_capability",
@@ -37,7 +39,7 @@ def validate_sampling_tools(
         McpError: it cannot.
     """
     if wants_sampling_tools(tools, tool_choice) and not check_sampling_tools_capability(client_caps):
-        raise McpError(ErrorData(code=INVALID_PARAMS, message="Client does not support sampling tools capability"))
+        raise McpError(code=INVALID_PARAMS, message="Client does not support sampling tools capability")
 
 
 def validate_tool_use_result_messages(messages: list[Any]) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from carrel.compat.mcp.types import ElicitRequestURLParams
-from carrel.compat.mcp.types.base import URL_ELICITATION_REQUIRED, ErrorData
+from carrel.compat import mcp
+
+if TYPE_CHECKING:
+    from carrel.compat.mcp.types import ElicitRequestURLParams, ErrorData
 
 __all__ = ["McpError", "UrlElicitationRequiredError"]
+
+URL_ELICITATION_REQUIRED = -32042
 
 
 class McpError(Exception):
@@ -16,7 +20,7 @@ class McpError(Exception):
     error: ErrorData
 
     def __init__(self, error: ErrorData | None = None, *, code: int = 0, message: str = "", data: Any = None) -> None:
-        self.error = error if error is not None else ErrorData(code=code, message=message, data=data)
+        self.error = error if error is not None else mcp.types.ErrorData(code=code, message=message, data=data)
         super().__init__(self.error.message)
 
 
@@ -30,7 +34,9 @@ class UrlElicitationRequiredError(McpError):
             "elicitations": [each.model_dump(by_alias=True, exclude_none=True) for each in elicitations]
         }
         super().__init__(
-            ErrorData(code=URL_ELICITATION_REQUIRED, message=message or f"URL elicitation{plural} required", data=data)
+            mcp.types.ErrorData(
+                code=URL_ELICITATION_REQUIRED, message=message or f"URL elicitation{plural} required", data=data
+            )
         )
 
     @property
@@ -48,4 +54,4 @@ class UrlElicitationRequiredError(McpError):
         if error.code != URL_ELICITATION_REQUIRED:
             raise ValueError(f"Expected error code {URL_ELICITATION_REQUIRED}, got {error.code}")
         found = (error.data or {}).get("elicitations", [])
-        return cls([ElicitRequestURLParams.model_validate(each) for each in found], error.message)
+        return cls([mcp.types.ElicitRequestURLParams.model_validate(each) for each in found], error.message)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from carrel.compat.mcp.types.base import JSONRPCMessage, RequestId
+if TYPE_CHECKING:
+    from carrel.compat.mcp.types.base import JSONRPCMessage, RequestId
 
 __all__ = ["ClientMessageMetadata", "MessageMetadata", "ServerMessageMetadata", "SessionMessage"]
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, FileUrl, RootModel
 
 from carrel.compat.mcp.types import base
-from carrel.compat.mcp.types.models import Models
-from carrel.compat.mcp.types.table import ALIASES, MESSAGES, MODELS
+from carrel.compat.type_models import Models
+from carrel.compat.type_table import ALIASES, MESSAGES, MODELS
 
 _CONSTANTS = {f"TASK_{name.upper()}": name for name in ("forbidden", "optional", "required")} | {
     f"TASK_STATUS_{name.upper()}": name for name in ("working", "input_required", "completed", "failed", "cancelled")

@@ -70,7 +70,7 @@ Uri: TypeAlias = Annotated[AnyUrl, UrlConstraints(host_required=False)]
 class Model(BaseModel):
     """Object of the protocol. Fields that it does not know are kept."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     if not TYPE_CHECKING:
 

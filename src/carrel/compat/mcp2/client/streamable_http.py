@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from carrel.compat.mcp.client.streamable_http import streamable_http_client as connect
+from carrel.compat.mcp2.shared._httpx_utils import create_mcp_http_client
 from carrel.compat.streams import ClientStream
 
-__all__ = ["streamable_http_client"]
+__all__ = ["create_mcp_http_client", "streamable_http_client"]
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from carrel.compat.mcp2 import types
 
@@ -15,6 +15,8 @@ Icon: Any = types.Icon
 
 class InitializationOptions(BaseModel):
     """Declaration of a server in the result of ``initialize``."""
+
+    model_config = ConfigDict(defer_build=True)
 
     server_name: str
     server_version: str

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, FileUrl, TypeAdapter
 
-from carrel.compat.mcp.types import table as rows
-from carrel.compat.mcp.types.models import Models
+from carrel.compat import type_table as rows
 from carrel.compat.mcp2.types import base, jsonrpc
 from carrel.compat.mcp2.types.table import ALIASES, MESSAGES, MODELS, REMOVED
 from carrel.compat.mcp2.types.version import LATEST_PROTOCOL_VERSION
+from carrel.compat.type_models import Models
 
 _PUBLIC = {module_name: getattr(base, module_name) for module_name in base.__all__} | {
     name: getattr(jsonrpc, name) for name in jsonrpc.__all__

@@ -50,7 +50,7 @@ Meta: TypeAlias = dict[str, Any]
 class MCPModel(BaseModel):
     """Object of the protocol."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, defer_build=True)
 
 
 class OpenModel(MCPModel):

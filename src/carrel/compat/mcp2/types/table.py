@@ -1,6 +1,6 @@
 """Rows of the models of ``mcp_types`` that differ from the table of ``mcp.types`` 1.x, or are new.
 
-The format of the tables is in ``carrel.compat.mcp.types.table``.
+The format of the tables is in ``carrel.compat.type_table``.
 """
 
 __all__ = ["ALIASES", "MESSAGES", "MODELS", "REMOVED"]

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Self
 
+from carrel.compat.fastmcp.server.providers.addressing import hash_tool, is_app_tool_with_identity
 from carrel.compat.fastmcp.server.transforms.transform import KINDS, Transform
 from carrel.compat.fastmcp.server.transforms.visibility import Visibility
 from carrel.compat.fastmcp.utilities.versions import VersionSpec, version_sort_key
@@ -104,6 +105,17 @@ class Provider:
     async def get_tool(self, name: str, version: VersionSpec | None = None) -> Any:
         """Return the newest tool of a name, or None."""
         return await self._found("tool", name, version)
+
+    async def get_tool_by_hash(self, tool_hash: str, tool_name: str) -> Any:
+        """Return the tool of an app by its address, whatever its name is here; None if it is hidden or not unique."""
+        found = [tool.name for tool in await self._listed("tool") if is_app_tool_with_identity(tool, tool_hash)]
+        return await self.get_tool(found[0]) if len(found) == 1 else None
+
+    async def get_app_tool(self, app_name: str, tool_name: str) -> Any:
+        """Return a tool that an app calls, by the name that it has in the app, or None."""
+        tool = await self._get_tool(tool_name)
+        calls = tool is not None and is_app_tool_with_identity(tool, hash_tool(app_name, tool_name))
+        return tool if calls else None
 
     async def get_resource(self, uri: str, version: VersionSpec | None = None) -> Any:
         """Return the newest resource of a URI, or None."""

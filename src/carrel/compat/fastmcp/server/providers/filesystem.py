@@ -67,7 +67,7 @@ class FileSystemProvider(LocalProvider):
         mark = get_fastmcp_meta(found)
         try:
             if isinstance(found, COMPONENTS):
-                self._add(found)
+                self._add_component(found)
             elif isinstance(mark, ToolMeta):
                 self.add_tool(found)
             elif isinstance(mark, ResourceMeta):

@@ -17,7 +17,7 @@ from carrel.compat.fastmcp.utilities.components import FastMCPComponent
 from carrel.compat.fastmcp.utilities.versions import VersionSpec, version_sort_key
 from carrel.log import Log
 
-__all__ = ["DuplicateBehavior", "LocalProvider"]
+__all__ = ["DuplicateBehavior", "LocalProvider", "decorate"]
 
 C = TypeVar("C", bound=FastMCPComponent)
 DuplicateBehavior: TypeAlias = Literal["warn", "error", "replace", "ignore"]
@@ -53,7 +53,7 @@ class LocalProvider(Provider):
 
     # Components
 
-    def _add(self, component: C) -> C:
+    def _add_component(self, component: C) -> C:
         key = component.key
         known = self._components.get(key)
         if known is not None:
@@ -122,7 +122,7 @@ class LocalProvider(Provider):
 
     def add_tool(self, tool: Tool | Function) -> Tool:
         """Register a tool or a function."""
-        return self._add(Tool.ensure_tool(tool))
+        return self._add_component(Tool.ensure_tool(tool))
 
     def add_resource(self, resource: Resource | ResourceTemplate | Function) -> Resource | ResourceTemplate:
         """Register a resource, or a function that is marked as one.
@@ -131,7 +131,7 @@ class LocalProvider(Provider):
             TypeError: the function has no mark.
         """
         if isinstance(resource, Resource | ResourceTemplate):
-            return self._add(resource)
+            return self._add_component(resource)
         mark = get_fastmcp_meta(resource)
         if not isinstance(mark, ResourceMeta):
             raise TypeError(f"{resource!r} is neither a resource nor a function with the decorator resource")
@@ -139,11 +139,11 @@ class LocalProvider(Provider):
 
     def add_template(self, template: ResourceTemplate) -> ResourceTemplate:
         """Register a resource template."""
-        return self._add(template)
+        return self._add_component(template)
 
     def add_prompt(self, prompt: Prompt | Function) -> Prompt:
         """Register a prompt or a function."""
-        return self._add(prompt if isinstance(prompt, Prompt) else Prompt.from_function(prompt))
+        return self._add_component(prompt if isinstance(prompt, Prompt) else Prompt.from_function(prompt))
 
     def remove_tool(self, name: str, version: str | None = None) -> None:
         """Remove a tool, in all versions unless one is given.
@@ -193,7 +193,7 @@ class LocalProvider(Provider):
             mark = ToolMeta(name=named, meta=meta, **details)
             self._add_enabled(mark, self.add_tool(Tool.from_function(fn, metadata=mark)))
 
-        return _decorate("tool", name_or_fn, name, add, self.add_tool)
+        return decorate("tool", name_or_fn, name, add, self.add_tool)
 
     def resource(self, uri: str, **details: Any) -> Callable[[Function], Function]:
         """Register the decorated function as a resource, or as a template if the URI has variables.
@@ -228,7 +228,7 @@ class LocalProvider(Provider):
             mark = PromptMeta(name=named, **details)
             self._add_enabled(mark, self.add_prompt(Prompt.from_function(fn, metadata=mark)))
 
-        return _decorate("prompt", name_or_fn, name, add, self.add_prompt)
+        return decorate("prompt", name_or_fn, name, add, self.add_prompt)
 
     def _add_resource_function(self, fn: Function, mark: ResourceMeta) -> Resource | ResourceTemplate:
         details = mark.details
@@ -237,10 +237,10 @@ class LocalProvider(Provider):
         if "{" not in uri or "}" not in uri:
             resource = Resource.from_function(fn, uri, **details)
             if not resource.callee.parameters:
-                return self._add(resource)
+                return self._add_component(resource)
         template = ResourceTemplate.from_function(fn, uri, **details)  # which says why a resource takes no parameters
         template.security = security
-        return self._add(template)
+        return self._add_component(template)
 
     def _add_enabled(self, mark: Any, component: FastMCPComponent) -> None:
         if not mark.enabled:
@@ -256,7 +256,7 @@ def _check_function(fn: Any, decorator: str) -> None:
         raise TypeError(f"The @{decorator} decorator takes a function, not {fn!r}")
 
 
-def _decorate(
+def decorate(
     kind: str,
     given: Any,
     name: str | None,

@@ -25,7 +25,7 @@ from carrel.compat.mcp2.server.models import InitializationOptions
 from carrel.compat.mcp2.shared.deprecation import LOGGING, ROOTS
 from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning
 from carrel.compat.mcp2.shared.message import SessionMessage
-from carrel.compat.mcp2.types.base import NotificationParams, PaginatedRequestParams, RequestParams
+from carrel.compat.mcp2.types.base import RequestParams
 from carrel.compat.mcp2.types.jsonrpc import jsonrpc_message_adapter
 from carrel.compat.mcp2.types.version import MODERN_PROTOCOL_VERSIONS
 from carrel.compat.serving import ServedServer
@@ -43,25 +43,25 @@ LifespanResultT = TypeVar("LifespanResultT", default=Any)
 RequestHandler: TypeAlias = Callable[..., Awaitable[HandlerResult]]
 NotificationHandler: TypeAlias = Callable[..., Awaitable[None]]
 
-#: Method and parameters of each handler that the constructor takes.
-REQUESTS: dict[str, tuple[str, Any]] = {
-    "on_ping": ("ping", RequestParams),
-    "on_list_prompts": ("prompts/list", PaginatedRequestParams),
-    "on_get_prompt": ("prompts/get", types.GetPromptRequestParams),
-    "on_list_resources": ("resources/list", PaginatedRequestParams),
-    "on_list_resource_templates": ("resources/templates/list", PaginatedRequestParams),
-    "on_read_resource": ("resources/read", types.ReadResourceRequestParams),
-    "on_subscribe_resource": ("resources/subscribe", types.SubscribeRequestParams),
-    "on_unsubscribe_resource": ("resources/unsubscribe", types.UnsubscribeRequestParams),
-    "on_subscriptions_listen": ("subscriptions/listen", types.SubscriptionsListenRequestParams),
-    "on_list_tools": ("tools/list", PaginatedRequestParams),
-    "on_call_tool": ("tools/call", types.CallToolRequestParams),
-    "on_set_logging_level": ("logging/setLevel", types.SetLevelRequestParams),
-    "on_completion": ("completion/complete", types.CompleteRequestParams),
+#: Method of each handler that the constructor takes, and the name of the type of its parameters.
+REQUESTS: dict[str, tuple[str, str]] = {
+    "on_ping": ("ping", "RequestParams"),
+    "on_list_prompts": ("prompts/list", "PaginatedRequestParams"),
+    "on_get_prompt": ("prompts/get", "GetPromptRequestParams"),
+    "on_list_resources": ("resources/list", "PaginatedRequestParams"),
+    "on_list_resource_templates": ("resources/templates/list", "PaginatedRequestParams"),
+    "on_read_resource": ("resources/read", "ReadResourceRequestParams"),
+    "on_subscribe_resource": ("resources/subscribe", "SubscribeRequestParams"),
+    "on_unsubscribe_resource": ("resources/unsubscribe", "UnsubscribeRequestParams"),
+    "on_subscriptions_listen": ("subscriptions/listen", "SubscriptionsListenRequestParams"),
+    "on_list_tools": ("tools/list", "PaginatedRequestParams"),
+    "on_call_tool": ("tools/call", "CallToolRequestParams"),
+    "on_set_logging_level": ("logging/setLevel", "SetLevelRequestParams"),
+    "on_completion": ("completion/complete", "CompleteRequestParams"),
 }
-NOTIFICATIONS: dict[str, tuple[str, Any]] = {
-    "on_roots_list_changed": ("notifications/roots/list_changed", NotificationParams),
-    "on_progress": ("notifications/progress", types.ProgressNotificationParams),
+NOTIFICATIONS: dict[str, tuple[str, str]] = {
+    "on_roots_list_changed": ("notifications/roots/list_changed", "NotificationParams"),
+    "on_progress": ("notifications/progress", "ProgressNotificationParams"),
 }
 DEPRECATED = {
     "on_set_logging_level": LOGGING,
@@ -150,7 +150,7 @@ class Server(ServedServer, Generic[LifespanResultT]):
                 warnings.warn(DEPRECATED[given], MCPDeprecationWarning, stacklevel=2)
             method, params = REQUESTS.get(given) or NOTIFICATIONS[given]
             entries = self._request_handlers if given in REQUESTS else self._notification_handlers
-            entries[method] = HandlerEntry(params, handler)
+            entries[method] = HandlerEntry(getattr(types, params), handler)
 
     # Handlers
 

@@ -35,6 +35,7 @@ from carrel.compat.mcp2.server.validation import validate_tool_use_result_messag
 from carrel.compat.mcp2.shared.exceptions import MCPError
 from carrel.compat.mcp2.types.jsonrpc import MISSING_REQUIRED_CLIENT_CAPABILITY
 from carrel.compat.mcp2.types.version import MODERN_PROTOCOL_VERSIONS
+from carrel.compat.wire import form_schema
 
 __all__ = [
     "AcceptedElicitation",
@@ -347,6 +348,8 @@ class Resolution:
         if not self.in_rounds:
             return await self._ask_now(question, key)
         request = _request_of(question)
+        if isinstance(question, Elicit):
+            request.params.requested_schema = form_schema(request.params.requested_schema)
         digest = _digest(request)
         entry = self.state.outcomes.get(key)
         if entry is not None and entry.q == digest:

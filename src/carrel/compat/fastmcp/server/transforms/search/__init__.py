@@ -17,6 +17,7 @@ from carrel.compat.fastmcp.server.transforms.catalog import CatalogTransform
 from carrel.compat.fastmcp.server.transforms.transform import GetToolNext
 from carrel.compat.fastmcp.tools.tool import Tool, ToolResult
 from carrel.compat.fastmcp.utilities.versions import VersionSpec
+from carrel.compat.generation import fastmcp_generation
 
 __all__ = [
     "BM25SearchTransform",
@@ -43,7 +44,8 @@ def _text_of(tool: Tool) -> str:
 
 def serialize_tools_for_output_json(tools: Sequence[Tool]) -> list[dict[str, Any]]:
     """Return tools as a list of tools has them."""
-    return [tool.to_mcp_tool().model_dump(mode="json", exclude_none=True) for tool in tools]
+    by_alias = fastmcp_generation() > 3
+    return [tool.to_mcp_tool().model_dump(mode="json", by_alias=by_alias, exclude_none=True) for tool in tools]
 
 
 def serialize_tools_for_output_markdown(tools: Sequence[Tool]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import pydantic_core
-from pydantic import BaseModel, Field, TypeAdapter, validate_call
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, validate_call
 
 from carrel.compat.mcp.server.fastmcp.context import find_context_parameter, inject_context
 from carrel.compat.mcp.server.fastmcp.utilities.func_metadata import func_metadata
@@ -19,6 +19,8 @@ __all__ = ["AssistantMessage", "Message", "Prompt", "PromptArgument", "UserMessa
 
 class Message(BaseModel):
     """Message of a prompt. Its content may be given as text."""
+
+    model_config = ConfigDict(defer_build=True)
 
     role: Literal["user", "assistant"]
     content: ContentBlock
@@ -46,11 +48,15 @@ class AssistantMessage(Message):
         super().__init__(content, **details)
 
 
-message_validator: TypeAdapter[UserMessage | AssistantMessage] = TypeAdapter(UserMessage | AssistantMessage)
+message_validator: TypeAdapter[UserMessage | AssistantMessage] = TypeAdapter(
+    UserMessage | AssistantMessage, config=ConfigDict(defer_build=True)
+)
 
 
 class PromptArgument(BaseModel):
     """Argument of a prompt."""
+
+    model_config = ConfigDict(defer_build=True)
 
     name: str
     description: str | None = None
@@ -59,6 +65,8 @@ class PromptArgument(BaseModel):
 
 class Prompt(BaseModel):
     """Function that returns the messages of a prompt: text, a message, a dict, or several of these."""
+
+    model_config = ConfigDict(defer_build=True)
 
     name: str
     title: str | None = None

@@ -17,7 +17,7 @@ MIME_TYPE = r"^[a-zA-Z0-9]+/[a-zA-Z0-9\-+.]+(;\s*[a-zA-Z0-9\-_.]+=[a-zA-Z0-9\-_.
 class Resource(BaseModel, ABC):
     """Resource with a URI. Without a name, that is its name."""
 
-    model_config = ConfigDict(validate_default=True)
+    model_config = ConfigDict(defer_build=True, validate_default=True)
 
     uri: Uri
     name: str | None = None

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
+from carrel.compat import mcp
 from carrel.compat.mcp.server.fastmcp.exceptions import InvalidSignature
 from carrel.compat.mcp.server.fastmcp.utilities.output import Output, content_of, find_output
-from carrel.compat.mcp.types import CallToolResult
 
 __all__ = ["ArgModelBase", "FuncMetadata", "field_of", "func_metadata"]
 
@@ -87,7 +87,7 @@ class FuncMetadata:
 
     def convert_result(self, result: Any) -> Any:
         """Return the content of a result, and where there is a schema also the structured content."""
-        if isinstance(result, CallToolResult):
+        if isinstance(result, mcp.types.CallToolResult):
             if self.output is not None:
                 self.output.model.model_validate(result.structuredContent)
             return result

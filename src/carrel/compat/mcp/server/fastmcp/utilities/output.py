@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, PydanticUserError, RootModel, create
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from typing_extensions import is_typeddict
 
+from carrel.compat import mcp
 from carrel.compat.loggers import get_logger
 from carrel.compat.mcp.server.fastmcp.exceptions import InvalidSignature
 from carrel.compat.mcp.server.fastmcp.utilities.types import Audio, Image
-from carrel.compat.mcp.types import CallToolResult, ContentBlock, TextContent
 from carrel.compat.wire import as_block
 
 __all__ = ["Output", "StrictSchema", "content_of", "find_output", "with_inline_root"]
@@ -78,7 +78,7 @@ def find_output(annotation: Any, name: str, *, required: bool) -> Output | None:
 
 
 def _is_result(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, CallToolResult)
+    return isinstance(kind, type) and issubclass(kind, mcp.types.CallToolResult)
 
 
 def _output_of(annotation: Any, kind: Any, name: str) -> Output | None:
@@ -129,11 +129,11 @@ def with_inline_root(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema["$defs"][reference.removeprefix(DEFINITIONS)], **rest}
 
 
-def content_of(result: Any) -> list[ContentBlock]:
+def content_of(result: Any) -> list[mcp.types.ContentBlock]:
     """Return a result as content blocks: text as it is, lists flattened, everything else as JSON."""
     if result is None:
         return []
-    if isinstance(result, ContentBlock):
+    if isinstance(result, mcp.types.ContentBlock):
         return [result]
     if isinstance(result, Image):
         return [result.to_image_content()]
@@ -141,9 +141,9 @@ def content_of(result: Any) -> list[ContentBlock]:
         return [result.to_audio_content()]
     if isinstance(result, list | tuple):
         return [block for item in result for block in content_of(item)]
-    block = as_block(result, ContentBlock)
+    block = as_block(result, mcp.types.ContentBlock)
     if block is not None:
         return [block]
     if not isinstance(result, str):
         result = pydantic_core.to_json(result, fallback=str, indent=2).decode()
-    return [TextContent(type="text", text=result)]
+    return [mcp.types.TextContent(type="text", text=result)]

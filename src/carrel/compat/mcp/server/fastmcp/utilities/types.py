@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from carrel.compat.mcp.types import AudioContent, ImageContent
+from carrel.compat import mcp
 
 __all__ = ["Audio", "Image", "encoded"]
 
@@ -55,9 +55,9 @@ class Image:
         self._format = format
         self._mime_type = _type_of("image", IMAGES, self.path, format, "image/png")
 
-    def to_image_content(self) -> ImageContent:
+    def to_image_content(self) -> mcp.types.ImageContent:
         """Return the image as content."""
-        return ImageContent(type="image", data=encoded(self.path, self.data), mimeType=self._mime_type)
+        return mcp.types.ImageContent(type="image", data=encoded(self.path, self.data), mimeType=self._mime_type)
 
 
 class Audio:
@@ -75,6 +75,6 @@ class Audio:
         self._format = format
         self._mime_type = _type_of("audio", SOUNDS, self.path, format, "audio/wav")
 
-    def to_audio_content(self) -> AudioContent:
+    def to_audio_content(self) -> mcp.types.AudioContent:
         """Return the audio as content."""
-        return AudioContent(type="audio", data=encoded(self.path, self.data), mimeType=self._mime_type)
+        return mcp.types.AudioContent(type="audio", data=encoded(self.path, self.data), mimeType=self._mime_type)

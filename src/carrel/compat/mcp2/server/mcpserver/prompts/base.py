@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pydantic_core
-from pydantic import BaseModel, Field, TypeAdapter, validate_call
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, validate_call
 
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.server.mcpserver.utilities.context_injection import find_context_parameter, inject_context
@@ -27,6 +27,8 @@ Icon: Any = types.Icon
 
 class Message(BaseModel):
     """Message of a prompt. A text, an image or audio becomes a content block."""
+
+    model_config = ConfigDict(defer_build=True)
 
     role: Literal["user", "assistant"]
     content: ContentBlock
@@ -56,12 +58,15 @@ class AssistantMessage(Message):
 
 
 message_validator: TypeAdapter[UserMessage | AssistantMessage] = TypeAdapter(
-    Annotated[UserMessage | AssistantMessage, Field(union_mode="left_to_right")]
+    Annotated[UserMessage | AssistantMessage, Field(union_mode="left_to_right")],
+    config=ConfigDict(defer_build=True),
 )
 
 
 class PromptArgument(BaseModel):
     """Argument of a prompt."""
+
+    model_config = ConfigDict(defer_build=True)
 
     name: str
     description: str | None = None
@@ -70,6 +75,8 @@ class PromptArgument(BaseModel):
 
 class Prompt(BaseModel):
     """Prompt of a server."""
+
+    model_config = ConfigDict(defer_build=True)
 
     name: str
     title: str | None = None

@@ -1,5 +1,9 @@
-"""Registry of the prompts of a server: the same in both generations."""
+"""Prompts of a server by name."""
 
-from carrel.compat.mcp.server.fastmcp.prompts.manager import PromptManager
+from carrel.compat import managers
 
 __all__ = ["PromptManager"]
+
+
+class PromptManager(managers.PromptManager):
+    """Prompts by name. The first prompt of a name stays."""

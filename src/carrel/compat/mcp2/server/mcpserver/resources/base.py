@@ -19,7 +19,7 @@ Annotations: Any = types.Annotations
 class Resource(BaseModel, abc.ABC):
     """Resource of a server. Its default name is the URI."""
 
-    model_config = ConfigDict(validate_default=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, validate_default=True, extra="forbid")
 
     uri: str
     name: str | None = None

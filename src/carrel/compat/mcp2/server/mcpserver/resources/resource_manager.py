@@ -6,14 +6,14 @@ from typing import Any
 
 from pydantic import AnyUrl
 
-from carrel.compat.mcp.server.fastmcp.resources.resource_manager import ResourceManager as FirstResourceManager
+from carrel.compat import managers
 from carrel.compat.mcp2.server.mcpserver.exceptions import ResourceNotFoundError
 from carrel.compat.mcp2.server.mcpserver.resources.templates import ResourceSecurityError, ResourceTemplate
 
 __all__ = ["ResourceManager"]
 
 
-class ResourceManager(FirstResourceManager):
+class ResourceManager(managers.ResourceManager):
     """Resources by URI, of which the first stays; and templates."""
 
     template_type = ResourceTemplate
