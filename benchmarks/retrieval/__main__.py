@@ -30,13 +30,15 @@ LIMIT = 60
 
 
 @asynccontextmanager
-async def carrel(corpus: Path, language: str) -> AsyncIterator[ContextIndex]:
-    """Yield the index of a language, in memory of a server."""
+async def carrel(corpus: Path, language: str, **settings: str | None) -> AsyncIterator[ContextIndex]:
+    """Yield the index of a language, in memory of a server. ``settings`` are of the search."""
     folder = (corpus / language).resolve()
     app = Server("retrieval")
     app.add_provider(str(folder))
     with TemporaryDirectory() as cache:
-        index = app.add_search(SearchOptions(folder=cache))
+        # The vectors of a model are kept, as they take minutes.
+        kept = str(corpus.parent / "indexes") if settings.get("embeddings") else cache
+        index = app.add_search(SearchOptions(folder=kept, **settings))
         begin, used = time.perf_counter(), time.process_time()
         await app.endpoint.start()
         await index.ready()
@@ -45,6 +47,10 @@ async def carrel(corpus: Path, language: str) -> AsyncIterator[ContextIndex]:
         share = await index.size() / size
         print(f"{language}: {size / 1e6:.0f} MB indexed, {size / 1e6 / cpu:.1f} MB/s of a core, in {seconds:.1f} s; "
               f"index {share:.2f} of the text")  # fmt: skip
+        begin = time.perf_counter()
+        await index.embedded()
+        if settings.get("embeddings"):
+            print(f"{language}: embedded in {time.perf_counter() - begin:.0f} s")
         yield index
         await app.endpoint.stop()
 
@@ -149,12 +155,13 @@ async def main() -> None:
     parser.add_argument("--split", choices=("tune", "test"), help="only the questions of one half")
     parser.add_argument("--only", action="store_true", help="Carrel only")
     parser.add_argument("--misses", action="store_true", help="print the questions whose line is not in 8,000 tokens")
+    parser.add_argument("--embeddings", metavar="MODEL", help="rank by a model too, for example onnx:FOLDER")
     parser.add_argument("--folder", type=Path, default=Path("build/retrieval/corpus"))
     options = parser.parse_args()
     build(options.folder)
     for language in options.languages:
         questions = load(language, options.split)
-        async with carrel(options.folder, language) as index:
+        async with carrel(options.folder, language, embeddings=options.embeddings) as index:
             await run("Carrel, passages", language, passages(index, options.folder), questions, options)
             await run("Carrel, context", language, contexts(index, options.folder), questions, options, packs=True)
         for name, make in {} if options.only else RIVALS.items():

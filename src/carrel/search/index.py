@@ -63,7 +63,8 @@ class SearchIndex:
         later changes. ``embed`` returns vectors of texts, and replaces the endpoint of the options.
 
     Raises:
-        ConfigError: the endpoint for embeddings has no URL, or a package for embeddings is missing.
+        ConfigError: the endpoint for embeddings has no URL, the folder of a model has none, or a package for
+            embeddings is missing.
     """
 
     def __init__(
@@ -96,12 +97,10 @@ class SearchIndex:
         self._stale = False
         self._embedded = False
         self._hits = Hits(self)
-        self._model: str | None = None
         self._embeddings: Embeddings | None = None
         embedder = _embedder(options, embed)
         if embedder is not None:
             numbers()
-            self._model = options.embeddings_model or ""
             self._embeddings = Embeddings(embedder, self._report_waiting)
 
     def __repr__(self) -> str:
@@ -198,7 +197,8 @@ class SearchIndex:
         try:
             while True:
                 try:
-                    before, store = self._store, await self._run(IndexStore, self._folder, self._model)
+                    model = None if self._embeddings is None else await self._run(self._embeddings.identity)
+                    before, store = self._store, await self._run(IndexStore, self._folder, model)
                 except Damaged as error:
                     log.debug("another process makes the index: %s", error)
                     await self._pause(RETRY)
@@ -430,9 +430,13 @@ class SearchIndex:
 
 def _embedder(options: SearchOptions, embed: Embed | None) -> Embedder | None:
     if embed is not None:
-        return EmbeddingsFunction(embed)
+        return EmbeddingsFunction(embed, options.embeddings_model or "")
     if options.embeddings is None:
         return None
+    if options.local_embeddings is not None:
+        from carrel.search.local_models import LocalEmbedder
+
+        return LocalEmbedder(options.local_embeddings)
     return EmbeddingsEndpoint(options.embeddings, options.embeddings_model or "", options.embeddings_key)
 
 
