@@ -36,8 +36,8 @@ FIELDS = {"text": "text", "heading": "text", "name": "name", "headings": "text",
 STEMS = 256
 #: Weights of headings, relative to the text of a passage.
 HEADING = 0.5
-#: What a passage gets for having a word at all, of the weight of the word: the delta of BM25+, which makes a passage with
-#: many words of a question count more than one that has a few of them often.
+#: What a passage gets for having a word at all, of the weight of the word, as in BM25+: a passage with many words of a
+#: question counts more than a passage that has a few of them often.
 DELTA = 1.0
 
 T = TypeVar("T")

@@ -38,6 +38,7 @@ from carrel.sources.workers import Workers
 
 if TYPE_CHECKING:
     from carrel.search.ranking import Ranked
+    from carrel.search.reranker import Reranker
 
 __all__ = ["MAX_LIMIT", "SearchIndex"]
 
@@ -96,7 +97,7 @@ class SearchIndex:
         self._look = True
         self._stale = False
         self._embedded = False
-        self._hits = Hits(self)
+        self._hits = Hits(self, _reranker(options))
         self._embeddings: Embeddings | None = None
         embedder = _embedder(options, embed)
         if embedder is not None:
@@ -377,7 +378,7 @@ class SearchIndex:
         try:
             vector = None if self._embeddings is None else await self._embeddings.of_query(query)
             ranked: list[Ranked] = await self.in_thread(request, find, store, words, filters, limit, vector)
-            return await read(store, ranked, words, limit, request)
+            return await read(store, ranked, query, limit, request)
         except Damaged as error:
             await self._after_damage(error)
             return None
@@ -438,6 +439,14 @@ def _embedder(options: SearchOptions, embed: Embed | None) -> Embedder | None:
 
         return LocalEmbedder(options.local_embeddings)
     return EmbeddingsEndpoint(options.embeddings, options.embeddings_model or "", options.embeddings_key)
+
+
+def _reranker(options: SearchOptions) -> Reranker | None:
+    if options.reranker is None:
+        return None
+    from carrel.search.reranker import Reranker
+
+    return Reranker(options.reranker, options.reranked, options.rerank_seconds)
 
 
 def _close(store: IndexStore) -> None:

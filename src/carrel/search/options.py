@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from carrel.errors import ConfigError
-from carrel.sources.options import Globs, RedactedStruct, Secret, Size
+from carrel.sources.options import Count, Globs, RedactedStruct, Secret, Size
 
 __all__ = ["LOCAL_MODELS", "SearchOptions"]
 
@@ -20,7 +20,7 @@ class SearchOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fi
     """Options of the search over all resources of a server.
 
     Raises:
-        ConfigError: the interval is not a number of seconds above 0, or the embeddings have a URL without a model.
+        ConfigError: a number is not above 0, or the embeddings have a URL without a model.
     """
 
     folder: Annotated[
@@ -48,10 +48,23 @@ class SearchOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = None
     embeddings_model: Annotated[str | None, Meta(description="the name of the model for that API")] = None
     embeddings_key: Annotated[Secret | None, Meta(description="the key for that API")] = None
+    reranker: Annotated[
+        str | None,
+        Meta(
+            description="the cross-encoder that ranks the first passages again: onnx:PATH of a local folder",
+            extra={"path_after": LOCAL_MODELS},
+        ),
+    ] = None
+    reranked: Annotated[Count, Meta(description="the passages that it reads for each query")] = 30
+    rerank_seconds: Annotated[
+        float, Meta(gt=0, description="the seconds after which it reads no more passages for a query")
+    ] = 2.0
 
     def __post_init__(self) -> None:
         if not self.refresh > 0:
             raise ConfigError(f"refresh must be more than 0 seconds, not {self.refresh}")
+        if self.reranked < 1 or not self.rerank_seconds > 0:
+            raise ConfigError("reranked and rerank_seconds must be more than 0")
         if self.embeddings is not None and self.local_embeddings is None and not self.embeddings_model:
             raise ConfigError("Embeddings need a model (embeddings_model)")
 
