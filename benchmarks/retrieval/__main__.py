@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from carrel import Server
@@ -19,6 +19,7 @@ from carrel.search.options import SearchOptions
 
 from .corpus import build
 from .measure import BUDGETS, Score, mean, score
+from .peers import PEERS, answers_of
 from .questions import LANGUAGES, Question, load
 from .rivals import RIVALS, Found, texts_of
 
@@ -30,13 +31,15 @@ LIMIT = 60
 
 
 @asynccontextmanager
-async def carrel(corpus: Path, language: str) -> AsyncIterator[ContextIndex]:
-    """Yield the index of a language, in memory of a server."""
+async def carrel(corpus: Path, language: str, **settings: str | None) -> AsyncIterator[ContextIndex]:
+    """Yield the index of a language, in memory of a server. ``settings`` are of the search."""
     folder = (corpus / language).resolve()
     app = Server("retrieval")
     app.add_provider(str(folder))
     with TemporaryDirectory() as cache:
-        index = app.add_search(SearchOptions(folder=cache))
+        # The vectors of a model are kept, as they take minutes.
+        kept = str(corpus.parent / "indexes") if settings.get("embeddings") else cache
+        index = app.add_search(SearchOptions(folder=kept, **settings))
         begin, used = time.perf_counter(), time.process_time()
         await app.endpoint.start()
         await index.ready()
@@ -45,6 +48,10 @@ async def carrel(corpus: Path, language: str) -> AsyncIterator[ContextIndex]:
         share = await index.size() / size
         print(f"{language}: {size / 1e6:.0f} MB indexed, {size / 1e6 / cpu:.1f} MB/s of a core, in {seconds:.1f} s; "
               f"index {share:.2f} of the text")  # fmt: skip
+        begin = time.perf_counter()
+        await index.embedded()
+        if settings.get("embeddings"):
+            print(f"{language}: embedded in {time.perf_counter() - begin:.0f} s")
         yield index
         await app.endpoint.stop()
 
@@ -80,33 +87,42 @@ def file_of(uri: str, corpus: Path) -> str:
     return Path(unquote(urlsplit(uri).path)).relative_to(corpus.resolve()).as_posix()
 
 
-async def measured(
-    ask: Ask, questions: list[Question], corpus: Path, *, misses: bool, packs: bool
-) -> dict[str, list[Score]]:
-    """Return the scores of a method for questions by their kinds, and print its times."""
+class Scores(NamedTuple):
+    """Scores of a method by the kinds of questions, and of questions without an answer, whether it finds nothing."""
+
+    by_kind: dict[str, list[Score]]
+    nothing: list[bool]
+
+
+async def measured(ask: Ask, questions: list[Question], corpus: Path, *, misses: bool, packs: bool) -> Scores:
+    """Return the scores of a method for questions."""
     scores: dict[str, list[Score]] = defaultdict(list)
+    nothing = []
     for each in questions:
         needed = each.lines(corpus)
-        if needed:
+        if each.kind == "none":
+            nothing.append(not any(found.text for found in await ask(each.question, BUDGETS[1])))
+        elif needed:
             large = await ask(each.question, BUDGETS[1])
             small = await ask(each.question, BUDGETS[0]) if packs else large
             result = score(small, large, needed)
             scores[each.kind].append(result)
             if misses and result.large < 1:
                 print(f"    {each.kind}: {each.question}  {each.needed[0].file}  {each.needed[0].quote}")
-    return scores
+    return Scores(scores, nothing)
 
 
-def report(name: str, language: str, scores: dict[str, list[Score]], times: list[float]) -> None:
+def report(name: str, language: str, scores: Scores, times: list[float]) -> None:
     """Print the figures of a method."""
-    every = [each for part in scores.values() for each in part]
-    columns = [(kind, mean(part)) for kind, part in sorted(scores.items())]
+    every = [each for part in scores.by_kind.values() for each in part]
+    columns = [(kind, mean(part)) for kind, part in sorted(scores.by_kind.items())]
     by_kind = ", ".join(f"{kind} {100 * each.small:.0f}/{100 * each.large:.0f}" for kind, each in columns)
     whole = mean(every)
     times.sort()
     print(
         f"{language:5}{name:28}{100 * whole.small:5.1f} /{100 * whole.large:5.1f}  nDCG {whole.ndcg:.2f}  "
-        f"p50 {1000 * times[len(times) // 2]:.0f} p95 {1000 * times[int(len(times) * 0.95)]:.0f} ms  {by_kind}",
+        f"p50 {1000 * times[len(times) // 2]:.0f} p95 {1000 * times[int(len(times) * 0.95)]:.0f} ms  {by_kind}, "
+        f"nothing {sum(scores.nothing)} of {len(scores.nothing)}",
         flush=True,
     )
 
@@ -142,25 +158,44 @@ async def run(
     report(name, language, scores, times)
 
 
+async def run_rivals(language: str, questions: list[Question], options: argparse.Namespace) -> None:
+    """Measure the plain ways, and the peers if they are wanted."""
+    files = list(texts_of(options.folder, language))
+    size = sum(len(text.encode()) for _, text in files) / 1e6
+    for name, make in RIVALS.items():
+        rival, begin = make(), time.process_time()
+        rival.build(files)
+        print(f"{language}: {name}: {size / max(time.process_time() - begin, 0.001):.1f} MB/s of a core")
+        await run(name, language, awaited(rival.ask), questions, options)
+    for name in PEERS if options.peers else ():
+        texts = [each.question for each in questions]
+        answers = answers_of(options.folder.parent / "peers", name, files, texts)
+        print(f"{language}: {name}: {size / answers.index:.1f} MB/s of a core")
+        found = dict(zip(texts, answers.found, strict=True))
+        scores = await measured(awaited(found.__getitem__), questions, options.folder, misses=False, packs=False)
+        report(name, language, scores, answers.seconds)
+
+
 async def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("languages", nargs="*", default=LANGUAGES, help=f"of {', '.join(LANGUAGES)} (default: all)")
     parser.add_argument("--split", choices=("tune", "test"), help="only the questions of one half")
     parser.add_argument("--only", action="store_true", help="Carrel only")
+    parser.add_argument("--peers", action="store_true", help="LlamaIndex and LangChain too, which are installed first")
     parser.add_argument("--misses", action="store_true", help="print the questions whose line is not in 8,000 tokens")
+    parser.add_argument("--embeddings", metavar="MODEL", help="rank by a model too, for example onnx:FOLDER")
+    parser.add_argument("--reranker", metavar="MODEL", help="rank the first passages again: onnx:FOLDER")
     parser.add_argument("--folder", type=Path, default=Path("build/retrieval/corpus"))
     options = parser.parse_args()
     build(options.folder)
     for language in options.languages:
         questions = load(language, options.split)
-        async with carrel(options.folder, language) as index:
+        async with carrel(options.folder, language, embeddings=options.embeddings, reranker=options.reranker) as index:
             await run("Carrel, passages", language, passages(index, options.folder), questions, options)
             await run("Carrel, context", language, contexts(index, options.folder), questions, options, packs=True)
-        for name, make in {} if options.only else RIVALS.items():
-            rival = make()
-            rival.build(texts_of(options.folder, language))
-            await run(name, language, awaited(rival.ask), questions, options)
+        if not options.only:
+            await run_rivals(language, questions, options)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NoReturn
 
 from carrel.cli.source_flags import SourceFlags
@@ -13,6 +14,7 @@ from carrel.cli.values import positive, size
 from carrel.errors import ConfigError
 from carrel.limits import Limits
 from carrel.near_names import did_you_mean, near
+from carrel.search.options import LOCAL_MODELS
 from carrel.sources.registry import SOURCES, Source, find, installed, scheme_of
 
 __all__ = [
@@ -132,12 +134,25 @@ def add_sharing_options(parser: argparse.ArgumentParser) -> None:
         "(docs/search.md; default: --no-search)",
     )
     group.add_argument(
+        "--embeddings",
+        metavar="MODEL",
+        type=in_current_folder,
+        help="with --search, rank by meaning too: model2vec:FOLDER or onnx:FOLDER of a model on this machine, or the "
+        "URL of an API (docs/search.md)",
+    )
+    group.add_argument(
         "--page-size",
         metavar="N",
         type=positive,
         default=None,
         help=f"the number of resources per page of a list (default: {PAGE_SIZE})",
     )
+
+
+def in_current_folder(model: str) -> str:
+    """Return the setting of a model, with an absolute path if the model is in a local folder."""
+    kind, _, path = model.partition(":")
+    return f"{kind}:{Path(path).expanduser().absolute()}" if kind in LOCAL_MODELS else model
 
 
 def add_source_flags(parser: Parser, others: Iterable[Source] = ()) -> None:
@@ -207,5 +222,6 @@ def as_arguments(
     arguments += flags.arguments(options, hide=hide)
     arguments += ["--no-tools"] if options.tools is False else []
     arguments += ["--search"] if getattr(options, "search", None) else []
+    arguments += [f"--embeddings={options.embeddings}"] if getattr(options, "embeddings", None) else []
     arguments += [f"--page-size={options.page_size}"] if options.page_size is not None else []
     return arguments

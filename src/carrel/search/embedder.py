@@ -1,5 +1,7 @@
 """Embeddings of texts: by an endpoint with the API of OpenAI's ``/v1/embeddings``, or by a function in Python.
 
+``carrel.search.local_models`` has models in local folders.
+
 https://platform.openai.com/docs/api-reference/embeddings
 """
 
@@ -42,8 +44,12 @@ class Rejected(Exception):
 class Embedder(Protocol):
     """Source of embeddings."""
 
-    async def embed(self, texts: list[str]) -> Sequence[Any]:
-        """Return a vector for each text.
+    def identity(self) -> str:
+        """Return the name of the model. Blocks. Vectors of models with other names are not compared."""
+        ...
+
+    async def embed(self, texts: list[str], *, query: bool = False) -> Sequence[Any]:
+        """Return a vector for each text. ``query``: these are queries, which some models embed in another way.
 
         Raises:
             Unavailable: the embedder cannot be used now.
@@ -96,7 +102,11 @@ class EmbeddingsEndpoint:
             timeout=TIMEOUT, max_bytes=MAX_RESPONSE, hosts=None, accept="application/json", proxies=True
         )
 
-    async def embed(self, texts: list[str]) -> list[list[float]]:
+    def identity(self) -> str:
+        """Return the name of the model."""
+        return self._model
+
+    async def embed(self, texts: list[str], *, query: bool = False) -> list[list[float]]:
         """Return a vector for each text."""
         body = msgspec.json.encode({"model": self._model, "input": texts})
         endpoint = self._endpoint
@@ -127,12 +137,17 @@ class EmbeddingsEndpoint:
 
 
 class EmbeddingsFunction:
-    """Function in Python; one that is not ``async`` is called in a thread."""
+    """Function in Python for a model; one that is not ``async`` is called in a thread."""
 
-    def __init__(self, function: Embed) -> None:
+    def __init__(self, function: Embed, model: str = "") -> None:
         self._function = function
+        self._model = model
 
-    async def embed(self, texts: list[str]) -> Sequence[Any]:
+    def identity(self) -> str:
+        """Return the name of the model."""
+        return self._model
+
+    async def embed(self, texts: list[str], *, query: bool = False) -> Sequence[Any]:
         """Return a vector for each text."""
         try:
             found = await asyncio.to_thread(self._function, texts)

@@ -48,6 +48,10 @@ class Embeddings:
         """Close the connections."""
         await self._embedder.close()
 
+    def identity(self) -> str:
+        """Return the name of the model. Blocks."""
+        return self._embedder.identity()
+
     def wake(self) -> None:
         """Check for passages without vectors."""
         self._settled.clear()
@@ -137,7 +141,7 @@ class Embeddings:
             return None
         try:
             async with asyncio.timeout(PATIENCE):
-                (vector,) = await self._embedder.embed([query])
+                (vector,) = await self._embedder.embed([query], query=True)
         except Rejected as error:  # only this query; others still use embeddings
             log.debug("a query is not embedded: %s", error)
             vector = None

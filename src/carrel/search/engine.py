@@ -36,6 +36,9 @@ FIELDS = {"text": "text", "heading": "text", "name": "name", "headings": "text",
 STEMS = 256
 #: Weights of headings, relative to the text of a passage.
 HEADING = 0.5
+#: What a passage gets for having a word at all, of the weight of the word, as in BM25+: a passage with many words of a
+#: question counts more than a passage that has a few of them often.
+DELTA = 1.0
 
 T = TypeVar("T")
 
@@ -243,10 +246,15 @@ class Engine:
 
     def _term(self, field: str, term: str, boost: float, even: bool) -> Any:
         query = self._tantivy.Query
+        rarity = self._rarity(field, term) if even or field == "text" else 1.0
         if even:
-            boost /= self._rarity(field, term)
+            boost, rarity = boost / rarity, 1.0
         found = query.term_query(self._schema_now, field, term, "freq")
-        return found if boost == 1.0 else query.boost_query(found, boost)
+        weighed = found if boost == 1.0 else query.boost_query(found, boost)
+        if field != "text":
+            return weighed
+        should = self._tantivy.Occur.Should
+        return self._boolean([(should, weighed), (should, query.const_score_query(found, DELTA * rarity))])
 
     def _beginning(self, field: str, text: str) -> Any:
         """Return the query for terms that begin with a text."""
@@ -266,9 +274,10 @@ class Engine:
         return list(dict.fromkeys(each[0] for each in stems if each)) or [text]
 
     def weight(self, words: Sequence[Word], *, even: bool = False) -> float:
-        """Return the sum of the weights of words: the score of a passage of usual length that has each of them once."""
+        """Return the score of a passage of usual length that has each of some words once."""
         terms = [term for word in words for term in (word.terms if word.cjk else self._stems(word.text)[:1])]
-        return float(len(terms)) if even else sum(self._rarity("text", term) for term in terms)
+        weights = float(len(terms)) if even else sum(self._rarity("text", term) for term in terms)
+        return (1 + DELTA) * weights
 
     def _any(self, words: Sequence[Word], fields: Mapping[str, float], even: bool) -> Any:
         """Return the query for any of the words in fields, which have weights."""

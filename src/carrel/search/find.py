@@ -24,8 +24,8 @@ __all__ = ["Filters", "find", "named"]
 RANKED_PER_HIT, RANKED = 8, 300
 #: Resources by their text, of which all passages are ranked, and most of these passages.
 WHOLE, OF_WHOLE = 20, 400
-#: Share of the words of a query, by their weights, that the best passage must have; else none is relevant.
-LEAST = 0.2
+#: Share of the score for all words of a query that the best passage must have; else none is relevant.
+LEAST = 0.1
 #: Documents of the index that are looked at for one list, of which the caller may see few.
 MAX_LOOKED_AT = 500_000
 

@@ -17,6 +17,7 @@ from carrel.search.passages import passages_of
 from carrel.search.ranking import best_of_each
 from carrel.search.results import SearchHit, SearchPassage
 from carrel.search.snippets import snippet_of
+from carrel.search.terms import words_of
 from carrel.sources.documents.query import text_uri
 from carrel.wire.resources import Resource, TextResourceContents, decoded
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from carrel.search.find import Filters
     from carrel.search.manifest import IndexedResource
     from carrel.search.ranking import Ranked
+    from carrel.search.reranker import Reranker
     from carrel.search.store import IndexStore
     from carrel.search.terms import Word
 
@@ -63,23 +65,33 @@ class ReadableText(NamedTuple):
 class Hits:
     """Makes hits of ranked resources."""
 
-    def __init__(self, index: Reading) -> None:
+    def __init__(self, index: Reading, reranker: Reranker | None = None) -> None:
         self._index = index
+        self._reranker = reranker
 
     async def read(
-        self, store: IndexStore, ranked: Sequence[Ranked], words: Sequence[Word], limit: int, request: Request
+        self, store: IndexStore, ranked: Sequence[Ranked], query: str, limit: int, request: Request
     ) -> list[SearchHit]:
         """Return the first ``limit`` hits that the caller can read: resources with the best passage of each."""
-        found = await self._readable(store, best_of_each(ranked), limit, request)
-        hits: list[SearchHit] = await self._index.in_thread(request, self._made, store, found, words)
+        found = await self._first(store, best_of_each(ranked), query, limit, request)
+        hits: list[SearchHit] = await self._index.in_thread(request, self._made, store, found, words_of(query))
         return hits
 
     async def passages(
-        self, store: IndexStore, ranked: Sequence[Ranked], words: Sequence[Word], limit: int, request: Request
+        self, store: IndexStore, ranked: Sequence[Ranked], query: str, limit: int, request: Request
     ) -> list[SearchPassage]:
         """Return the first ``limit`` passages that the caller can read, with their texts."""
-        found = await self._readable(store, ranked, limit, request)
+        found = await self._first(store, ranked, query, limit, request)
         return [self._passage(each, text) for each, text in found]
+
+    async def _first(
+        self, store: IndexStore, ranked: Sequence[Ranked], query: str, limit: int, request: Request
+    ) -> list[tuple[Ranked, str]]:
+        """Return the first ``limit`` that the caller can read, with the texts of their passages, after reranking."""
+        if self._reranker is None:
+            return await self._readable(store, ranked, limit, request)
+        found = await self._readable(store, ranked, max(limit, self._reranker.most), request)
+        return (await self._reranker.rerank(query, found))[:limit]
 
     async def whole(self, store: IndexStore, uri: str, filters: Filters, request: Request) -> ReadableText | None:
         """Return a resource with its whole text, or None if the caller cannot read it. It may be absent in the index.

@@ -38,6 +38,7 @@ from carrel.sources.workers import Workers
 
 if TYPE_CHECKING:
     from carrel.search.ranking import Ranked
+    from carrel.search.reranker import Reranker
 
 __all__ = ["MAX_LIMIT", "SearchIndex"]
 
@@ -63,7 +64,8 @@ class SearchIndex:
         later changes. ``embed`` returns vectors of texts, and replaces the endpoint of the options.
 
     Raises:
-        ConfigError: the endpoint for embeddings has no URL, or a package for embeddings is missing.
+        ConfigError: the endpoint for embeddings has no URL, the folder of a model has none, or a package for
+            embeddings is missing.
     """
 
     def __init__(
@@ -97,13 +99,11 @@ class SearchIndex:
         self._embedded = False
         self._version = 0
         self._updated = asyncio.Event()
-        self._hits = Hits(self)
-        self._model: str | None = None
+        self._hits = Hits(self, _reranker(options))
         self._embeddings: Embeddings | None = None
         embedder = _embedder(options, embed)
         if embedder is not None:
             numbers()
-            self._model = options.embeddings_model or ""
             self._embeddings = Embeddings(embedder, self._report_waiting)
 
     def __repr__(self) -> str:
@@ -216,7 +216,8 @@ class SearchIndex:
         try:
             while True:
                 try:
-                    before, store = self._store, await self._run(IndexStore, self._folder, self._model)
+                    model = None if self._embeddings is None else await self._run(self._embeddings.identity)
+                    before, store = self._store, await self._run(IndexStore, self._folder, model)
                 except Damaged as error:
                     log.debug("another process makes the index: %s", error)
                     await self._pause(RETRY)
@@ -397,7 +398,7 @@ class SearchIndex:
         try:
             vector = None if self._embeddings is None else await self._embeddings.of_query(query)
             ranked: list[Ranked] = await self.in_thread(request, find, store, words, filters, limit, vector)
-            return await read(store, ranked, words, limit, request)
+            return await read(store, ranked, query, limit, request)
         except Damaged as error:
             await self._after_damage(error)
             return None
@@ -450,10 +451,22 @@ class SearchIndex:
 
 def _embedder(options: SearchOptions, embed: Embed | None) -> Embedder | None:
     if embed is not None:
-        return EmbeddingsFunction(embed)
+        return EmbeddingsFunction(embed, options.embeddings_model or "")
     if options.embeddings is None:
         return None
+    if options.local_embeddings is not None:
+        from carrel.search.local_models import LocalEmbedder
+
+        return LocalEmbedder(options.local_embeddings)
     return EmbeddingsEndpoint(options.embeddings, options.embeddings_model or "", options.embeddings_key)
+
+
+def _reranker(options: SearchOptions) -> Reranker | None:
+    if options.reranker is None:
+        return None
+    from carrel.search.reranker import Reranker
+
+    return Reranker(options.reranker, options.reranked, options.rerank_seconds)
 
 
 def _close(store: IndexStore) -> None:

@@ -7,18 +7,20 @@ from typing import Annotated
 from msgspec import Meta
 
 from carrel.errors import ConfigError
-from carrel.sources.options import Globs, RedactedStruct, Secret, Size
+from carrel.sources.options import Count, Globs, RedactedStruct, Secret, Size
 
-__all__ = ["SearchOptions"]
+__all__ = ["LOCAL_MODELS", "SearchOptions"]
 
 MIB = 1024 * 1024
+#: Kinds of models in local folders: ``model2vec:PATH``.
+LOCAL_MODELS = ("model2vec", "fastembed", "onnx")
 
 
 class SearchOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of the search over all resources of a server.
 
     Raises:
-        ConfigError: the interval is not a number of seconds above 0, or the embeddings have a URL without a model.
+        ConfigError: a number is not above 0, or the embeddings have a URL without a model.
     """
 
     folder: Annotated[
@@ -39,19 +41,41 @@ class SearchOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fi
     embeddings: Annotated[
         str | None,
         Meta(
-            description="URL of an API like OpenAI's that ranks by meaning too, for example http://localhost:11434/v1"
+            description="the model that ranks by meaning too: model2vec:PATH or onnx:PATH of a local folder, or the "
+            "URL of an API like OpenAI's, for example http://localhost:11434/v1",
+            extra={"path_after": LOCAL_MODELS},
         ),
     ] = None
-    embeddings_model: Annotated[str | None, Meta(description="the model for embeddings")] = None
+    embeddings_model: Annotated[str | None, Meta(description="the name of the model for that API")] = None
     embeddings_key: Annotated[Secret | None, Meta(description="the key for that API")] = None
+    reranker: Annotated[
+        str | None,
+        Meta(
+            description="the cross-encoder that ranks the first passages again: onnx:PATH of a local folder",
+            extra={"path_after": LOCAL_MODELS},
+        ),
+    ] = None
+    reranked: Annotated[Count, Meta(description="the passages that it reads for each query")] = 30
+    rerank_seconds: Annotated[
+        float, Meta(gt=0, description="the seconds after which it reads no more passages for a query")
+    ] = 2.0
 
     def __post_init__(self) -> None:
         if not self.refresh > 0:
             raise ConfigError(f"refresh must be more than 0 seconds, not {self.refresh}")
-        if self.embeddings is not None and not self.embeddings_model:
+        if self.reranked < 1 or not self.rerank_seconds > 0:
+            raise ConfigError("reranked and rerank_seconds must be more than 0")
+        if self.embeddings is not None and self.local_embeddings is None and not self.embeddings_model:
             raise ConfigError("Embeddings need a model (embeddings_model)")
+
+    @property
+    def local_embeddings(self) -> str | None:
+        """The setting ``embeddings`` if it names a model in a local folder."""
+        found = self.embeddings
+        return found if found is not None and found.partition(":")[0] in LOCAL_MODELS else None
 
     @property
     def contents(self) -> tuple[object, ...]:
         """Options that determine the contents of an index. Different values need a different index."""
-        return self.max_file_size, self.max_total_size, self.mime_types, self.exclude, self.embeddings_model
+        model = self.local_embeddings or self.embeddings_model
+        return self.max_file_size, self.max_total_size, self.mime_types, self.exclude, model

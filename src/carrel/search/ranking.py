@@ -6,7 +6,8 @@ Priority and recency change the score of a resource slightly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -19,12 +20,15 @@ from carrel.wire.timestamps import modified_at
 __all__ = ["Matches", "Ranked", "best_of_each", "rank"]
 
 #: Weights of scores, relative to the score of a passage: of the whole text of the resource, and of its names.
-WHOLE, NAMES = 1.0, 0.2
-#: Share of the best score that the first resource by a misspelled name, and the first passage by its embedding, get;
-#: and the ranks after which the share has halved.
-MISSPELLED, EMBEDDINGS, SMOOTHING = 0.3, 1.0, 20
+WHOLE, NAMES = 1.25, 0.3
+#: Share of the best score that the passage with the most similar embedding gets.
+EMBEDDINGS = 0.2
+#: Share of the best score that the first resource by a misspelled name gets, and the ranks after which it has halved.
+MISSPELLED, SMOOTHING = 0.3, 20
 #: How much priority and recency can change a score.
 BY_PRIORITY, BY_RECENCY = 0.2, 0.05
+#: Share of its score that a passage keeps for each better passage of the same resource.
+MORE = 0.98
 #: Bonus of a resource whose name without the extension equals the query, as a share of the best score.
 NAMED = 1.0
 
@@ -74,9 +78,9 @@ def rank(
         if match.number in entries and is_named(entries[match.number]):
             extra[match.number] = extra.get(match.number, 0.0) + NAMED * most
     near: dict[tuple[int, int], float] = {}
-    for at, match in enumerate(matches.meant):
+    for match, share in _shares(matches.meant):
         key = match.number, match.first
-        near[key] = EMBEDDINGS * most * SMOOTHING / (SMOOTHING + at)
+        near[key] = EMBEDDINGS * most * share
         own.setdefault(key, match._replace(score=0.0))
     found = [(match, match.score + near.get(key, 0.0)) for key, match in own.items()]
     with_text = {match.number for match in own.values()}
@@ -94,12 +98,28 @@ def rank(
         score += WHOLE * whole.get(number, 0.0) + NAMES * names.get(number, 0.0) + extra.get(number, 0.0)
         ranked.append(Ranked(entry, score * factors[number], match if match.first else None))
     best = max((each.score for each in ranked), default=1.0) or 1.0
-    ranked = [each._replace(score=each.score / best) for each in ranked]
-    ranked.sort(key=lambda each: (-each.score, each.entry.uri, 0 if each.passage is None else each.passage.first))
+    better = Counter[int]()
+    for at, each in enumerate(sorted(ranked, key=_order)):
+        ranked[at] = each._replace(score=each.score / best * MORE ** better[each.entry.number])
+        better[each.entry.number] += 1
+    ranked.sort(key=_order)
     if not by_rank:
         return ranked
     ranks = {number: at for at, number in enumerate(dict.fromkeys(each.entry.number for each in ranked))}
     return [each._replace(score=SMOOTHING / (SMOOTHING + ranks[each.entry.number])) for each in ranked]
+
+
+def _shares(meant: Sequence[Match]) -> Iterator[tuple[Match, float]]:
+    """Yield passages with their similarity, as the share from the least similar one (0) to the most similar one (1)."""
+    if meant:
+        most, least = meant[0].score, meant[-1].score
+        for match in meant:
+            yield match, (match.score - least) / (most - least) if most > least else 1.0
+
+
+def _order(each: Ranked) -> tuple[float, str, int]:
+    """Return the key that sorts passages, the best first."""
+    return -each.score, each.entry.uri, 0 if each.passage is None else each.passage.first
 
 
 def best_of_each(ranked: Iterable[Ranked]) -> list[Ranked]:

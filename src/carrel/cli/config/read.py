@@ -38,6 +38,7 @@ FLAGS = {
     "name": "server.name",
     "tools": "server.tools",
     "search": "search.enabled",
+    "embeddings": "search.embeddings",
     "page_size": "server.page_size",
     "path": "http.path",
     "allow_host": "http.allowed_hosts",

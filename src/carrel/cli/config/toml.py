@@ -126,7 +126,7 @@ class Reader:
     def _setting(self, field: Field, path: KeyPath, value: Any) -> None:
         read = self._value(field, path, value, f"[{field.section}] {field.name}")
         if read is not None:
-            self._found.values[field.path] = self._in_folder(read.value) if field.is_path else read.value
+            self._found.values[field.path] = self._placed(field, read.value)
             self._found.origins[field.path] = Origin(self._at(path), read.is_secret)
 
     def _value(self, field: Field, path: KeyPath, value: Any, owner: str) -> Resolved | None:
@@ -137,6 +137,13 @@ class Reader:
         except ConfigError as error:
             self._problem(path, f"{owner}: {error}")
             return None
+
+    def _placed(self, field: Field, value: Any) -> Any:
+        """Return a value, and resolve the path in it."""
+        if field.is_path:
+            return self._in_folder(value)
+        kind, colon, path = value.partition(":") if isinstance(value, str) else ("", "", "")
+        return f"{kind}:{self._in_folder(path)}" if colon and kind in field.marks.get("path_after", ()) else value
 
     def _in_folder(self, value: Any) -> Any:
         """Resolve a path, or several paths, relative to the file."""
