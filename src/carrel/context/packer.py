@@ -1,8 +1,8 @@
 """Packer: chooses lines of documents within a budget of tokens. Equal documents give equal results.
 
-Pinned documents come first. Then the passage with the best value is added, again and again: its score, reduced by each
-passage of its document that was chosen before. A small document is added as a whole. The rest of the budget takes the
-passages next to the best ones.
+Pinned documents come first. Then the passage with the best value is added, again and again: its score, reduced
+if its document has half of the budget. A small document is added as a whole. The rest of the budget takes the passages
+next to the best ones.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from carrel.context.tokenizer import Tokenizer
 
 __all__ = ["Packer"]
 
-#: How much less each further passage of a document counts, and any passage of a document that has half of the budget.
-FADING, CROWDED = 0.95, 0.5
+#: How much less further passages of a document count that has half of the budget.
+CROWDED = 0.5
 #: A document is added as a whole if it takes at most so many times the tokens of its passages, and so many more.
 WHOLE, WHOLE_MORE = 1.5, 50
 #: Smallest part of a passage that is added if the passage does not fit, in tokens and in lines.
@@ -93,19 +93,17 @@ class Packer:
 
             def value(each: tuple[Document, Span]) -> tuple[bool, float, tuple[str, str], int]:
                 document, span = each
-                faded = span.score * self._fading(self._chosen.get(document.key))
+                faded = span.score * self._weight(self._chosen.get(document.key))
                 return document.pinned is None, -faded, document.key, span.first
 
             best = min(waiting, key=value)
             waiting.remove(best)
             self._choose_one(*best)
 
-    def _fading(self, lines: ChosenLines | None) -> float:
+    def _weight(self, lines: ChosenLines | None) -> float:
         """Return the factor for one more passage of a document."""
-        if lines is None:
-            return 1.0
-        tokens = self._tokens(lines, lines.spans, whole=lines.is_whole)
-        return FADING**lines.matched * (CROWDED if 2 * tokens > self._budget else 1.0)
+        tokens = 0 if lines is None else self._tokens(lines, lines.spans, whole=lines.is_whole)
+        return CROWDED if 2 * tokens > self._budget else 1.0
 
     def _choose_one(self, document: Document, span: Span) -> None:
         lines = self._chosen.get(document.key)
