@@ -38,7 +38,7 @@ class ListPosition(msgspec.Struct, frozen=True, array_like=True):
 _read = msgspec.json.Decoder(ListPosition).decode
 
 #: Maximum number of listed URIs to remember, and maximum number of tools or prompts of a server.
-MAX_LISTED = 100_000
+MAX_LISTED = 250_000
 #: Lists with more entries are long, and cached as raw JSON: decoded entries would cause long garbage collector pauses.
 LONG = 10_000
 #: Maximum time to live of a page, in milliseconds.
