@@ -1,0 +1,1 @@
+import { en, type Dictionary } from "./en"; export const zh: Dictionary = en;
