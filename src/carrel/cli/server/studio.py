@@ -1,0 +1,195 @@
+"""``carrel studio``: serves a page to browse, search and read servers and sources, and to pack contexts of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carrel.cli.chat.host_targets import read_host_targets
+from carrel.cli.client.context import open_source, parse_with_targets, split_targets
+from carrel.cli.client.stored_login import stored_login
+from carrel.cli.options import Parser
+from carrel.cli.target import is_url
+from carrel.cli.terminal.messages import print_stderr
+from carrel.cli.terminal.output import write_text
+from carrel.cli.values import number
+from carrel.errors import ConfigError, MCPError
+from carrel.extras import explain_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from carrel.chat.model import Model
+    from carrel.host.config import ServerConfig
+
+__all__ = ["parser", "run"]
+
+SUMMARY = "Look at servers and sources in the browser: search, pick, read, call, and pack contexts."
+EXAMPLES = """\
+examples:
+  carrel studio ./notes                     a folder
+  carrel studio mcp.json ./docs git:.       the servers of a file, a folder and this repository
+  carrel studio http://127.0.0.1:8000/mcp   a server over HTTP
+  carrel studio -- npx -y @modelcontextprotocol/server-everything
+"""
+TIMEOUT = 30.0
+
+
+def parser() -> Parser:
+    """Return the argument parser of ``carrel studio``."""
+    reader = Parser("studio", SUMMARY, epilog=EXAMPLES)
+    reader.add_argument(
+        "targets",
+        metavar="TARGET",
+        nargs="*",
+        help="a folder, a file or a source (git:., sqlite:///FILE), a file with servers (mcp.json, carrel.toml), a "
+        "URL, a Python file with a server, the name of a server, or a command in quotes (default: ./carrel.toml, or "
+        "else the current folder). After -- comes the command of one more server",
+    )
+    reader.add_argument("--port", metavar="N", type=port, default=0, help="the port of the page (default: a free one)")
+    reader.add_argument(
+        "--open",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="open the page in the browser (default: only at a terminal)",
+    )
+    reader.add_argument(
+        "--model",
+        metavar="NAME",
+        help="the model that answers sampling requests of servers, each of which you accept first; named as for "
+        "carrel chat (default: such requests can only be refused)",
+    )
+    reader.add_argument(
+        "--header", metavar="'NAME: VALUE'", action="append", default=[], help="a header for URLs; may be repeated"
+    )
+    reader.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=number,
+        default=TIMEOUT,
+        help=f"the time limit for connecting to a server (default: {TIMEOUT:g})",
+    )
+    return reader
+
+
+def port(text: str) -> int:
+    """Return a port number.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    value = int(text)
+    if not 0 <= value <= 65535:
+        raise ValueError
+    return value
+
+
+def run(arguments: list[str]) -> int:
+    """Run ``carrel studio`` until Ctrl-C, and return the exit code.
+
+    Raises:
+        ConfigError: the arguments are invalid, the port is in use, or a package is missing.
+    """
+    options = parse_with_targets(parser(), arguments)
+    try:
+        from carrel.studio import serving  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ConfigError(explain_missing(error, "studio") or str(error)) from None
+    sources, others = split_targets(options.targets)
+    if options.header and not any(map(is_url, others)):
+        raise ConfigError("--header is for URLs")
+    found = read_host_targets(others, options.header)
+    configs = [*local_servers(sources, found.servers), *found.servers]
+    from carrel.cli.server.logs import configure
+    from carrel.transports import process
+
+    configure("text", "warning")
+    process.run(serve(configs, found.files, options))
+    return 0
+
+
+def local_servers(sources: Sequence[str], others: Sequence[ServerConfig]) -> list[ServerConfig]:
+    """Return a server in this process for each source, named by the last part of its path.
+
+    Raises:
+        ConfigError: a source cannot be opened.
+    """
+    from carrel.host.config import ServerConfig
+    from carrel.server.app import Server
+
+    taken = {other.name for other in others}
+    found = []
+    for source in sources:
+        provider = open_source(source)
+        base = name_of(source)
+        name, count = base, 1
+        while name in taken:
+            count += 1
+            name = f"{base}-{count}"
+        taken.add(name)
+        app = Server(name)
+        app.add_provider(provider)
+        found.append(ServerConfig(name=name, app=app, transport="memory"))
+    return found
+
+
+def name_of(source: str) -> str:
+    """Return a short name for a source: the last part of its path, or the source itself."""
+    path = Path(source).expanduser()
+    if path.exists():
+        return path.resolve().name or str(path.resolve())
+    location = source.partition("?")[0].rstrip("/")
+    return location.rpartition("/")[2].removesuffix(".db") or location
+
+
+async def serve(configs: Sequence[ServerConfig], files: Sequence[Path], options: argparse.Namespace) -> None:
+    """Serve the page until the process is stopped."""
+    from carrel.studio import Studio
+    from carrel.studio import serve as serve_studio
+
+    model = await open_model(options.model)
+    studio = Studio(
+        configs,
+        files=files,
+        model=model,
+        start_timeout=options.timeout,
+        credentials=lambda config: stored_login(config.headers),
+    )
+
+    def started(link: str) -> None:
+        print_stderr("carrel: the link below is a key to your servers: keep it to yourself. Ctrl-C stops the studio")
+        write_text(link)
+        sys.stdout.flush()
+        if options.open or (options.open is None and sys.stdout.isatty()):
+            import webbrowser
+
+            webbrowser.open(link)
+
+    try:
+        async with studio:
+            for problem in studio.host.problems:
+                print_stderr(f"carrel: {problem}")
+            await serve_studio(studio, options.port, started)
+    finally:
+        if model is not None:
+            await model.close()
+
+
+async def open_model(name: str | None) -> Model | None:
+    """Open the model that is named on the command line.
+
+    Raises:
+        ConfigError: the model cannot be opened.
+    """
+    if name is None:
+        return None
+    from carrel.chat.models.open import open_model as open_by_name
+
+    try:
+        return await open_by_name(name)
+    except ConfigError:
+        raise
+    except MCPError as error:
+        raise ConfigError(str(error)) from error
