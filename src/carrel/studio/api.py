@@ -69,7 +69,7 @@ class API(msgspec.Struct, rename="camel", frozen=True):
     """Base class of the data of the API: members are camelCase, and always present."""
 
 
-class Problem(API, kw_only=True):
+class Problem(API, frozen=True, kw_only=True):
     """Error response (RFC 9457)."""
 
     type: str = "about:blank"
@@ -78,14 +78,14 @@ class Problem(API, kw_only=True):
     detail: str
 
 
-class Key(API, kw_only=True):
+class Key(API, frozen=True, kw_only=True):
     """Server and URI of a resource."""
 
     server: str
     uri: str
 
 
-class Check(API, kw_only=True):
+class Check(API, frozen=True, kw_only=True):
     """Step of connecting to a server. ``ok`` is None for a step that was not reached."""
 
     step: Literal["dns", "tcp", "tls", "http", "version", "authorization", "program", "initialize"]
@@ -93,7 +93,7 @@ class Check(API, kw_only=True):
     detail: str
 
 
-class Counts(API, kw_only=True):
+class Counts(API, frozen=True, kw_only=True):
     """Lengths of the lists of a server, None if unknown."""
 
     resources: int | None = None
@@ -102,7 +102,7 @@ class Counts(API, kw_only=True):
     prompts: int | None = None
 
 
-class Server(API, kw_only=True):
+class Server(API, frozen=True, kw_only=True):
     """State of a server. ``latency`` is in milliseconds."""
 
     name: str
@@ -120,14 +120,14 @@ class Server(API, kw_only=True):
     stderr: bool
 
 
-class SampledMessage(API, kw_only=True):
+class SampledMessage(API, frozen=True, kw_only=True):
     """Message of a sampling request. Contents that are not text are described."""
 
     role: str
     text: str
 
 
-class SamplingView(API, kw_only=True):
+class SamplingView(API, frozen=True, kw_only=True):
     """Sampling request of a server."""
 
     messages: tuple[SampledMessage, ...]
@@ -135,7 +135,7 @@ class SamplingView(API, kw_only=True):
     max_tokens: int
 
 
-class Question(API, kw_only=True):
+class Question(API, frozen=True, kw_only=True):
     """Request of a server to the user."""
 
     id: str
@@ -148,7 +148,7 @@ class Question(API, kw_only=True):
     sampling: SamplingView | None = None
 
 
-class State(API, kw_only=True):
+class State(API, frozen=True, kw_only=True):
     """State of the host. ``seq`` is the number of the last event, to continue with the stream of events."""
 
     version: str
@@ -159,7 +159,7 @@ class State(API, kw_only=True):
     searching: bool
 
 
-class Row(API, kw_only=True):
+class Row(API, frozen=True, kw_only=True):
     """Entry of a list, as a picker shows it. The URI of the key is the name of a tool or prompt."""
 
     key: Key
@@ -174,7 +174,7 @@ class Row(API, kw_only=True):
     audience: tuple[str, ...] | None
 
 
-class TreeRow(API, kw_only=True):
+class TreeRow(API, frozen=True, kw_only=True):
     """Row of the tree. ``count`` is the number of resources below, ``message`` the reason why there are none."""
 
     id: str
@@ -189,7 +189,7 @@ class TreeRow(API, kw_only=True):
     message: str | None
 
 
-class Window(API, Generic[T], kw_only=True):
+class Window(API, Generic[T], frozen=True, kw_only=True):
     """Window of a list. ``seq`` is the number of the last event at that time."""
 
     total: int
@@ -198,7 +198,7 @@ class Window(API, Generic[T], kw_only=True):
     seq: int
 
 
-class Item(API, kw_only=True):
+class Item(API, frozen=True, kw_only=True):
     """Entry of a list as on the wire."""
 
     key: Key
@@ -206,7 +206,7 @@ class Item(API, kw_only=True):
     item: dict[str, Any]
 
 
-class Part(API, kw_only=True):
+class Part(API, frozen=True, kw_only=True):
     """Part of a resource with several contents."""
 
     uri: str
@@ -214,7 +214,7 @@ class Part(API, kw_only=True):
     size: int
 
 
-class Text(API, kw_only=True):
+class Text(API, frozen=True, kw_only=True):
     """Contents of a resource, or a window of its lines. ``version`` is a hash of the contents.
 
     ``lines`` is the number of lines, None if unknown. Each line of ``hex`` shows 16 bytes.
@@ -237,7 +237,7 @@ class Text(API, kw_only=True):
     reads: tuple[Row, ...]
 
 
-class Change(API, kw_only=True):
+class Change(API, frozen=True, kw_only=True):
     """Line of a difference, with its number in the old and in the new text."""
 
     kind: Literal[" ", "+", "-"]
@@ -246,14 +246,14 @@ class Change(API, kw_only=True):
     new: int | None
 
 
-class Hunk(API, kw_only=True):
+class Hunk(API, frozen=True, kw_only=True):
     """Changed lines with the lines around them. ``first`` are the numbers of the first old and the first new line."""
 
     first: tuple[int, int]
     lines: tuple[Change, ...]
 
 
-class Changes(API, kw_only=True):
+class Changes(API, frozen=True, kw_only=True):
     """Difference between two versions of a resource. ``complete``: it has all changed lines."""
 
     from_: str = msgspec.field(name="from")
@@ -262,7 +262,7 @@ class Changes(API, kw_only=True):
     complete: bool = True
 
 
-class Hit(API, kw_only=True):
+class Hit(API, frozen=True, kw_only=True):
     """Match of a content search. ``marks`` are ranges of characters in ``snippet``."""
 
     row: Row
@@ -272,14 +272,14 @@ class Hit(API, kw_only=True):
     marks: tuple[tuple[int, int], ...]
 
 
-class SearchResult(API, kw_only=True):
+class SearchResult(API, frozen=True, kw_only=True):
     """Matches of a content search, best first. ``complete``: all resources were searched."""
 
     hits: tuple[Hit, ...]
     complete: bool
 
 
-class Chip(API, kw_only=True):
+class Chip(API, frozen=True, kw_only=True):
     """Term of a filter, with its range of characters, and what is wrong with it."""
 
     text: str
@@ -291,7 +291,7 @@ class Chip(API, kw_only=True):
     problem: str | None
 
 
-class ProgressView(API, kw_only=True):
+class ProgressView(API, frozen=True, kw_only=True):
     """Progress of an operation, as the server has reported it."""
 
     progress: float
@@ -299,7 +299,7 @@ class ProgressView(API, kw_only=True):
     message: str | None
 
 
-class OperationView(API, kw_only=True):
+class OperationView(API, frozen=True, kw_only=True):
     """Request that takes time. ``result`` is what the response would have been."""
 
     id: str
@@ -310,7 +310,7 @@ class OperationView(API, kw_only=True):
     error: Problem | None
 
 
-class PackItem(API, kw_only=True):
+class PackItem(API, frozen=True, kw_only=True):
     """Item of a packed context. ``stale``: the resource has changed since."""
 
     server: str
@@ -324,14 +324,14 @@ class PackItem(API, kw_only=True):
     stale: bool
 
 
-class LeftOut(API, kw_only=True):
+class LeftOut(API, frozen=True, kw_only=True):
     """Resource that is not in a packed context, with the reason."""
 
     uri: str
     reason: str
 
 
-class Pack(API, kw_only=True):
+class Pack(API, frozen=True, kw_only=True):
     """Packed context. ``text`` is the whole text for a model."""
 
     question: str
@@ -344,7 +344,7 @@ class Pack(API, kw_only=True):
     text: str
 
 
-class Event(API, kw_only=True, omit_defaults=True):
+class Event(API, frozen=True, kw_only=True, omit_defaults=True):
     """Event of the stream. Which members it has depends on ``type``."""
 
     seq: int
@@ -376,7 +376,7 @@ class Body(msgspec.Struct, rename="camel", frozen=True, forbid_unknown_fields=Tr
     """Base class of the bodies of requests."""
 
 
-class LinkRequest(Body, kw_only=True):
+class LinkRequest(Body, frozen=True, kw_only=True):
     """Resource, or part of it, to link to."""
 
     server: str
@@ -384,13 +384,13 @@ class LinkRequest(Body, kw_only=True):
     part: str | None = None
 
 
-class InterestRequest(Body, kw_only=True):
+class InterestRequest(Body, frozen=True, kw_only=True):
     """Resources that are on the screen or in the context."""
 
     keys: list[Key]
 
 
-class CompleteRequest(Body, kw_only=True):
+class CompleteRequest(Body, frozen=True, kw_only=True):
     """Argument of a template or prompt to complete. ``context`` has the values of the other arguments."""
 
     server: str
@@ -401,7 +401,7 @@ class CompleteRequest(Body, kw_only=True):
     context: dict[str, str] = {}
 
 
-class Completions(API, kw_only=True):
+class Completions(API, frozen=True, kw_only=True):
     """Completions of a value."""
 
     values: tuple[str, ...]
@@ -409,7 +409,7 @@ class Completions(API, kw_only=True):
     has_more: bool
 
 
-class OperationRequest(Body, kw_only=True):
+class OperationRequest(Body, frozen=True, kw_only=True):
     """Tool to call, prompt to get or resource to read."""
 
     kind: Literal["call", "get", "read"]
@@ -419,14 +419,14 @@ class OperationRequest(Body, kw_only=True):
     arguments: dict[str, Any] = {}
 
 
-class QuestionAnswer(Body, kw_only=True):
+class QuestionAnswer(Body, frozen=True, kw_only=True):
     """Answer of the user to a question."""
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | None = None
 
 
-class ContextRequest(Body, kw_only=True):
+class ContextRequest(Body, frozen=True, kw_only=True):
     """Question for a context."""
 
     question: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Container
 from typing import Any
 
 import msgspec
@@ -41,7 +41,7 @@ MAX_ENTRIES = 1000
 class Contents:
     """Contents of the resources of a host. ``watched`` has the keys of resources whose changes are reported."""
 
-    def __init__(self, host: Host, lists: Lists, watched: Collection[tuple[str, str]]) -> None:
+    def __init__(self, host: Host, lists: Lists, watched: Container[tuple[str, str]]) -> None:
         self._host = host
         self._lists = lists
         self._watched = watched

@@ -18,7 +18,7 @@ from carrel.studio.api import ItemKind
 from carrel.studio.filtering import parse_filter
 from carrel.studio.rows import key_of
 
-__all__ = ["ListFailure", "Lists", "Query"]
+__all__ = ["ListFailure", "Lists", "Query", "ServerTree"]
 
 log = Log("carrel.studio")
 
@@ -48,6 +48,15 @@ class ListFailure(NamedTuple):
     """Why the list of a server could not be read."""
 
     reason: str
+
+
+class ServerTree(NamedTuple):
+    """Resources of a server as a tree, and their number. ``reason`` says why they cannot be listed."""
+
+    server: str
+    tree: ResourceTree
+    size: int
+    reason: str | None
 
 
 class Lists:
@@ -102,7 +111,8 @@ class Lists:
 
     async def find(self, query: Query) -> Sequence[Hosted[Any]]:
         """Return the entries that match a query, sorted."""
-        return await self._kept(("find", query), lambda: self._find(query))
+        found: Sequence[Hosted[Any]] = await self._kept(("find", query), lambda: self._find(query))
+        return found
 
     async def _find(self, query: Query) -> Sequence[Hosted[Any]]:
         servers = self._servers(query.server)
@@ -133,28 +143,28 @@ class Lists:
     async def _index(self, kind: ItemKind, entries: Sequence[Any]) -> dict[str, Any]:
         return await self._make(lambda: {key_of(kind, item): item for item in entries}, len(entries))
 
-    async def trees(self, q: str) -> Sequence[tuple[str, ResourceTree, int, str | None]]:
-        """Return the resources of each server that match a filter as a tree, with their number.
+    async def trees(self, q: str) -> Sequence[ServerTree]:
+        """Return the resources of each server that match a filter as a tree."""
+        found: Sequence[ServerTree] = await self._kept(("trees", q), lambda: self._trees(q))
+        return found
 
-        The last member says why the resources of a server cannot be listed.
-        """
-        return await self._kept(("trees", q), lambda: self._trees(q))
-
-    async def _trees(self, q: str) -> Sequence[tuple[str, ResourceTree, int, str | None]]:
+    async def _trees(self, q: str) -> Sequence[ServerTree]:
         servers = self._servers(None)
         parts = await asyncio.gather(*(self.of(server, "resource") for server in servers))
         matches = parse_filter(q).matches if q.strip() else None
 
-        def make() -> Sequence[tuple[str, ResourceTree, int, str | None]]:
+        def make() -> Sequence[ServerTree]:
             made = []
             for server, part in zip(servers, parts, strict=True):
-                tree, count = ResourceTree(), 0
-                for item in () if isinstance(part, ListFailure) else part:
+                tree, size = ResourceTree(), 0
+                items: Sequence[Any] = () if isinstance(part, ListFailure) else part
+                for item in items:
                     if matches is None or matches(server.name, item):
                         tree.add(item)
-                        count += 1
-                if count or matches is None:
-                    made.append((server.name, tree, count, part.reason if isinstance(part, ListFailure) else None))
+                        size += 1
+                if size or matches is None:
+                    reason = part.reason if isinstance(part, ListFailure) else None
+                    made.append(ServerTree(server.name, tree, size, reason))
             return made
 
         return await self._make(make, sum(len(part) for part in parts))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection
 from contextlib import aclosing
-from typing import Any
 
 from carrel.catalog.provider import Interest
 from carrel.errors import MCPError
@@ -28,8 +27,8 @@ log = Log("carrel.studio")
 MAX_KEYS, AT_ONCE = 500, 8
 
 
-class Watched(Set[tuple[str, str]]):
-    """Keys of resources whose changes a server reports, as far as known: subscribed ones of ready servers."""
+class Watched:
+    """Resources whose changes servers report: the subscribed resources of connected servers."""
 
     def __init__(self) -> None:
         self.interests: dict[str, Interest] = {}
@@ -37,19 +36,9 @@ class Watched(Set[tuple[str, str]]):
         self.subscribed: set[str] = set()
         """Servers whose subscription has been started."""
 
-    def _from_iterable(self, keys: Iterable[Any]) -> Any:
-        return frozenset(keys)
-
     def __contains__(self, key: object) -> bool:
-        if not isinstance(key, tuple) or key[0] not in self.subscribed:
-            return False
-        return _normal(key[1]) in self.interests[key[0]].uris
-
-    def __iter__(self) -> Any:
-        return ((server, uri) for server in self.subscribed for uri in self.interests[server].uris)
-
-    def __len__(self) -> int:
-        return sum(len(self.interests[server].uris) for server in self.subscribed)
+        server, uri = key if isinstance(key, tuple) else ("", "")
+        return server in self.subscribed and _normal(uri) in self.interests[server].uris
 
 
 class Live:

@@ -53,7 +53,7 @@ async def serve(studio: Studio, port: int = 0, on_started: Callable[[str], None]
 def config_of(app: ASGI) -> uvicorn.Config:
     """Return uvicorn's configuration for an application. Nothing is logged about requests."""
     return uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         lifespan="off",
         log_level="warning",
         access_log=False,

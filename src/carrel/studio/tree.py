@@ -10,7 +10,7 @@ from carrel.host.resource_tree import ResourceTree
 from carrel.host.selection import Hosted
 from carrel.printable import printable
 from carrel.studio.api import TreeRow, Window
-from carrel.studio.lists import Lists
+from carrel.studio.lists import Lists, ServerTree
 from carrel.studio.rows import row_of, title_of
 
 __all__ = ["tree_window"]
@@ -20,14 +20,14 @@ MAX_OPEN = 5000
 
 
 class FlatNode(NamedTuple):
-    """Node of the flattened tree. ``count`` and ``message`` are known for servers."""
+    """Node of the flattened tree. ``size`` and ``message`` are known for servers."""
 
     id: str
     level: int
     label: str
     server: str
     node: ResourceTree
-    count: int | None = None
+    size: int | None = None
     message: str | None = None
 
 
@@ -46,13 +46,11 @@ async def tree_window(
     return Window(total=len(nodes), offset=offset, rows=rows, seq=seq)
 
 
-def _flattened(
-    trees: Sequence[tuple[str, ResourceTree, int, str | None]], opened: frozenset[str]
-) -> Iterator[FlatNode]:
-    for server, tree, count, message in trees:
+def _flattened(trees: Sequence[ServerTree], opened: frozenset[str]) -> Iterator[FlatNode]:
+    for server, tree, size, message in trees:
         root = _root(tree)
         id = _id(server)
-        yield FlatNode(id, 1, printable(server), server, root, count, message)
+        yield FlatNode(id, 1, printable(server), server, root, size, message)
         if id in opened:
             yield from _below(root, server, id, 2, opened)
 
@@ -96,6 +94,6 @@ def _row(flat: FlatNode) -> TreeRow:
         uri=None if resource is None else resource.uri,
         expandable=bool(node.children),
         row=None if resource is None else row_of("resource", Hosted(flat.server, resource)),
-        count=flat.count if is_server else len(node.children) or None,
+        count=flat.size if is_server else len(node.children) or None,
         message=flat.message,
     )
