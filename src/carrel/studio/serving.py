@@ -39,13 +39,14 @@ async def serve(studio: Studio, port: int = 0, on_started: Callable[[str], None]
     ready = asyncio.Event()
     contents = StudioServer(config_of(content), studio, ready.set)
     pages = StudioServer(config_of(page), studio, lambda: on_started and on_started(f"{origin}/#token={studio.token}"))
-    serving = asyncio.ensure_future(contents.serve([listeners[1]]))
+    serving = [asyncio.ensure_future(contents.serve([listeners[1]]))]
     try:
         await ready.wait()
-        await pages.serve([listeners[0]])
+        serving.append(asyncio.ensure_future(pages.serve([listeners[0]])))
+        await asyncio.shield(serving[1])
     finally:
         pages.should_exit = contents.should_exit = True
-        await serving
+        await asyncio.wait(serving)
         for listener in listeners:
             listener.close()
 

@@ -117,6 +117,7 @@ def local_servers(sources: Sequence[str], others: Sequence[ServerConfig]) -> lis
         ConfigError: a source cannot be opened.
     """
     from carrel.host.config import ServerConfig
+    from carrel.protocol import VERSION
     from carrel.server.app import Server
 
     taken = {other.name for other in others}
@@ -129,7 +130,7 @@ def local_servers(sources: Sequence[str], others: Sequence[ServerConfig]) -> lis
             count += 1
             name = f"{base}-{count}"
         taken.add(name)
-        app = Server(name)
+        app = Server(name, VERSION)
         app.add_provider(provider)
         found.append(ServerConfig(name=name, app=app, transport="memory"))
     return found
