@@ -49,6 +49,13 @@ export interface Row {
   audience: string[] | null;
 }
 
+export interface Item {
+  key: Key;
+  kind: Kind;
+  /** The entry as on the wire. */
+  item: Struct;
+}
+
 export interface TreeRow {
   id: string;
   level: number;
@@ -96,6 +103,8 @@ export interface Changes {
   from: string;
   to: string;
   hunks: Hunk[];
+  /** False if the texts are too long to compare all of them. */
+  complete?: boolean;
 }
 
 export interface Hit {
@@ -115,7 +124,7 @@ export interface Problem {
 
 export interface Operation {
   id: string;
-  kind: "read" | "call" | "get" | "context" | "search";
+  kind: "read" | "call" | "get" | "context" | "search" | "complete";
   state: "running" | "done" | "failed" | "cancelled";
   progress: { progress: number; total: number | null; message: string | null } | null;
   result: unknown;

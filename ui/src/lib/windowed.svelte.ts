@@ -113,6 +113,13 @@ export class Windowed<T> {
     return moved;
   }
 
+  /** Start with a window that was fetched elsewhere; its offset must be the start of a page. */
+  put(window: Window<T>): void {
+    this.pages = new Map([[Math.floor(window.offset / this.pageSize), window.rows]]);
+    this.total = window.total;
+    this.loaded = true;
+  }
+
   /** Empty the list, to show other contents. */
   clear(): void {
     this.controller.abort();
