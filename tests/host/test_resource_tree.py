@@ -1,6 +1,6 @@
 """ResourceTree: resources by the segments of their URIs."""
 
-from carrel.host.resource_tree import ResourceTree, readable, segments
+from carrel.host.resource_tree import ResourceTree, readable, readable_path, segments
 from carrel.wire.resources import Resource
 
 
@@ -18,8 +18,8 @@ def test_chains_of_only_children_are_one_line():
     tree = ResourceTree()
     first = tree.add(Resource("file:///home/ada/a.md", "a"))
     tree.add(Resource("file:///home/ada/b%20c/d.md", "d"))
-    (name, node) = tree.children["file://"].merged("file://")
-    assert name == "file:///home/ada"
+    (parts, node) = tree.children["file://"].merged("file://")
+    assert readable_path(parts) == "file:///home/ada"
     assert node.children["a.md"] is first
-    assert node.children["b%20c"].merged("b%20c")[0] == "b c/d.md"
+    assert readable_path(node.children["b%20c"].merged("b%20c")[0]) == "b c/d.md"
     assert not node.is_directory

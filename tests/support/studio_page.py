@@ -41,6 +41,7 @@ class Page:
         self.events: list[dict[str, Any]] = []
         self._news = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
+        self._stream: aiohttp.ClientResponse | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -96,6 +97,7 @@ class Page:
         """Follow the stream of events."""
         params: Mapping[str, str] = {} if since is None else {"since": str(since)}
         response = await self.session.get(f"{self.origin}/api/events", headers=self.headers, params=params)
+        self._stream = response
         assert response.status == 200
         assert await response.content.readline() == b": ready\n"
 
@@ -122,6 +124,8 @@ class Page:
         if self._listening is not None:
             self._listening.cancel()
             await asyncio.gather(self._listening, return_exceptions=True)
+        if self._stream is not None:
+            self._stream.close()
 
 
 @asynccontextmanager

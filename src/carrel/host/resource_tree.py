@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from urllib.parse import unquote
 
 from carrel.media_types import DIRECTORY
 from carrel.wire.resources import Resource
 
-__all__ = ["ResourceTree", "segments"]
+__all__ = ["ResourceTree", "readable_path", "segments"]
 
 
 class ResourceTree:
@@ -35,16 +36,18 @@ class ResourceTree:
         """Whether the resource is a directory."""
         return self.resource is not None and self.resource.mime_type == DIRECTORY
 
-    def merged(self, name: str) -> tuple[str, ResourceTree]:
-        """Merge this node, which is ``name`` in its parent, with a chain of only children: ``a/b/c``.
-
-        The name is decoded, as it is for people.
-        """
-        name, node = readable(name), self
+    def merged(self, part: str) -> tuple[tuple[str, ...], ResourceTree]:
+        """Merge this node, whose segment is ``part``, with a chain of only children; return all segments, and its end."""
+        parts, node = [part], self
         while node.resource is None and len(node.children) == 1:
             ((part, node),) = node.children.items()
-            name += f"/{readable(part)}"
-        return name, node
+            parts.append(part)
+        return tuple(parts), node
+
+
+def readable_path(parts: Iterable[str]) -> str:
+    """Return segments as a path for people: ``a/b/c``."""
+    return "/".join(map(readable, parts))
 
 
 def readable(part: str) -> str:

@@ -51,7 +51,8 @@ class Live:
         self._servers = servers
         self._lists = lists
         self._contents = contents
-        self._watched = watched
+        self.watched = watched
+        """Resources whose changes servers report."""
         self._events = events
         self._keys: dict[tuple[str, str], Key] = {}
         self._following: dict[str, tuple[RemoteProvider, asyncio.Task[None]]] = {}
@@ -75,9 +76,9 @@ class Live:
     def interest(self, keys: Collection[Key]) -> None:
         """Set the resources that the page shows. Their changes are reported from now on."""
         self._keys = {(key.server, _normal(key.uri)): key for key in list(keys)[:MAX_KEYS]}
-        for name in {*self._watched.interests, *(server for server, _ in self._keys)}:
+        for name in {*self.watched.interests, *(server for server, _ in self._keys)}:
             uris = tuple(uri for server, uri in self._keys if server == name)
-            interest = self._watched.interests.setdefault(name, Interest())
+            interest = self.watched.interests.setdefault(name, Interest())
             if set(interest.uris) != set(uris):
                 interest.uris = uris
                 interest.notify()
@@ -86,13 +87,13 @@ class Live:
     def _watch(self, name: str) -> None:
         """Follow changes of a server's resources, unless this has begun already."""
         server = self._host.servers.get(name)
-        interest = self._watched.interests.get(name)
+        interest = self.watched.interests.get(name)
         following = self._following.get(name)
         provider = None if server is None or server.state != "ready" else server.provider
         if following is not None and (following[0] is not provider or following[1].done()):
             following[1].cancel()
             del self._following[name]
-            self._watched.subscribed.discard(name)
+            self.watched.subscribed.discard(name)
             following = None
         if provider is not None and interest is not None and interest.uris and following is None:
             self._following[name] = provider, asyncio.ensure_future(self._follow_resources(name, provider, interest))
@@ -103,13 +104,13 @@ class Live:
             async with aclosing(provider.watch(interest)) as batches:  # type: ignore[type-var]
                 async for batch in batches:
                     if getattr(resources, "subscribe", False):
-                        self._watched.subscribed.add(name)
+                        self.watched.subscribed.add(name)
                     for change in batch:
                         self._spoil(name, change.uri)
         except MCPError as error:
             log.warning("changes of the resources of %s are not known: %s", name, error)
         finally:
-            self._watched.subscribed.discard(name)
+            self.watched.subscribed.discard(name)
 
     def _spoil(self, name: str, uri: str) -> None:
         self.changes += 1
@@ -136,7 +137,7 @@ class Live:
 
     def _spoil_all(self, name: str) -> None:
         """Read the resources of interest again, if the server does not report changes of single resources."""
-        if name not in self._watched.subscribed:
+        if name not in self.watched.subscribed:
             self._contents.versions.spoil(name)
             for (server, _), key in self._keys.items():
                 if server == name:

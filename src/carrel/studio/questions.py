@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from carrel.client.answers import check
@@ -46,10 +47,14 @@ class Questions:
         """The questions, in the order in which they were asked."""
         return tuple(question for question, _ in self._waiting.values())
 
-    @property
-    def handlers(self) -> Handlers:
-        """Handlers that ask the user."""
-        return Handlers(elicit_form=self._form, elicit_url=self._url, sample=self._sample, together=True)
+    def handlers(self, server: str | None = None) -> Handlers:
+        """Return handlers that ask the user, for the requests of a server; None for any server."""
+        return Handlers(
+            elicit_form=partial(self._form, server),
+            elicit_url=partial(self._url, server),
+            sample=partial(self._sample, server),
+            together=True,
+        )
 
     def answer(self, id: str, answer: QuestionAnswer) -> None:
         """Answer a question.
@@ -71,10 +76,10 @@ class Questions:
                 raise Refused(422, str(error)) from None
         waits.set_result(answer)
 
-    async def _ask(self, request: ServerRequest, **question: Any) -> QuestionAnswer:
+    async def _ask(self, server: str | None, request: ServerRequest, **question: Any) -> QuestionAnswer:
         if len(self._waiting) >= MAX_WAITING:
             return CANCELLED
-        asked = Question(id=secrets.token_urlsafe(12), server=printable(request.server), **question)
+        asked = Question(id=secrets.token_urlsafe(12), server=server or printable(request.server), **question)
         waits: asyncio.Future[QuestionAnswer] = asyncio.get_running_loop().create_future()
         self._waiting[asked.id] = asked, waits
         self._events.put(type="question", question=asked)
@@ -84,15 +89,15 @@ class Questions:
             del self._waiting[asked.id]
             self._events.put(type="questionClosed", id=asked.id)
 
-    async def _form(self, form: Form) -> ElicitResult:
-        answer = await self._ask(form, kind="form", message=form.message, schema=form.schema)
+    async def _form(self, server: str | None, form: Form) -> ElicitResult:
+        answer = await self._ask(server, form, kind="form", message=form.message, schema=form.schema)
         return ElicitResult(action=answer.action, content=answer.content if answer.action == "accept" else None)
 
-    async def _url(self, page: URLElicitation) -> ElicitResult:
-        answer = await self._ask(page, kind="url", message=page.message, url=page.url, host=page.host)
+    async def _url(self, server: str | None, page: URLElicitation) -> ElicitResult:
+        answer = await self._ask(server, page, kind="url", message=page.message, url=page.url, host=page.host)
         return ElicitResult(action=answer.action)
 
-    async def _sample(self, sampling: Sampling) -> CreateMessageResult:
+    async def _sample(self, server: str | None, sampling: Sampling) -> CreateMessageResult:
         view = SamplingView(
             messages=tuple(
                 SampledMessage(role=message.role, text="\n".join(map(_text_of, blocks_of(message))))
@@ -101,7 +106,7 @@ class Questions:
             system_prompt=sampling.system_prompt,
             max_tokens=sampling.max_tokens,
         )
-        answer = await self._ask(sampling, kind="sampling", message="", sampling=view)
+        answer = await self._ask(server, sampling, kind="sampling", message="", sampling=view)
         if answer.action != "accept" or self._model is None:
             raise PeerError(*REJECTED)
         from carrel.chat.sampling import answer_sampling

@@ -61,7 +61,7 @@ class Studio:
         """Token of this launch, which every request for the API needs."""
         self.events = Events()
         self.questions = Questions(self.events, model)
-        options["handlers"] = self.questions.handlers
+        options["handlers"] = self.questions.handlers()
         self.host = Host(
             configs,
             files=files,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from carrel.host.resource_tree import ResourceTree
+from carrel.host.resource_tree import ResourceTree, readable_path
 from carrel.host.selection import Hosted
 from carrel.printable import printable
 from carrel.studio.api import TreeRow, Window
@@ -38,46 +38,61 @@ async def tree_window(
 
     The ids of nodes are stable: they are made of the server's name and the path.
     """
-    trees = await lists.trees(q)
+    found, whole = await lists.trees(q), await lists.trees("")
     nodes: Sequence[FlatNode] = await lists.derived(
-        ("flat", q, frozenset(opened)), lambda: list(_flattened(trees, frozenset(opened)))
+        ("flat", q, frozenset(opened)), lambda: list(_flattened(found, whole, frozenset(opened)))
     )
     rows = tuple(_row(node) for node in nodes[offset : offset + limit])
     return Window(total=len(nodes), offset=offset, rows=rows, seq=seq)
 
 
-def _flattened(trees: Sequence[ServerTree], opened: frozenset[str]) -> Iterator[FlatNode]:
-    for server, tree, size, message in trees:
-        root = _root(tree)
-        id = _id(server)
-        yield FlatNode(id, 1, printable(server), server, root, size, message)
+def _flattened(found: Sequence[ServerTree], whole: Sequence[ServerTree], opened: frozenset[str]) -> Iterator[FlatNode]:
+    roots = {each.server: _root(each.tree) for each in whole}
+    for server, node, size, message in found:
+        path = roots.get(server, ())
+        for part in path:
+            node = node.children.get(part, node)
+        id = _id(server, path)
+        yield FlatNode(id, 1, printable(server), server, node, size, message)
         if id in opened:
-            yield from _below(root, server, id, 2, opened)
+            yield from _below(node, server, path, 2, opened)
 
 
-def _below(node: ResourceTree, server: str, parent: str, level: int, opened: frozenset[str]) -> Iterator[FlatNode]:
-    for part, child in node.children.items():
-        id = _id(parent, part)
-        label, below = child.merged(part)
-        if below.resource is not None and not below.children:
-            label = title_of(below.resource) if below is child else label
-        yield FlatNode(id, level, printable(label), server, below)
+def _below(
+    node: ResourceTree, server: str, path: tuple[str, ...], level: int, opened: frozenset[str]
+) -> Iterator[FlatNode]:
+    for parts, label, below in _sorted(node):
+        id = _id(server, (*path, *parts))
+        yield FlatNode(id, level, label, server, below)
         if below.children and id in opened:
-            yield from _below(below, server, id, level + 1, opened)
+            yield from _below(below, server, (*path, *parts), level + 1, opened)
 
 
-def _root(tree: ResourceTree) -> ResourceTree:
-    """Return the lowest node that has all resources of a server in it: the node of its folder, for example."""
+def _sorted(node: ResourceTree) -> list[tuple[tuple[str, ...], str, ResourceTree]]:
+    """Return the children of a node with their labels: folders first, each by their labels."""
+    found = []
+    for part, child in node.children.items():
+        parts, below = child.merged(part)
+        is_leaf = below is child and below.resource is not None and not below.children
+        label = title_of(below.resource) if is_leaf else printable(readable_path(parts))
+        found.append((parts, label, below))
+    found.sort(key=lambda each: (not each[2].children, each[1].casefold()))
+    return found
+
+
+def _root(tree: ResourceTree) -> tuple[str, ...]:
+    """Return the path of the lowest node that has all resources of a server in it, such as its folder."""
+    path: tuple[str, ...] = ()
     while len(tree.children) == 1 and tree.resource is None:
-        (child,) = tree.children.values()
+        ((part, child),) = tree.children.items()
         if not child.children:
             break
-        tree = child
-    return tree
+        path, tree = (*path, part), child
+    return path
 
 
-def _id(*path: str) -> str:
-    return blake2b("\0".join(path).encode("utf-8", "surrogatepass"), digest_size=9).hexdigest()
+def _id(server: str, path: tuple[str, ...]) -> str:
+    return blake2b("\0".join((server, *path)).encode("utf-8", "surrogatepass"), digest_size=9).hexdigest()
 
 
 def _row(flat: FlatNode) -> TreeRow:

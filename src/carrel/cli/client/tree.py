@@ -13,7 +13,7 @@ from carrel.cli.terminal.output import write_json, write_text
 from carrel.cli.terminal.progress import Bar, counted
 from carrel.cli.values import positive
 from carrel.errors import PeerError
-from carrel.host.resource_tree import ResourceTree
+from carrel.host.resource_tree import ResourceTree, readable_path
 from carrel.media_types import DIRECTORY
 from carrel.protocol.extensions.skills import SKILLS
 
@@ -78,8 +78,8 @@ def drawn(tree: ResourceTree, depth: int | None, marks: tuple[str, ...], before:
     """Return the lines of the tree below a node, down to ``depth`` levels."""
     last = len(tree.children) - 1
     for number, (part, node) in enumerate(tree.children.items()):
-        name, child = node.merged(part)
-        name += "/" if child.children else ""
+        parts, child = node.merged(part)
+        name = readable_path(parts) + ("/" if child.children else "")
         branch, pass_by = (marks[1], marks[3]) if number == last else (marks[0], marks[2])
         more = " …" if depth == 1 and child.children else ""
         yield f"{before}{branch}{shown(name)}{described(child)}{more}"

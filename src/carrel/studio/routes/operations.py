@@ -8,6 +8,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
+from carrel.client.options import CallOptions
 from carrel.studio.api import CompleteRequest, Completions, OperationRequest
 from carrel.studio.operations import Progress
 from carrel.studio.problems import Refused
@@ -56,14 +57,16 @@ async def work(studio: Studio, wanted: OperationRequest, progress: Progress) -> 
     Raises:
         MCPError: the server returns an error, or is not available.
     """
+    host, server, name = studio.host, wanted.server, wanted.name or ""
+    options: CallOptions = {"progress": progress, "handlers": studio.questions.handlers(server)}
     result: Any
     if wanted.kind == "read":
-        result = await studio.host.read_resource(wanted.server, wanted.uri or "", progress=progress)
+        result = await host.read_resource(server, wanted.uri or "", **options)
     elif wanted.kind == "call":
-        result = await studio.host.call_tool(wanted.server, wanted.name or "", wanted.arguments, progress=progress)
+        result = await host.call_tool(server, name, wanted.arguments, **options)
     else:
         texts = msgspec.convert(wanted.arguments, dict[str, str])
-        result = await studio.host.get_prompt(wanted.server, wanted.name or "", texts, progress=progress)
+        result = await host.get_prompt(server, name, texts, **options)
     values: dict[str, Any] = msgspec.to_builtins(result)
     return values
 
