@@ -150,21 +150,6 @@ def test_near_duplicates_are_left_out_also_across_servers() -> None:
     ]
 
 
-def test_priority_and_recency_decide_between_equal_scores() -> None:
-    def order(first: Annotations, second: Annotations) -> list[str]:
-        packed = pack(
-            document("x://a.md", long_text("a", 30), (1, 22, 0.5), annotations=first),
-            document("x://b.md", long_text("b", 30), (1, 22, 0.5), annotations=second),
-            budget=400,
-        )
-        return [item.uri for item in packed.items]
-
-    assert order(Annotations(), Annotations())[0] == "x://a.md"
-    assert order(Annotations(priority=0.1), Annotations(priority=0.9))[0] == "x://b.md"
-    old, new = (Annotations(last_modified=f"20{year}-01-01T00:00:00Z") for year in (20, 26))
-    assert order(old, new)[0] == "x://b.md"
-
-
 def test_what_does_not_fit_is_left_out_with_the_reason() -> None:
     packed = pack(document("x://a.md", " ".join(WORDS), (1, 1, 0.9)), budget=40)
     assert (packed.items, packed.tokens) == ((), 0)

@@ -56,6 +56,26 @@ async def test_the_same_uri_on_two_servers_is_two_resources() -> None:
             await host.catalog.remove(name)
 
 
+async def test_lines_of_the_same_uri_are_read_from_their_own_servers() -> None:
+    facts = {"one": "brewed at seventy degrees", "two": "drunk in Japan"}
+    async with Host() as host:
+        for name, fact in facts.items():
+            app, text = Server(name), "\n".join([f"Green tea is {fact}.", *(f"Line {n} of {name}" for n in range(900))])
+            app.resources.add("memo://tea", text, size=300_000)  # too large to be read as a whole
+
+            @app.resource("memo://tea{?lines}")
+            def window(lines: str, text: str = text) -> str:
+                first, last = map(int, lines.split("-"))
+                return "\n".join(text.split("\n")[first - 1 : last])
+
+            await added(host, app, name)
+        pack = await host.context("green tea", budget=2000)
+        first = {item.server: item.text.partition("\n")[0] for item in pack.items}
+        assert first == {name: f"Green tea is {fact}." for name, fact in facts.items()}
+        for name in facts:
+            await host.catalog.remove(name)
+
+
 async def test_a_pack_of_a_host_is_refreshed() -> None:
     app = Server("s")
     app.resources.add("memo://tea", TEA)

@@ -27,6 +27,7 @@ from carrel.wire.client_features import CreateMessageResult, Root
 from carrel.wire.completion import ResourceTemplateReference
 from carrel.wire.content import TextContent
 from carrel.wire.resources import Resource
+from support.http_server import over_http
 
 OLDEST, SESSION, NEWEST = "2024-11-05", "2025-11-25", "2026-07-28"
 #: Revisions of the remote server and of the client in which questions can be asked.
@@ -160,6 +161,17 @@ async def test_a_call_of_a_server_with_sessions_is_made_once_whatever_number_of_
     async with near(app, NEWEST, SESSION, ANSWERS) as client:
         await client.call_tool("order")
         assert app.runs == 1
+
+
+async def test_a_call_is_made_once_although_each_http_request_of_a_stateless_client_is_a_connection():
+    app, gateway = remote_app(), Server("near")
+    remote = RemoteProvider(app, name="far", revision=SESSION)
+    remote.reserve()  # all clients are one person
+    gateway.add_provider(remote)
+    with over_http(gateway) as url:
+        async with Client(f"{url}/mcp", revision=NEWEST, handlers=ANSWERS) as client:
+            assert (await client.call_tool("order")).content[0].text == "42 red"
+    assert app.runs == 1
 
 
 async def test_each_of_two_clients_is_asked_about_its_own_calls():

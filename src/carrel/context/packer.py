@@ -1,8 +1,8 @@
 """Packer: chooses lines of documents within a budget of tokens. Equal documents give equal results.
 
-Pinned documents come first. Then the passage with the best value is added, again and again: its score, changed a little
-by priority and recency, and less for each passage of its document that was chosen before. A small document is added as
-a whole. The rest of the budget takes the passages next to the best ones.
+Pinned documents come first. Then the passage with the best value is added, again and again: its score, reduced by each
+passage of its document that was chosen before. A small document is added as a whole. The rest of the budget takes the
+passages next to the best ones.
 """
 
 from __future__ import annotations
@@ -17,14 +17,11 @@ from carrel.context.formats import END, START, render, rendered_item
 from carrel.context.reasons import Reasons
 from carrel.context.results import ContextItem, Format, LeftOut, PackedContext
 from carrel.context.tokenizer import Tokenizer
-from carrel.search.manifest import importance_of, modified_at, recency_of
 
 __all__ = ["Packer"]
 
 #: How much less each further passage of a document counts.
 FADING = 0.75
-#: How much priority and recency can change a score.
-BY_PRIORITY, BY_RECENCY = 0.1, 0.05
 #: A document is added as a whole if it takes at most so many times the tokens of its passages, and so many more.
 WHOLE, WHOLE_MORE = 1.5, 50
 #: Smallest part of a passage that is added if the passage does not fit, in tokens and in lines.
@@ -59,7 +56,7 @@ class Packer:
         for lines in chosen[:EXTENDED]:
             self._extend(lines)
         reasons = Reasons(self._question)
-        items = self._fitting([item for each in chosen for item in each.explained(reasons)])
+        items, tokens = self._fitting([item for each in chosen for item in each.explained(reasons)])
         packed = {(item.server, item.uri) for item in items}
         absent = [each for each in documents if each.key not in packed]
         absent.sort(key=lambda each: (_place(each), -each.score, each.key))
@@ -67,7 +64,7 @@ class Packer:
         return PackedContext(
             question=self._question,
             budget=self._budget,
-            tokens=self._tokenizer.count(render(items, self._format)) if items else 0,
+            tokens=tokens,
             items=tuple(items),
             left_out=(*left_out, *over),
             tokenizer=self._tokenizer.name,
@@ -75,11 +72,11 @@ class Packer:
             complete=complete,
         )
 
-    def _fitting(self, items: list[ContextItem]) -> list[ContextItem]:
-        """Return the items without the last ones, until they fit: a text may have more tokens than its parts."""
-        while items and self._tokenizer.count(render(items, self._format)) > self._budget:
+    def _fitting(self, items: list[ContextItem]) -> tuple[list[ContextItem], int]:
+        """Return the items that fit, and their tokens: a text may have more tokens than its parts."""
+        while items and (tokens := self._tokenizer.count(render(items, self._format))) > self._budget:
             items = items[:-1]
-        return items
+        return items, tokens if items else 0
 
     # Choosing
 
@@ -91,14 +88,13 @@ class Packer:
             self._take_part(document, Span(next(iter(document.lines)), document.last, 0.0), self._left // 2)
 
     def _choose(self, documents: Sequence[Document]) -> None:
-        value_of = _values(documents)
         waiting = [(document, span) for document in documents for span in document.spans]
         while waiting and self._left >= SMALLEST:
 
             def value(each: tuple[Document, Span]) -> tuple[bool, float, tuple[str, str], int]:
                 document, span = each
                 lines = self._chosen.get(document.key)
-                faded = value_of[document.key] * span.score * FADING ** (lines.matched if lines else 0)
+                faded = span.score * FADING ** (lines.matched if lines else 0)
                 return document.pinned is None, -faded, document.key, span.first
 
             best = min(waiting, key=value)
@@ -211,15 +207,3 @@ class Packer:
 
 def _place(document: Document) -> float:
     return math.inf if document.pinned is None else document.pinned
-
-
-def _values(documents: Sequence[Document]) -> dict[tuple[str, str], float]:
-    """Return the factors of documents by priority and recency, relative to the newest document."""
-    times = {each.key: modified_at(each.resource.annotations) for each in documents}
-    newest = max((time for time in times.values() if time is not None), default=0.0)
-    values = {}
-    for document in documents:
-        recency = recency_of(times[document.key], newest)
-        priority = importance_of(document.resource.annotations) - 0.5
-        values[document.key] = (1 + BY_PRIORITY * priority) * (1 + BY_RECENCY * recency)
-    return values

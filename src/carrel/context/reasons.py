@@ -20,6 +20,8 @@ class Reasons:
 
     def __init__(self, question: str) -> None:
         self._words = words_of(question)
+        starts = {start for word in self._words for start in (word.terms if word.cjk else [word.text[:SHORTEST]])}
+        self._start = re.compile("|".join(map(re.escape, sorted(starts))) or "(?!)")
         self._known: dict[str, frozenset[str]] = {}
 
     def of(self, name: str, headings: Sequence[str], lines: Sequence[str]) -> str:
@@ -42,6 +44,8 @@ class Reasons:
         return f"matches {words} in {' and '.join(filter(None, (', '.join(places[:-1]), places[-1])))}"
 
     def _found(self, text: str) -> set[str]:
+        if self._start.search(text.casefold()) is None:
+            return set()  # without splitting it, which takes long
         tokens = {part for token in _TOKEN.findall(text) for part in CAPITAL.split(token)}
         return set[str]().union(*map(self._words_in, tokens))
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from carrel.host.config.inputs import Inputs
     from carrel.host.config.read import read_file
     from carrel.host.config.server_config import ConfigFile, Input, Problem, ServerConfig
+    from carrel.host.filters import Filter
     from carrel.host.host import Host
     from carrel.host.hosted_server import HostedServer
     from carrel.host.remote import RemoteProvider
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConfigFile",
+    "Filter",
     "Host",
     "HostChange",
     "Hosted",
@@ -46,6 +48,7 @@ MODULES = {
         "Problem",
         "ServerConfig",
     ),
+    "carrel.host.filters": ("Filter",),
     "carrel.host.host": ("Host",),
     "carrel.host.hosted_server": ("HostedServer",),
     "carrel.host.remote": ("RemoteProvider",),

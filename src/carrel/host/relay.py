@@ -225,14 +225,30 @@ class Relays:
     def __len__(self) -> int:
         return len(self._parked)
 
-    async def run(self, label: str, request: Request, send: Callable[[Relay], Awaitable[T]], *, repeatable: bool) -> T:
-        """Send a remote call, and return its result. ``label`` must be the same each time the request is sent."""
+    async def run(
+        self,
+        label: str,
+        request: Request,
+        send: Callable[[Relay], Awaitable[T]],
+        *,
+        repeatable: bool,
+        alone: bool = False,
+    ) -> T:
+        """Send a remote call, and return its result. ``label`` must be the same each time the request is sent.
+
+        ``alone``: first cancel the parked calls of all other clients. This is for servers whose requests do not name
+        the call that caused them: while another client has a call in flight, server requests could not be routed. If
+        such a client sends its request again, its call is sent again, with the client's responses so far.
+        """
         assert request.contexts is not None
         assert request.call is not None
         assert request.channel is not None
+        connection = request.call.connection
         async with request.contexts.open(request, repeatable=repeatable) as context:
             if not request.call.peer.revision.stateless or task_of(request.channel) is not None:
-                relay = Relay(label, request.call.connection, self._is_certain)
+                if alone:
+                    await self._drop_others(connection)
+                relay = Relay(label, connection, self._is_certain)
                 relay.context = context
                 try:
                     return await send(relay)
@@ -240,26 +256,24 @@ class Relays:
                     await relay.cancel()
             token = await context.once(f"remote call {label}", lambda: os.urandom(16).hex())
             parked = self._take(token)
-            if parked is None:
-                parked = Relay(label, request.call.connection, self._is_certain)
-                parked.begin(send(parked))
             try:
+                if alone:
+                    await self._drop_others(connection)
+                if parked is None:
+                    parked = Relay(label, connection, self._is_certain)
+                    parked.begin(send(parked))
+                parked.connection = connection
                 result: T = await parked.result(context)
             except InputRequired:
+                assert parked is not None
                 self._park(token, parked)
                 raise
             finally:
-                if token not in self._parked:
+                if parked is not None and token not in self._parked:
                     await parked.cancel()
             return result
 
-    async def drop_others(self, connection: object) -> None:
-        """Cancel the parked calls of all other clients.
-
-        This is for servers whose requests do not name the call that caused them: while another client has a call in
-        flight, server requests could not be routed. If such a client sends its request again, its call is sent again,
-        with the client's responses so far.
-        """
+    async def _drop_others(self, connection: object) -> None:
         for token, (relay, _) in list(self._parked.items()):
             if relay.connection is not connection:
                 self._drop(token)

@@ -216,9 +216,8 @@ class RemoteCalls:
                     return await send(refusing, {**options, "handlers": RELAYED, "user_data": refusing})
                 except PeerError as error:
                     raise refusing.missing or error  # noqa: B904
-            if not stateless and not self._attributes:
-                await self._relays.drop_others(call.connection)
-            return await self._relays.run(f"{self._name} {label}", request, relayed, repeatable=repeatable)
+            alone = not stateless and not self._attributes
+            return await self._relays.run(f"{self._name} {label}", request, relayed, repeatable=repeatable, alone=alone)
 
     def plain_options(self, request: Request) -> CallOptions | None:
         """Return the options of a request during which nothing is sent to the client; None for all other requests.

@@ -9,7 +9,9 @@ from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 import msgspec
 
 from carrel.errors import ConfigError
+from carrel.host.filters import Filter, uri_of
 from carrel.near_names import did_you_mean
+from carrel.wire.timestamps import modified_at
 
 __all__ = ["Hosted", "Order", "Selection", "check", "select", "wants_server"]
 
@@ -30,9 +32,10 @@ class Selection(TypedDict, total=False):
 
     ``servers`` selects servers by name, ``tags`` servers with at least one of the tags. ``audience`` is "user" or
     "assistant"; entries without an audience match both. ``min_priority`` is 0 to 1; entries without a priority have 0.
-    ``mime_type`` is a pattern such as ``text/*``. ``sort`` is "name", "recency" (last modified first), "priority" or
-    "size" (highest first); entries without the value come last. Without ``sort``, entries are in the order of the
-    servers' names, and of each server's list.
+    ``mime_type`` is a pattern such as ``text/*``. ``filter`` has the terms that people write (see ``Filter``), such as
+    ``type:image changed:<7d``. ``sort`` is "name", "recency" (last modified first), "priority" or "size" (highest
+    first); entries without the value come last. Without ``sort``, entries are in the order of the servers' names, and
+    of each server's list.
     """
 
     servers: Collection[str]
@@ -41,6 +44,7 @@ class Selection(TypedDict, total=False):
     min_priority: float
     mime_type: str
     uri_prefix: str
+    filter: str | Filter
     sort: Order
 
 
@@ -48,8 +52,12 @@ def check(selection: Selection) -> None:
     """Validate a selection.
 
     Raises:
-        ConfigError: there is no such sort order, or ``servers`` or ``tags`` is not a list.
+        ConfigError: there is no such sort order, ``servers`` or ``tags`` is not a list, or a term of the filter is
+            invalid.
     """
+    written = selection.get("filter")
+    if written is not None:
+        (Filter(written) if isinstance(written, str) else written).check()
     order = selection.get("sort")
     if order is not None and order not in ORDERS:
         raise ConfigError(f"sort: there is no order {order!r}{did_you_mean(order, ORDERS)}; it is {', '.join(ORDERS)}")
@@ -67,7 +75,13 @@ def wants_server(selection: Selection, name: str, tags: Collection[str]) -> bool
 def select(entries: Iterable[Hosted[T]], selection: Selection) -> list[Hosted[T]]:
     """Return the entries that match the filters, sorted. The filters for servers are not applied here."""
     tests = list(_tests(selection))
-    found = [entry for entry in entries if all(test(entry.item) for test in tests)]
+    written = selection.get("filter")
+    terms = Filter(written) if isinstance(written, str) else written
+    found = [
+        entry
+        for entry in entries
+        if all(test(entry.item) for test in tests) and (terms is None or terms.matches(entry.server, entry.item))
+    ]
     order = selection.get("sort")
     if order is not None:
         found.sort(key=lambda entry: KEYS[order](entry.item))
@@ -88,11 +102,6 @@ def _tests(selection: Selection) -> Iterable[Callable[[Any], bool]]:
         yield lambda item: uri_of(item).startswith(prefix)
 
 
-def uri_of(item: Any) -> str:
-    """Return the URI or URI template of an entry, or an empty text if it has neither."""
-    return str(getattr(item, "uri", None) or getattr(item, "uri_template", None) or "")
-
-
 def _note(item: Any, name: str) -> Any:
     return getattr(getattr(item, "annotations", None), name, None)
 
@@ -106,22 +115,9 @@ def _descending(value: float | None) -> tuple[bool, float]:
     return (True, 0.0) if value is None else (False, -value)
 
 
-def _recency(item: Any) -> tuple[bool, float]:
-    from datetime import UTC, datetime
-
-    text = _note(item, "last_modified")
-    try:
-        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        moment = None
-    if moment is not None and moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return _descending(None if moment is None else moment.timestamp())
-
-
 KEYS: dict[str, Callable[[Any], Any]] = {
     "name": _name,
-    "recency": _recency,
+    "recency": lambda item: _descending(modified_at(getattr(item, "annotations", None))),
     "priority": lambda item: _descending(_note(item, "priority")),
     "size": lambda item: _descending(getattr(item, "size", None)),
 }

@@ -99,10 +99,10 @@ class Hits:
                 if entry is None or provider is None:
                     name = uri.rstrip("/").rpartition("/")[2] or uri
                     label = filters.label("" if provider is None else provider.name)
-                    return ReadableText(Resource(uri, name), label, await self._contents(uri, request))
+                    return ReadableText(Resource(uri, name), label, await self._contents(uri, provider, request))
                 text = await self._kept(store, entry, provider, request)
                 if text is None:
-                    text = await self._contents(text_uri(entry.resource), request)
+                    text = await self._contents(text_uri(entry.resource), provider, request)
                 return ReadableText(entry.resource, filters.label(entry.provider), text)
         except (TimeoutError, Unreadable, MCPError) as error:
             log.debug("%s cannot be read: %s", uri, error)
@@ -227,11 +227,11 @@ class Hits:
                 return _lines(kept, first, last)
         if entry.windows and passage is not None:
             try:
-                return await self._contents(_link(entry, first, last), request)
+                return await self._contents(_link(entry, first, last), provider, request)
             except (InvalidParams, ResourceTooLarge):  # it has become shorter, or has very long lines
                 pass
         try:
-            return _lines(await self._contents(text_uri(entry.resource), request), first, last)
+            return _lines(await self._contents(text_uri(entry.resource), provider, request), first, last)
         except ResourceTooLarge:
             return ""
 
@@ -245,8 +245,13 @@ class Hits:
         if restricted and not await resolved(provider.shows(entry.uri, request.page(None, 1))):
             raise Unreadable
 
-    async def _contents(self, uri: str, request: Request) -> str:
-        result: Any = await resolved(self._index.catalog.read_resource(uri, request.page(None, 1)))
+    async def _contents(self, uri: str, provider: Provider | None, request: Request) -> str:
+        """Return the text of a resource of a provider, although another provider may have the same URI."""
+        catalog, request = self._index.catalog, request.page(None, 1)
+        reader: Provider = catalog
+        if provider is not None and catalog.routes.find(uri, request) is not provider:
+            reader = provider
+        result: Any = await resolved(reader.read_resource(uri, request))
         contents = decoded(result).contents
         return "\n".join(each.text for each in contents if isinstance(each, TextResourceContents))
 

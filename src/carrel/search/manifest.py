@@ -12,7 +12,6 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -260,17 +259,6 @@ def _decompressed(data: bytes) -> str:
         return zlib.decompress(data).decode("utf-8", "surrogatepass")
     except (zlib.error, UnicodeDecodeError) as error:
         raise Damaged(str(error)) from error
-
-
-def modified_at(annotations: Annotations | None) -> float | None:
-    """Return when a resource was modified, in seconds since 1970, or None. A time without a zone is in UTC."""
-    if annotations is None or annotations.last_modified is None:
-        return None
-    try:
-        time = datetime.fromisoformat(annotations.last_modified)
-    except ValueError:
-        return None
-    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
 
 
 def recency_of(modified: float | None, now: float) -> float:

@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from carrel.search.engine import Match
-from carrel.search.manifest import IndexedResource, importance_of, modified_at, recency_of
+from carrel.search.manifest import IndexedResource, importance_of, recency_of
 from carrel.search.terms import Word
 from carrel.sources.content.words import terms_of
+from carrel.wire.timestamps import modified_at
 
 __all__ = ["Matches", "Ranked", "best_of_each", "rank"]
 

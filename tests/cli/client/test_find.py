@@ -27,6 +27,33 @@ def test_the_search_tool_of_a_server_is_used(tmp_path):
     assert json.loads(carrel("find", str(tmp_path), "wine", "--json", "--names").stdout)["search"] is None
 
 
+def test_terms_select_by_type_age_and_size_in_names_and_texts(tmp_path):
+    (tmp_path / "wine.md").write_text("red wine")
+    (tmp_path / "wine.txt").write_text("red wine")
+    served = shlex.join([*COMMAND, "serve", str(tmp_path), "--search"])
+    for text in ("red type:text/markdown changed:<1h size:<1kB", "type:text/markdown wine -beer"):
+        found = json.loads(carrel("find", served, text, "--json").stdout)
+        assert [hit["resource"]["name"] for hit in found["search"]["structuredContent"]["hits"]] == ["wine.md"]
+    assert "wine.txt" not in carrel("find", served, "wine type:text/markdown").stdout.decode()
+    assert carrel("find", str(tmp_path), "type:text/plain").stdout.decode().count("wine.txt") == 1
+    assert carrel("find", served, "red -type:text").returncode == 1
+    done = carrel("find", str(tmp_path), "priority:high")
+    assert (done.returncode, b"priority:high: write a number" in done.stderr) == (2, True)
+
+
+def test_a_text_and_its_copy_are_one_hit_with_both_places(tmp_path):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "wine.md").write_text("# Cellar\n\nWe keep *red* wine.\n")
+    (tmp_path / "other.md").write_text("We keep white wine.\n")
+    served = shlex.join([*COMMAND, "serve", str(tmp_path), "--search"])
+    shown = carrel("find", served, "keep wine").stdout.decode()
+    assert shown.count("We keep *red* wine.") == 1  # as it is, without escapes of Markdown
+    assert (shown.count("/one/wine.md, line 3"), shown.count("/two/wine.md, line 3")) == (1, 1)
+    assert shown.count("    also ") == 1
+    assert "other.md, line 1" in shown
+
+
 def test_a_search_waits_for_the_index(tmp_path):
     (tmp_path / "wine.md").write_text("red and 上下文")
     done = carrel("find", f"{' '.join(COMMAND)} serve {tmp_path} --search", "上下文")

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from carrel.cli.client.call import described
 from carrel.cli.client.connection import SERVER_ERROR, add_connection_options, ask, read_target, shown
+from carrel.cli.client.found_texts import hits_of, lines_of
 from carrel.cli.client.ls import first_line, unless_in
 from carrel.cli.options import Parser
 from carrel.cli.terminal.messages import print_stderr
-from carrel.cli.terminal.output import table, write_json, write_text
+from carrel.cli.terminal.output import bold, table, write_json, write_text
 from carrel.cli.terminal.progress import Bar, counted
+from carrel.host.filters import Filter, uri_of
 
 if TYPE_CHECKING:
     from carrel.client.client import Client
+    from carrel.search.results import SearchHit
     from carrel.wire.tools import CallToolResult, Tool
 
 __all__ = ["parser", "run", "search_tool"]
@@ -25,6 +31,7 @@ EXAMPLES = """\
 examples:
   carrel find ./notes 'red wine'
   carrel find http://127.0.0.1:8000/mcp invoice --names
+  carrel find ./notes 'type:text/markdown changed:<7d -draft'
   carrel find "carrel serve texts --search" 猫       in the texts of a folder, not only in names
 """
 #: Names of search tools. Carrel's servers use the first.
@@ -45,7 +52,11 @@ def parser() -> Parser:
     """Return the argument parser of ``carrel find``."""
     reader = Parser("find", SUMMARY, epilog=EXAMPLES)
     add_connection_options(reader)
-    reader.add_argument("text", metavar="TEXT", help="words; all of them must occur, in any order and case")
+    reader.add_argument(
+        "text",
+        metavar="TEXT",
+        help="words, all of which must occur in any order and case, and terms such as type:image or changed:<7d",
+    )
     reader.add_argument("--names", action="store_true", help="search names and descriptions only")
     return reader
 
@@ -57,38 +68,67 @@ def run(arguments: list[str]) -> int:
         ConfigError: the arguments are invalid.
     """
     options, target = read_target(parser(), arguments)
+    filters = Filter(options.text)
+    filters.check()
     bar = Bar.of(options)
 
     async def show(client: Client) -> int:
         tools = await client.list_tools()
-        searcher = None if options.names else search_tool(tools)
-        result: CallToolResult | None = None
+        searcher = None if options.names or not filters.words else search_tool(tools)
+        texts: CallToolResult | None = None
         if searcher is not None:
             tool, argument = searcher
             bar.update(f"{tool.name} searches")
-            result = await searched(client, tool.name, {argument: options.text}, options.timeout, bar)
-        matches = await by_name(client, tools, options.text, bar)
+            texts = await searched(client, tool.name, {argument: filters.words}, options.timeout, bar)
+        matches = await by_name(client, tools, filters, bar)
         bar.stop()
-        links = None if result is None else linked(result)
-        found = result is not None and not result.is_error and bool(result.content if links is None else links)
+        found, hits = selected(texts, filters, client.server.name if client.server is not None else "")
         if options.json:
-            write_json({"matches": [match._asdict() for match in matches], "search": result if found else None})
-            return 0 if matches or found else SERVER_ERROR
+            write_json({"matches": [match._asdict() for match in matches], "search": found})
+            return 0 if matches or found is not None else SERVER_ERROR
+        links = None if found is None or hits is not None else linked(found)
         matches += [link for link in links or () if all(link.name != match.name for match in matches)]
-        if matches:
-            rows = [
-                (match.kind, shown(match.name, 200), shown(unless_in(match.name, match.about))) for match in matches
-            ]
-            write_text(table("Names", rows), escape=False)
-        if found and links is None and result is not None:
-            write_text("\n".join(described(block) for block in result.content))
-        if not matches and not found:
+        blocks = [
+            table(
+                "Names",
+                [(match.kind, shown(match.name, 200), shown(unless_in(match.name, match.about))) for match in matches],
+            )
+        ]
+        if hits:
+            blocks.append("\n".join([bold("Texts"), *lines_of(hits, filters.words)]))
+        if any(blocks):
+            write_text("\n\n".join(filter(None, blocks)), escape=False)
+        if found is not None and hits is None and links is None:
+            write_text("\n".join(described(block) for block in found.content))
+        if not matches and found is None:
             write_text("Nothing found.")
             if not options.names and not options.quiet and (searcher is None or searcher[0].name == SEARCH_TOOLS[0]):
                 print_stderr("Only names and descriptions were searched. To search texts: carrel serve PATH --search")
-        return 0 if matches or found else SERVER_ERROR
+        return 0 if matches or found is not None else SERVER_ERROR
 
     return ask(target, options, show, bar=bar)
+
+
+def selected(
+    result: CallToolResult | None, filters: Filter, server: str
+) -> tuple[CallToolResult | None, list[SearchHit] | None]:
+    """Return the result of a search tool and its hits that match a filter. The result is None if nothing is found.
+
+    The hits are None if the tool lists none. Its result is left out then if the filter has terms with fields.
+    """
+    if result is None or result.is_error:
+        return None, None
+    hits = hits_of(result)
+    fields = filters.fields
+    if hits is None:
+        links = linked(result)
+        found = bool(result.content if links is None else links) and not fields
+        return (result if found else None), None
+    hits = [hit for hit in hits if fields.matches(server, hit.resource)]
+    if not hits:
+        return None, None
+    structured = {**(result.structured_content or {}), "hits": msgspec.to_builtins(hits)}
+    return (msgspec.structs.replace(result, structured_content=structured) if fields else result), hits
 
 
 async def searched(client: Client, name: str, arguments: dict[str, str], patience: float, bar: Bar) -> CallToolResult:
@@ -127,23 +167,22 @@ def linked(result: CallToolResult) -> list[FoundItem] | None:
     return [FoundItem("resource", str(one["uri"]), str(one.get("title") or one.get("name") or "")) for one in listed]
 
 
-async def by_name(client: Client, tools: list[Tool], text: str, bar: Bar) -> list[FoundItem]:
-    """Return the items with all words of ``text`` in the name, title, URI or description."""
-    words = text.lower().split()
-    found = []
+async def by_name(client: Client, tools: list[Tool], filters: Filter, bar: Bar) -> list[FoundItem]:
+    """Return the items that match a filter: with all its words in their names, titles, URIs or descriptions."""
+    server = client.server.name if client.server is not None else ""
+    lists: list[tuple[str, Sequence[Any]]] = [
+        ("resource", await counted(client.list_resources(), bar, "resources")),
+        ("template", await counted(client.list_resource_templates(), bar, "templates")),
+        ("tool", tools),
+        ("prompt", await counted(client.list_prompts(), bar, "prompts")),
+    ]
+    return [
+        FoundItem(kind, uri_of(item) or item.name, first_line(item.description or item.title or name_of(item)))
+        for kind, items in lists
+        for item in items
+        if filters.matches(server, item)
+    ]
 
-    def add(kind: str, name: str, *texts: str | None) -> None:
-        every = " ".join(one for one in (name, *texts) if one).lower()
-        if all(word in every for word in words):
-            about = next((one for one in reversed(texts) if one), "")
-            found.append(FoundItem(kind, name, first_line(about)))
 
-    for resource in await counted(client.list_resources(), bar, "resources"):
-        add("resource", resource.uri, resource.name, resource.title, resource.description)
-    for template in await counted(client.list_resource_templates(), bar, "templates"):
-        add("template", template.uri_template, template.name, template.title, template.description)
-    for tool in tools:
-        add("tool", tool.name, tool.title, tool.description)
-    for prompt in await counted(client.list_prompts(), bar, "prompts"):
-        add("prompt", prompt.name, prompt.title, prompt.description)
-    return found
+def name_of(item: Any) -> str:
+    return str(item.name) if uri_of(item) else ""

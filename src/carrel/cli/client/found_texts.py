@@ -1,0 +1,69 @@
+"""Hits of a search tool, as ``carrel find`` shows them: each text once, with all places that have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from carrel.cli.client.connection import shown
+from carrel.cli.terminal.output import bold
+
+if TYPE_CHECKING:
+    from carrel.search.results import SearchHit
+    from carrel.wire.tools import CallToolResult
+
+__all__ = ["hits_of", "lines_of"]
+
+
+def hits_of(result: CallToolResult) -> list[SearchHit] | None:
+    """Return the hits of a search tool of a Carrel server; None for the result of any other tool."""
+    from carrel.search.results import SearchHit
+
+    structured: Any = result.structured_content
+    if not isinstance(structured, dict) or not isinstance(structured.get("hits"), list):
+        return None
+    try:
+        return msgspec.convert(structured["hits"], list[SearchHit])
+    except msgspec.ValidationError:
+        return None
+
+
+def lines_of(hits: Sequence[SearchHit], words: str) -> list[str]:
+    """Return hits as lines for a terminal: the title, the place, and the text with the words in bold."""
+    lines: list[str] = []
+    for copies in grouped(hits):
+        first = copies[0]
+        title = bold(shown(first.resource.title or first.resource.name, 200))
+        lines.append(f"  {title}  {place(first)}")
+        lines += [f"    {marked(line, words)}".rstrip() for line in (first.snippet or "").split("\n") if line.strip()]
+        lines += [f"    also {place(copy)}" for copy in copies[1:]]
+    return lines
+
+
+def grouped(hits: Sequence[SearchHit]) -> list[list[SearchHit]]:
+    """Return hits in groups with equal text, such as a file and its copy in git. The order is that of the best hits."""
+    groups: dict[object, list[SearchHit]] = {}
+    for hit in hits:
+        name = (hit.resource.title or hit.resource.name).rpartition("/")[2]
+        groups.setdefault((name, hit.snippet) if hit.snippet else hit.resource.uri, []).append(hit)
+    return list(groups.values())
+
+
+def place(hit: SearchHit) -> str:
+    """Return where the text of a hit is: the URI of its resource, and the line."""
+    line = "" if hit.line is None else f", line {hit.line}"
+    return f"{shown(hit.resource.uri)}{line}"
+
+
+def marked(line: str, words: str) -> str:
+    """Return a line of text for a terminal, with the words in bold."""
+    from carrel.search.marks import marks_of
+
+    parts: list[str] = []
+    at = 0
+    for begin, end in marks_of(line, words):
+        parts += [shown(line[at:begin]), bold(shown(line[begin:end]))]
+        at = end
+    return "".join([*parts, shown(line[at:])])
