@@ -133,9 +133,14 @@ async def test_the_tree_opens_level_by_level(page: Page) -> None:
     assert [row["label"] for row in found["rows"]] == ["notes", "deep/d.json"]
 
 
-async def test_the_terms_of_a_filter_are_chips(page: Page) -> None:
-    chips = (await page.get("/filter", q="one two"))["chips"]
-    assert [(chip["text"], chip["start"], chip["end"], chip["problem"]) for chip in chips] == [
-        ("one", 0, 3, None),
-        ("two", 4, 7, None),
+async def test_the_terms_of_a_filter_are_chips_and_select_entries(page: Page) -> None:
+    chips = (await page.get("/filter", q='-type:image "one two" priority:x'))["chips"]
+    assert [(chip["field"], chip["value"], chip["negated"], chip["start"], chip["end"]) for chip in chips] == [
+        ("type", "image", True, 0, 11),
+        (None, "one two", False, 12, 21),
+        ("priority", "x", False, 22, 32),
     ]
+    assert [chip["problem"] is None for chip in chips] == [True, True, False]
+    assert names(await page.get("/items", q="priority:>0.5")) == ["high"]
+    assert names(await page.get("/items", q="type:application/json")) == ["d.json"]
+    assert names(await page.get("/items", q="server:tools -high")) == ["lowgpj.md"]

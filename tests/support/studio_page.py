@@ -84,6 +84,12 @@ class Page:
         assert status in (200, 201, 202, 204), (status, value)
         return value
 
+    async def post_and_wait(self, path: str, body: Any) -> Any:
+        """Return the result of a request that may take time."""
+        status, value = await self.ask("POST", path, body)
+        assert status == 200, (status, value)
+        return value
+
     async def ready(self, *names: str) -> dict[str, Any]:
         """Return the servers by name, once some of them are ready."""
         async with asyncio.timeout(PATIENCE):

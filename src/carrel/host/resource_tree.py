@@ -37,7 +37,7 @@ class ResourceTree:
         return self.resource is not None and self.resource.mime_type == DIRECTORY
 
     def merged(self, part: str) -> tuple[tuple[str, ...], ResourceTree]:
-        """Merge this node, whose segment is ``part``, with a chain of only children; return all segments, and its end."""
+        """Merge this node, whose segment is ``part``, with only children. Return the segments and the last node."""
         parts, node = [part], self
         while node.resource is None and len(node.children) == 1:
             ((part, node),) = node.children.items()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from carrel.errors import MCPError
+from carrel.host.filters import Filter
 from carrel.host.host import Host
 from carrel.host.hosted_server import HostedServer
 from carrel.host.resource_tree import ResourceTree
@@ -15,7 +16,6 @@ from carrel.host.selection import Hosted, Order, select
 from carrel.log import Log
 from carrel.protocol.methods import ItemKind as HostItemKind
 from carrel.studio.api import ItemKind
-from carrel.studio.filtering import parse_filter
 from carrel.studio.rows import key_of
 
 __all__ = ["ListFailure", "Lists", "Query", "ServerTree"]
@@ -124,7 +124,7 @@ class Lists:
         ]
 
         def make() -> Sequence[Hosted[Any]]:
-            matches = parse_filter(query.q).matches if query.q.strip() else None
+            matches = written.matches if (written := Filter(query.q)) else None
             entries = [
                 Hosted(name, item) for name, items in pairs for item in items if matches is None or matches(name, item)
             ]
@@ -151,7 +151,7 @@ class Lists:
     async def _trees(self, q: str) -> Sequence[ServerTree]:
         servers = self._servers(None)
         parts = await asyncio.gather(*(self.of(server, "resource") for server in servers))
-        matches = parse_filter(q).matches if q.strip() else None
+        matches = written.matches if (written := Filter(q)) else None
 
         def make() -> Sequence[ServerTree]:
             made = []

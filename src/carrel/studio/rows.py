@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from carrel.host.selection import Hosted, uri_of
+from carrel.host.filters import uri_of
+from carrel.host.selection import Hosted
 from carrel.printable import printable
 from carrel.studio.api import ItemKind, Key, Row
 

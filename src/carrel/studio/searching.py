@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from importlib.util import find_spec
 
 from carrel.context.results import ContextItem
+from carrel.host.filters import Filter
 from carrel.host.host import Host
 from carrel.host.selection import Hosted
+from carrel.search.marks import marks_of
 from carrel.search.results import SearchHit
 from carrel.studio.api import ContextRequest, Hit, LeftOut, Pack, PackItem, SearchResult
-from carrel.studio.filtering import parse_filter
 from carrel.studio.live import Live
 from carrel.studio.rows import row_of
 
@@ -33,16 +33,15 @@ async def search(host: Host, q: str, limit: int) -> SearchResult:
     Raises:
         ConfigError: tantivy is not installed.
     """
-    parsed = parse_filter(q)
-    if not parsed.words.strip():
+    written = Filter(q)
+    if not written.words.strip():
         return SearchResult(hits=(), complete=True)
     index = await host.index(wait=PATIENCE)
-    fields = [term for term in parsed.terms if term.field is not None or term.negated]
-    others = parse_filter(" ".join(term.text for term in fields))
+    fields = written.fields
     limit = max(1, min(limit, MAX_HITS))
-    found = await index.search(parsed.words, limit=MAX_HITS if fields else limit)
-    hits = [hit for hit in found.hits if not fields or others.matches(hit.source, hit.resource)]
-    return SearchResult(hits=tuple(_hit(hit, parsed.words) for hit in hits[:limit]), complete=found.complete)
+    found = await index.search(written.words, limit=MAX_HITS if fields else limit)
+    hits = [hit for hit in found.hits if fields.matches(hit.source, hit.resource)]
+    return SearchResult(hits=tuple(_hit(hit, written.words) for hit in hits[:limit]), complete=found.complete)
 
 
 def _hit(hit: SearchHit, words: str) -> Hit:
@@ -53,21 +52,8 @@ def _hit(hit: SearchHit, words: str) -> Hit:
         score=hit.score,
         lines=lines,
         snippet=snippet,
-        marks=tuple(_marks(snippet, words)),
+        marks=tuple(marks_of(snippet, words)),
     )
-
-
-def _marks(snippet: str, words: str) -> list[tuple[int, int]]:
-    """Return where the words are in a snippet, with their endings; a word may have another ending there."""
-    found = []
-    for word in words.split():
-        if word.isascii():
-            stem = word[: max(3, len(word) - 2)]
-            pattern = rf"\b{re.escape(stem)}\w*"
-        else:
-            pattern = re.escape(word)
-        found += [match.span() for match in re.finditer(pattern, snippet, re.IGNORECASE)]
-    return sorted(set(found))
 
 
 async def pack(host: Host, live: Live, request: ContextRequest, seen: int) -> Pack:

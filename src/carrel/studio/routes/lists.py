@@ -9,9 +9,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
+from carrel.host.filters import Filter
 from carrel.host.selection import Hosted, Order, check
 from carrel.studio.api import Chip, Item, ItemKind, Key, Row, Window
-from carrel.studio.filtering import parse_filter
 from carrel.studio.lists import Query
 from carrel.studio.problems import NotFound
 from carrel.studio.routes.responses import number, required, route
@@ -64,19 +64,9 @@ def routes(studio: Studio) -> list[Route]:
         return Item(key=Key(server=server, uri=name), kind=kind, item=msgspec.to_builtins(found))
 
     async def filter(request: Request) -> Any:
-        chips = [
-            Chip(
-                text=term.text,
-                field=term.field,
-                value=term.value,
-                negated=term.negated,
-                start=term.start,
-                end=term.end,
-                problem=term.problem,
-            )
-            for term in parse_filter(request.query_params.get("q", "")).terms
-        ]
-        return {"chips": chips}
+        return {
+            "chips": [Chip(**msgspec.structs.asdict(term)) for term in Filter(request.query_params.get("q", "")).terms]
+        }
 
     return [
         route("GET", "/items", items),
