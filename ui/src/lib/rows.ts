@@ -44,3 +44,9 @@ export function shortUri(uri: string): string {
     return text;
   }
 }
+
+/** Return the folder of a URI, shortened to its last two names. */
+export function folderOf(uri: string): string {
+  const names = shortUri(uri).split("/").slice(0, -1);
+  return names.length > 3 ? `…/${names.slice(-2).join("/")}` : names.join("/") || shortUri(uri);
+}

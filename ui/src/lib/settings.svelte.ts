@@ -32,7 +32,6 @@ class Settings {
   theme = $state<Theme>((read("theme") as Theme | null) ?? "auto");
   chosenLanguage = $state<Language | null>(read("language") as Language | null);
   language = $derived(this.chosenLanguage ?? preferred(navigator.languages));
-  wrap = $state(read("wrap") === "yes");
 
   setTheme(theme: Theme): void {
     this.theme = theme;

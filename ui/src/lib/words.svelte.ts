@@ -29,6 +29,7 @@ const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"] as const;
 
 /** Format a size in bytes. */
 export function bytes(size: number): string {
+  if (size < 1000) return t("nBytes", { n: size });
   let unit = 0;
   for (; size >= 1000 && unit < UNITS.length - 1; unit++) size /= 1000;
   return new Intl.NumberFormat(locale(), {
