@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import uvicorn
@@ -23,10 +24,13 @@ HOST = "127.0.0.1"
 GRACE = 2
 
 
-async def serve(studio: Studio, port: int = 0, on_started: Callable[[str], None] | None = None) -> None:
+async def serve(
+    studio: Studio, port: int = 0, on_started: Callable[[str], None] | None = None, *, signals: bool = True
+) -> None:
     """Serve an open studio on 127.0.0.1 until SIGTERM or SIGINT, or until it is cancelled.
 
-    ``on_started`` is called with the link to the page, once the page can be used. Port 0 takes a free one.
+    ``on_started`` is called with the link to the page, once the page can be used. Port 0 takes a free one. Without
+    ``signals``, only cancellation ends it.
 
     Raises:
         ConfigError: the port is taken or not allowed.
@@ -37,8 +41,13 @@ async def serve(studio: Studio, port: int = 0, on_started: Callable[[str], None]
     page = Gate(origin, Pages(), page_headers(content_origin), api=make_api(studio), token=studio.token)
     content = Gate(content_origin, studio.links, content_headers(origin), sites=(b"same-origin", b"same-site", b"none"))
     ready = asyncio.Event()
+
+    def tell() -> None:
+        if on_started is not None:
+            on_started(f"{origin}/#token={studio.token}")
+
     contents = StudioServer(config_of(content), studio, ready.set)
-    pages = StudioServer(config_of(page), studio, lambda: on_started and on_started(f"{origin}/#token={studio.token}"))
+    pages = StudioServer(config_of(page), studio, tell, signals=signals)
     serving = [asyncio.ensure_future(contents.serve([listeners[1]]))]
     try:
         await ready.wait()
@@ -69,11 +78,14 @@ def config_of(app: ASGI) -> uvicorn.Config:
 class StudioServer(uvicorn.Server):
     """uvicorn server that ends the streams of events before it waits for connections.
 
-    ``on_started`` is called when it accepts connections. Signals stop the server of the page, which is awaited.
+    ``on_started`` is called when it accepts connections. With ``signals``, SIGTERM and SIGINT stop it.
     """
 
-    def __init__(self, config: uvicorn.Config, studio: Studio, on_started: Callable[[], object]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, studio: Studio, on_started: Callable[[], object], *, signals: bool = False
+    ) -> None:
         super().__init__(config)
+        self._signals = signals
         self._studio = studio
         self._on_started = on_started
 
@@ -86,6 +98,12 @@ class StudioServer(uvicorn.Server):
         """Stop accepting connections, and wait for requests."""
         self._studio.events.end()
         await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals if this server does."""
+        with super().capture_signals() if self._signals else nullcontext():
+            yield
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Stop, and do not raise the signal again. A second SIGINT does not wait for requests."""

@@ -19,12 +19,13 @@ from carrel.errors import ConfigError, MCPError
 from carrel.extras import explain_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from carrel.chat.model import Model
     from carrel.host.config import ServerConfig
+    from carrel.server.app import Server
 
-__all__ = ["parser", "run"]
+__all__ = ["check_installed", "parser", "run", "serve_beside"]
 
 SUMMARY = "Look at servers and sources in the browser: search, pick, read, call, and pack contexts."
 EXAMPLES = """\
@@ -93,10 +94,7 @@ def run(arguments: list[str]) -> int:
         ConfigError: the arguments are invalid, the port is in use, or a package is missing.
     """
     options = parse_with_targets(parser(), arguments)
-    try:
-        from carrel.studio import serving  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ConfigError(explain_missing(error, "studio") or str(error)) from None
+    check_installed()
     sources, others = split_targets(options.targets)
     if options.header and not any(map(is_url, others)):
         raise ConfigError("--header is for URLs")
@@ -108,6 +106,18 @@ def run(arguments: list[str]) -> int:
     configure("text", "warning")
     process.run(serve(configs, found.files, options))
     return 0
+
+
+def check_installed() -> None:
+    """Check that the packages of the page are installed.
+
+    Raises:
+        ConfigError: one is missing; the message says how to install it.
+    """
+    try:
+        from carrel.studio import serving  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ConfigError(explain_missing(error, "studio") or str(error)) from None
 
 
 def local_servers(sources: Sequence[str], others: Sequence[ServerConfig]) -> list[ServerConfig]:
@@ -159,23 +169,43 @@ async def serve(configs: Sequence[ServerConfig], files: Sequence[Path], options:
         credentials=lambda config: stored_login(config.headers),
     )
 
-    def started(link: str) -> None:
-        print_stderr("carrel: the link below is a key to your servers: keep it to yourself. Ctrl-C stops the studio")
-        write_text(link)
-        sys.stdout.flush()
-        if options.open or (options.open is None and sys.stdout.isatty()):
-            import webbrowser
-
-            webbrowser.open(link)
-
+    wants_browser = sys.stdout.isatty() if options.open is None else options.open
     try:
         async with studio:
             for problem in studio.host.problems:
                 print_stderr(f"carrel: {problem}")
-            await serve_studio(studio, options.port, started)
+            await serve_studio(studio, options.port, lambda link: show(link, open=wants_browser))
     finally:
         if model is not None:
             await model.close()
+
+
+async def serve_beside(app: Server, on_started: Callable[[], None], *, open: bool) -> None:
+    """Serve the page of a server that runs in this process, until the task is cancelled.
+
+    ``on_started`` is called after the link was printed.
+    """
+    from carrel.host.config import ServerConfig
+    from carrel.studio import Studio
+    from carrel.studio import serve as serve_studio
+
+    def started(link: str) -> None:
+        show(link, open=open)
+        on_started()
+
+    async with Studio([ServerConfig(name=app.name, app=app, transport="memory")]) as studio:
+        await serve_studio(studio, 0, started, signals=False)
+
+
+def show(link: str, *, open: bool) -> None:
+    """Print the link as one line on standard output, and open it in the browser if ``open``."""
+    print_stderr("carrel: this link opens Carrel Studio. It is a key to your servers: keep it to yourself")
+    write_text(link)
+    sys.stdout.flush()
+    if open:
+        import webbrowser
+
+        webbrowser.open(link)
 
 
 async def open_model(name: str | None) -> Model | None:
