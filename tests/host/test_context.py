@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -74,6 +75,26 @@ async def test_lines_of_the_same_uri_are_read_from_their_own_servers() -> None:
         assert first == {name: f"Green tea is {fact}." for name, fact in facts.items()}
         for name in facts:
             await host.catalog.remove(name)
+
+
+async def test_a_watched_pack_follows_changes_of_its_resources_and_new_ones(tmp_path: Path) -> None:
+    (tmp_path / "tea.md").write_text(TEA)
+    async with Host([served("notes", tmp_path)]) as host, asyncio.timeout(60):
+        pack = await host.context("green tea")
+        watched = pack.watch()
+        change = asyncio.ensure_future(anext(watched))
+        while not change.done():  # once the host has subscribed
+            (tmp_path / "tea.md").write_text(TEA + "\nGreen tea is never boiled.\n")
+            await asyncio.wait([change], timeout=0.5)
+        [item] = (await change).changed
+        assert "never boiled" in item.text
+        assert pack.items == (item,)
+        change = asyncio.ensure_future(anext(watched))
+        (tmp_path / "pot.md").write_text("A pot of green tea.\n")
+        assert [item.uri.rpartition("/")[2] for item in (await change).added] == ["pot.md"]
+        (tmp_path / "pot.md").unlink()
+        assert [item.uri.rpartition("/")[2] for item in (await anext(watched)).removed] == ["pot.md"]
+        await watched.aclose()
 
 
 async def test_a_pack_of_a_host_is_refreshed() -> None:

@@ -125,7 +125,7 @@ async def test_the_tool_returns_a_page_links_and_json(shared: Path, tmp_path: Pa
     async with searching(library(shared), tmp_path / "cache") as (_, peer):
         (tool,) = [tool for tool in await listed(peer, "tools") if tool["name"] == "search"]
         assert (tool["name"], tool["annotations"]["readOnlyHint"]) == ("search", True)
-        found = await call(peer, "search", query="burns", limit=1)
+        found = await call(peer, "search", query="burns", limit=1, budget=500)
         assert [block["type"] for block in found["content"]] == ["text", "resource_link"]
         assert found["content"][1]["uri"].endswith("lamps.md?lines=1-3")
         assert found["structuredContent"]["hits"][0]["snippet"].startswith("A lamp")

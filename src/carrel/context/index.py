@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 
@@ -43,6 +43,34 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return any(uri == each or fnmatchcase(uri, each) for each in self.without)
 
 
+class Packing:
+    """Question of one caller, packed again after changes. Implements ``carrel.context.pack.Repacking``."""
+
+    def __init__(self, index: ContextIndex, options: Question, request: Request) -> None:
+        self._index = index
+        self._options = options
+        self._request = request
+        self._version = 0
+
+    async def pack(self) -> PackedContext:
+        """Pack the question."""
+        self._version = self._index.version
+        return await self._index.pack(self._options, self._request)
+
+    async def look(self) -> None:
+        """Look for changed resources now, and wait until they are indexed."""
+        await self._index.look()
+
+    async def changed(self, uris: Collection[str]) -> None:
+        """Wait until changes were indexed that the last pack does not have. ``uris`` are the packed resources."""
+        self._index.follow(self, uris)
+        await self._index.after(self._version)
+
+    def end(self) -> None:
+        """Stop waiting for changes."""
+        self._index.follow(self, ())
+
+
 class ContextIndex(SearchIndex):
     """Full-text index that also packs contexts. See ``SearchIndex``."""
 
@@ -73,19 +101,19 @@ class ContextIndex(SearchIndex):
         options = Question(
             question=question, budget=budget, pin=pins, without=left_out, format=format, tokenizer=tokenizer
         )
-        repack = partial(self._pack, options, request or Request())
-        return ContextPack(await repack(), partial(self._pack_again, repack))
+        packing = Packing(self, options, request or Request())
+        return ContextPack(await packing.pack(), packing)
+
+    def follow(self, packing: Packing, uris: Collection[str]) -> None:
+        """Request changes of the resources of a pack. An index of a server gets all changes anyway."""
 
     async def look(self) -> None:
         """Look for changed resources now, and wait until they are indexed."""
         self.on_changes((), {"resources_list_changed": None})
         await self.settled()
 
-    async def _pack_again(self, repack: Callable[[], Awaitable[PackedContext]]) -> PackedContext:
-        await self.look()
-        return await repack()
-
-    async def _pack(self, options: Question, request: Request) -> PackedContext:
+    async def pack(self, options: Question, request: Request) -> PackedContext:
+        """Pack the context of a question, as the index is now."""
         documents, left_out, complete = await self._gather(options, request)
         packer = Packer(options.question, options.budget, tokenizer_of(options.tokenizer), options.format)
         return await self.in_thread(request, partial(packer.pack, documents, left_out, complete=complete))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import AsyncIterator, Collection, Iterable
+from typing import Any, Protocol
 
 from carrel.context.formats import render
 from carrel.context.results import ContextChanges, ContextItem, LeftOut, PackedContext, as_json
@@ -46,16 +46,51 @@ class Packed:
         return as_json(self.packed)
 
 
-class ContextPack(Packed):
-    """Packed context that can be packed again. ``repack`` packs the same question again."""
+class Repacking(Protocol):
+    """Question that can be packed again."""
 
-    def __init__(self, packed: PackedContext, repack: Callable[[], Awaitable[PackedContext]]) -> None:
+    async def pack(self) -> PackedContext:
+        """Pack the question."""
+
+    async def look(self) -> None:
+        """Wait until changed resources are indexed."""
+
+    async def changed(self, uris: Collection[str]) -> None:
+        """Wait until changes were indexed that the last pack does not have. ``uris`` are the packed resources."""
+
+    def end(self) -> None:
+        """Stop waiting for changes."""
+
+
+class ContextPack(Packed):
+    """Packed context that can be packed again."""
+
+    def __init__(self, packed: PackedContext, packing: Repacking) -> None:
         super().__init__(packed)
-        self._repack = repack
+        self._packing = packing
 
     async def refresh(self) -> ContextChanges:
         """Wait until changed resources are indexed, pack again, and return the difference."""
-        before, self.packed = self.packed, await self._repack()
+        await self._packing.look()
+        return await self._pack_again()
+
+    async def watch(self) -> AsyncIterator[ContextChanges]:
+        """Pack again whenever resources change, and yield the differences.
+
+        async for changes in pack.watch():
+            print(changes.changed, pack.text)
+        """
+        try:
+            while True:
+                await self._packing.changed({item.uri for item in self.items})
+                changes = await self._pack_again()
+                if changes:
+                    yield changes
+        finally:
+            self._packing.end()
+
+    async def _pack_again(self) -> ContextChanges:
+        before, self.packed = self.packed, await self._packing.pack()
         return changes_between(before.items, self.packed.items)
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
 
 from carrel.awaitables import resolved
-from carrel.catalog.provider import Provider, ReportedEvents, Request
-from carrel.context.index import ContextIndex
+from carrel.catalog.provider import Interest, Provider, ReportedEvents, Request
+from carrel.context.index import ContextIndex, Packing
 from carrel.errors import MCPError
 from carrel.host.catalog import HostCatalog
 from carrel.host.remote import RemoteProvider
@@ -24,6 +24,7 @@ from carrel.log import Log
 from carrel.search.index import MAX_LIMIT
 from carrel.search.options import SearchOptions
 from carrel.search.results import SearchHit, SearchPassage
+from carrel.uri.parse import UriError, normalize
 from carrel.wire.resources import TextResourceContents, decoded
 
 __all__ = ["HostContexts"]
@@ -54,7 +55,7 @@ class HostContexts:
         async with self._opening:
             if self._index is None:
                 self._folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="carrel-context-")
-                index = HostIndex(self._catalog, SearchOptions(folder=self._folder), key=lambda: "host", label="host")
+                index = HostIndex(self._catalog, SearchOptions(folder=self._folder))
                 try:
                     await index.start()
                 except BaseException:
@@ -75,7 +76,40 @@ class HostContexts:
 
 
 class HostIndex(ContextIndex):
-    """Index over the servers of a host, which also asks their search tools."""
+    """Index over the servers of a host, which also asks their search tools.
+
+    It subscribes to the resources of packs that are watched.
+    """
+
+    def __init__(self, catalog: HostCatalog, options: SearchOptions) -> None:
+        super().__init__(catalog, options, key=lambda: "host", label="host")
+        self._servers = catalog
+        self._followed: dict[Packing, Collection[str]] = {}
+        self._interest = Interest()
+        self._watching: asyncio.Task[None] | None = None
+
+    async def stop(self) -> None:
+        """Stop, and end the subscriptions."""
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        await super().stop()
+
+    def follow(self, packing: Packing, uris: Collection[str]) -> None:
+        """Subscribe to the resources of a pack, instead of its resources before; without any, to none."""
+        self._followed.pop(packing, None)
+        if uris:
+            self._followed[packing] = uris
+        self._interest.uris = {_normal(uri) for each in self._followed.values() for uri in each}
+        self._interest.notify()
+        if self._watching is None and uris:
+            self._watching = asyncio.ensure_future(self._watch())
+
+    async def _watch(self) -> None:
+        async for changes in self._servers.watch(self._interest):
+            # The first batch is empty: the servers are watched from now on, and something may have changed before.
+            self.on_changes(changes, {} if changes else {"resources_list_changed": None})
 
     async def found(self, question: str, limit: int, request: Request) -> tuple[Sequence[SearchPassage], bool]:
         """Return the passages in the index, and passages that the search tools of servers find elsewhere."""
@@ -88,6 +122,13 @@ class HostIndex(ContextIndex):
         servers = [each for each in self.catalog.providers if isinstance(each, RemoteProvider)]
         found = await asyncio.gather(*(_ask(server, question) for server in servers))
         return [passage for passages in found for passage in passages]
+
+
+def _normal(uri: str) -> str:
+    try:
+        return normalize(uri)
+    except UriError:
+        return uri
 
 
 async def _ask(server: RemoteProvider, question: str) -> list[SearchPassage]:

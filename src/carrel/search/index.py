@@ -95,6 +95,8 @@ class SearchIndex:
         self._look = True
         self._stale = False
         self._embedded = False
+        self._version = 0
+        self._updated = asyncio.Event()
         self._hits = Hits(self)
         self._model: str | None = None
         self._embeddings: Embeddings | None = None
@@ -122,6 +124,7 @@ class SearchIndex:
         self._pool.start()
         self._writer = ThreadPoolExecutor(1, "carrel-index")
         self._ready, self._wake, self._settled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._updated = asyncio.Event()
         self._look = True
         self._task = asyncio.ensure_future(self._follow())
 
@@ -163,6 +166,21 @@ class SearchIndex:
     async def settled(self) -> None:
         """Wait until all known changes are indexed."""
         await self._settled.wait()
+
+    @property
+    def version(self) -> int:
+        """Number of times that changes were indexed."""
+        return self._version
+
+    async def after(self, version: int) -> None:
+        """Wait until changes were indexed after a version."""
+        while self._version <= version:
+            await self._updated.wait()
+
+    def _report_update(self) -> None:
+        self._version += 1
+        self._updated.set()
+        self._updated = asyncio.Event()
 
     async def embedded(self) -> None:
         """Wait until all passages that this process has indexed have been embedded; a no-op without embeddings."""
@@ -251,8 +269,10 @@ class SearchIndex:
                         await self._run(store.vectors.tidy)
                         self._embeddings.wake()
                     self._ready.set()
+                    self._report_update()
                 elif changed:
                     await indexer.update(store, changed)
+                    self._report_update()
                     if self._embeddings is not None:
                         self._embeddings.wake()
             except Damaged as error:

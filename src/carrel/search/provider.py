@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, MutableSequence
 from typing import Any, TypeAlias
 
@@ -13,7 +14,7 @@ from carrel.errors import InvalidParams, ResourceNotFound
 from carrel.log import Log
 from carrel.protocol.methods import READ_RESOURCE
 from carrel.search.index import MAX_LIMIT, SearchIndex
-from carrel.search.results import SearchResults, as_json, as_markdown
+from carrel.search.results import SearchResults, as_json, as_markdown, passages_as_markdown
 from carrel.uri.template import UriTemplate
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.content import ContentBlock, ResourceLink, TextContent
@@ -28,6 +29,8 @@ TEMPLATE = "search://{+query}{?limit,source,mime_type}"
 TOOL = "search"
 #: Default number of hits.
 USUAL = 10
+#: Default number of tokens of the page, the most, and how many passages are looked for, so that they fill it.
+BUDGET, MAX_BUDGET, PASSAGES = 2000, 100_000, 50
 
 Listener: TypeAlias = Callable[[list[Change], ListChanges, Recipients | None], object]
 
@@ -37,6 +40,7 @@ class SearchArguments(msgspec.Struct, forbid_unknown_fields=True):
 
     query: str
     limit: int = USUAL
+    budget: int = BUDGET
     source: str | None = None
     mime_type: str | None = None
     path: str | None = None
@@ -49,8 +53,8 @@ def _text(description: str) -> dict[str, Any]:
 SEARCH = Tool(
     name=TOOL,
     title="Search",
-    description="Search names and full text of all resources that are here. Returns the best ones, each with the lines "
-    "that match; read_resource reads the link of a hit.",
+    description="Search names and full text of all resources that are here. Returns the best passages, as many as fit "
+    "in the budget of tokens, and links to the best resources.",
     input_schema={
         "type": "object",
         "properties": {
@@ -61,6 +65,13 @@ SEARCH = Tool(
                 "maximum": MAX_LIMIT,
                 "default": USUAL,
                 "description": "How many to return at most",
+            },
+            "budget": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_BUDGET,
+                "default": BUDGET,
+                "description": "How many tokens of text to return at most",
             },
             "source": _text("Only from this source, by its name or the last part of it"),
             "mime_type": _text("Only of this MIME type, for example text/markdown or text/*"),
@@ -203,21 +214,21 @@ class SearchProvider(Provider):
             return _failed(f"Invalid arguments: {error}")
         if not given.query.strip():
             return _failed("Invalid arguments: query is empty")
+        if not 1 <= given.budget <= MAX_BUDGET:
+            return _failed(f"Invalid arguments: budget must be between 1 and {MAX_BUDGET}")
         if not 1 <= given.limit <= MAX_LIMIT:
             return _failed(f"Invalid arguments: limit must be between 1 and {MAX_LIMIT}")
         try:
             reader = request_to_read(request)
         except ValueError as error:
             return _failed(str(error))
-        results = await self.index.search(
-            given.query,
-            limit=given.limit,
-            source=given.source,
-            mime_type=given.mime_type,
-            path=given.path,
-            request=reader,
+        filters = {"source": given.source, "mime_type": given.mime_type, "path": given.path}
+        results, passages = await asyncio.gather(
+            self.index.search(given.query, limit=given.limit, request=reader, **filters),
+            self.index.passages(given.query, limit=PASSAGES, request=reader, **filters),
         )
-        return CallToolResult(content=_blocks(results), structured_content=as_json(results))
+        page = passages_as_markdown(passages, given.budget)
+        return CallToolResult(content=[TextContent(page), *_links(results)], structured_content=as_json(results))
 
 
 def request_to_read(request: Request) -> Request:
@@ -231,9 +242,9 @@ def request_to_read(request: Request) -> Request:
     return Request(request.call, request.channel, request.visible, view=request.view)
 
 
-def _blocks(results: SearchResults) -> list[ContentBlock]:
-    """Return hits as blocks: the page for the model, and links for applications that show them."""
-    links: list[ContentBlock] = [
+def _links(results: SearchResults) -> list[ContentBlock]:
+    """Return links to hits, for applications that show them."""
+    return [
         ResourceLink(
             uri=hit.link,
             name=hit.resource.name,
@@ -243,7 +254,6 @@ def _blocks(results: SearchResults) -> list[ContentBlock]:
         )
         for hit in results.hits
     ]
-    return [TextContent(as_markdown(results)), *links]
 
 
 def _failed(message: str) -> CallToolResult:

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
+from carrel.vendors.token_estimate import estimate_tokens
 from carrel.wire.base import Wire
 from carrel.wire.resources import Resource
 
-__all__ = ["PassageResults", "SearchHit", "SearchPassage", "SearchResults", "as_json", "as_markdown"]
+__all__ = [
+    "PassageResults",
+    "SearchHit",
+    "SearchPassage",
+    "SearchResults",
+    "as_json",
+    "as_markdown",
+    "passages_as_markdown",
+]
+
+
+#: The end of a passage that is cut, and the lines of an entry at least: the link, an empty line and a line of text.
+CUT, LEAST = ("   > …", ""), 3
 
 
 class SearchHit(Wire, kw_only=True):
@@ -86,6 +101,43 @@ def as_markdown(results: SearchResults) -> str:
     if not results.complete:
         lines += ["", "The index is not complete yet; there may be more."]
     return "\n".join(lines) + "\n"
+
+
+def passages_as_markdown(results: PassageResults, budget: int) -> str:
+    """Return passages as a page in Markdown with at most ``budget`` tokens, by estimate.
+
+    A passage that does not fit ends with "…". The page has at least the first line of a passage, whatever the budget.
+    """
+    lines = [f"# {_plain(results.query)}", ""]
+    end = [] if results.complete else ["The index is not complete yet; there may be more."]
+    if not results.passages:
+        lines.append("Nothing is found.")
+
+    def fits(more: Sequence[str]) -> bool:
+        return estimate_tokens(_page([*lines, *more, *end])) <= budget
+
+    for number, passage in enumerate(results.passages, 1):
+        entry = _passage_lines(number, passage)
+        if not fits(entry):
+            cut = bisect(range(len(entry)), x=False, key=lambda kept: not fits([*entry[:kept], *CUT])) - 1
+            kept = max(cut, LEAST if number == 1 else 0)
+            if kept >= LEAST:
+                lines += [*entry[:kept], *CUT]
+            break
+        lines += entry
+    return _page([*lines, *end])
+
+
+def _page(lines: Iterable[str]) -> str:
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _passage_lines(number: int, passage: SearchPassage) -> list[str]:
+    resource = passage.resource
+    span = "" if passage.first_line is None else f", lines {passage.first_line}-{passage.last_line}"
+    first = f"{number}. [{_plain(resource.title or resource.name)}](<{passage.link}>){span}"
+    text = passage.text.strip("\n")
+    return [first, "", *(f"   > {_line(each)}".rstrip() for each in text.split("\n")), ""] if text else [first, ""]
 
 
 def _plain(text: str) -> str:

@@ -2,12 +2,14 @@
 
 import json
 import shlex
+import signal
+import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from support.carrel_process import carrel
+from support.carrel_process import COMMAND, carrel
 from support.git import Repository
 
 SERVER = """
@@ -51,6 +53,21 @@ def test_a_folder_a_git_repository_and_a_server_are_packed_together(tmp_path, fo
     assert [each["reason"].partition(" of ")[0] for each in found["leftOut"] if "tea.md" in each["uri"]] == [
         "near-duplicate"
     ]
+
+
+def test_a_watched_context_is_printed_again_after_a_change(folder):
+    command = [*COMMAND, "context", str(folder), "green tea", "--watch"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        told = iter(process.stderr)
+        assert next(line for line in told if "waiting for changes" in line)
+        (folder / "pot.md").write_text("A pot for green tea.\n")
+        assert (folder / "pot.md").as_uri() in next(line for line in told if line.startswith("added: "))
+        assert "tokens (estimated)" in next(told)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    assert output.count("Green tea is brewed") == 2
+    assert output.count("A pot for green tea.") == 1
+    assert process.returncode == 130
 
 
 def test_the_formats_have_citations(folder):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carrel.cli.chat.host_targets import COMMAND, CONFIGURATIONS, read_host_targets
-from carrel.cli.client.connection import SERVER_ERROR, UNREACHABLE, answered, failed
+from carrel.cli.client.connection import SERVER_ERROR, UNREACHABLE, answered, failed, shown
 from carrel.cli.options import Parser
 from carrel.cli.target import CARREL, is_url
 from carrel.cli.terminal.messages import print_stderr
@@ -69,6 +69,7 @@ def parser() -> Parser:
         default=[],
         help="leave out this resource or file, or all that match a pattern such as '*.log'; may be repeated",
     )
+    reader.add_argument("--watch", action="store_true", help="pack again whenever resources change; Ctrl-C ends")
     reader.add_argument(
         "--tokenizer",
         metavar="MODEL",
@@ -122,7 +123,10 @@ def run(arguments: list[str]) -> int:
                     tokenizer=options.tokenizer,
                 )
                 bar.stop()
-                return report(pack, options)
+                code = report(pack, options)
+                if options.watch:
+                    await follow(pack, options)
+                return code
 
     return answered(show, quiet=options.quiet)
 
@@ -220,6 +224,18 @@ async def connected(
             await host.close()
         finally:
             await asyncio.gather(*(host.catalog.remove(name) for name in added))
+
+
+async def follow(pack: ContextPack, options: argparse.Namespace) -> None:
+    """Print the pack again whenever it changes, and what has changed on standard error."""
+    if not options.quiet:
+        print_stderr("waiting for changes; Ctrl-C ends")
+    async for changes in pack.watch():
+        kinds = {"added": changes.added, "removed": changes.removed, "changed": changes.changed}
+        for kind, items in kinds.items():
+            for item in items if not options.quiet else ():
+                print_stderr(f"{kind}: {shown(item.uri)}")
+        report(pack, options)
 
 
 def uri_of(text: str) -> str:
