@@ -56,10 +56,6 @@ class Studio {
     return this.servers.find((server) => server.name === name);
   }
 
-  label(name: string): string {
-    return this.server(name)?.title || name;
-  }
-
   on<K extends keyof Listeners>(type: K, listener: Listeners[K]): () => void {
     this.listeners[type].add(listener);
     return () => this.listeners[type].delete(listener);

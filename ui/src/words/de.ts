@@ -153,6 +153,7 @@ export const de: Dictionary = {
   tokens: "Token",
   tokensOf: "{n} von {budget} Token",
   counted: "gezählt mit {name}",
+  estimated: "geschätzt",
   leftOut: "Weggelassen",
   remove: "Entfernen",
   pin: "Anheften",

@@ -158,6 +158,7 @@ export const en = {
   tokens: "Tokens",
   tokensOf: "{n} of {budget} tokens",
   counted: "counted with {name}",
+  estimated: "estimated",
   leftOut: "Left out",
   remove: "Remove",
   pin: "Pin",

@@ -153,6 +153,7 @@ export const zh: Dictionary = {
   tokens: "词元",
   tokensOf: "{n} / {budget} 词元",
   counted: "计数方式：{name}",
+  estimated: "估计值",
   leftOut: "未收入",
   remove: "移除",
   pin: "固定",
