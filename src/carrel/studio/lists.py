@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from carrel.errors import MCPError
-from carrel.host.filters import Filter
+from carrel.host.filters import Filter, text_of
 from carrel.host.host import Host
 from carrel.host.hosted_server import HostedServer
 from carrel.host.resource_tree import ResourceTree
@@ -123,11 +123,10 @@ class Lists:
             if not isinstance(part, ListFailure)
         ]
 
+        select_from = await self._selector(query.q, query.kind, dict(pairs))
+
         def make() -> Sequence[Hosted[Any]]:
-            matches = written.matches if (written := Filter(query.q)) else None
-            entries = [
-                Hosted(name, item) for name, items in pairs for item in items if matches is None or matches(name, item)
-            ]
+            entries = [Hosted(name, item) for name, items in pairs for item in select_from(name, items)]
             return entries if query.sort is None else select(entries, {"sort": query.sort})
 
         return await self._make(make, sum(len(part) for _, part in pairs))
@@ -151,23 +150,52 @@ class Lists:
     async def _trees(self, q: str) -> Sequence[ServerTree]:
         servers = self._servers(None)
         parts = await asyncio.gather(*(self.of(server, "resource") for server in servers))
-        matches = written.matches if (written := Filter(q)) else None
+        pairs = {
+            server.name: () if isinstance(part, ListFailure) else part
+            for server, part in zip(servers, parts, strict=True)
+        }
+        select_from = await self._selector(q, "resource", pairs)
 
         def make() -> Sequence[ServerTree]:
             made = []
-            for server, part in zip(servers, parts, strict=True):
-                tree, size = ResourceTree(), 0
-                items: Sequence[Any] = () if isinstance(part, ListFailure) else part
-                for item in items:
-                    if matches is None or matches(server.name, item):
-                        tree.add(item)
-                        size += 1
-                if size or matches is None:
+            for (name, items), part in zip(pairs.items(), parts, strict=True):
+                tree = ResourceTree()
+                found = select_from(name, items)
+                for item in found:
+                    tree.add(item)
+                if found or not q.strip():
                     reason = part.reason if isinstance(part, ListFailure) else None
-                    made.append(ServerTree(server.name, tree, size, reason))
+                    made.append(ServerTree(name, tree, len(found), reason))
             return made
 
-        return await self._make(make, sum(len(part) for part in parts))
+        return await self._make(make, sum(map(len, pairs.values())))
+
+    async def _selector(
+        self, q: str, kind: ItemKind, lists: Mapping[str, Sequence[Any]]
+    ) -> Callable[[str, Sequence[Any]], Sequence[Any]]:
+        """Return a function that selects the entries of a server that match a filter.
+
+        The texts in which words are looked for are kept: a user who types looks for words again and again.
+        """
+        written = Filter(q)
+        if not written:
+            return lambda _, items: items
+        fields = written.fields
+        words = [term.value.casefold() for term in written.terms if term.field is None and not term.negated]
+        texts: dict[str, list[str]] = {}
+        if words:
+            key = ("texts", kind, tuple(lists))
+            size = sum(map(len, lists.values()))
+            texts = await self._kept(key, lambda: self._make(lambda: _texts(lists), size))
+
+        def selected(server: str, items: Sequence[Any]) -> Sequence[Any]:
+            found = items
+            if words:
+                pairs = zip(items, texts[server], strict=True)
+                found = [item for item, text in pairs if all(word in text for word in words)]
+            return [item for item in found if fields.matches(server, item)] if fields else found
+
+        return selected
 
     async def derived(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return a value that is made of the lists, kept until a list changes."""
@@ -199,3 +227,7 @@ class Lists:
     @staticmethod
     async def _make(make: Callable[[], T], size: int) -> T:
         return make() if size < MANY else await asyncio.to_thread(make)
+
+
+def _texts(lists: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
+    return {server: list(map(text_of, items)) for server, items in lists.items()}
