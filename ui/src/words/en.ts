@@ -245,6 +245,7 @@ export const en = {
   reconnectServer: "Reconnect {name}",
   onlyServer: "Show only {name}",
   keys: "Keys",
+  ctrl: "Ctrl",
   keyNextRegion: "Next region",
   keyArrows: "Move in trees and lists",
   keyEnter: "Open",

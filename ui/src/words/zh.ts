@@ -237,6 +237,7 @@ export const zh: Dictionary = {
   reconnectServer: "重新连接 {name}",
   onlyServer: "只显示 {name}",
   keys: "按键",
+  ctrl: "Ctrl",
   keyNextRegion: "下一个区域",
   keyArrows: "在树和列表中移动",
   keyEnter: "打开",
