@@ -3,7 +3,8 @@
 import { send, ProblemError } from "./api";
 import type { StreamEvent } from "./types";
 
-export type LinkState = "connecting" | "live" | "lost";
+/** `refused`: the token belongs to an earlier launch. */
+export type LinkState = "connecting" | "live" | "lost" | "refused";
 type Message = { event: StreamEvent } | { link: LinkState };
 
 /** Split a text/event-stream into the data of its events. Chunks may end anywhere. */
@@ -71,7 +72,7 @@ export class EventStream {
         await this.read();
       } catch (error) {
         if (error instanceof ProblemError && error.status === 401) {
-          this.tell({ link: "lost" });
+          this.tell({ link: "refused" });
           return;
         }
       }

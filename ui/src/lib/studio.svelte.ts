@@ -62,6 +62,7 @@ class Studio {
   }
 
   private linked(link: LinkState): void {
+    if (link === "refused") this.phase = "unauthorised";
     if (link === "live" && this.link === "lost") {
       void recover();
       this.sentInterest = "";
