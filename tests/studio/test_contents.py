@@ -68,11 +68,34 @@ async def test_contents_have_a_kind(page: Page, tmp_path: Path) -> None:
 
 async def test_media_and_pages_are_sent_from_the_content_origin(page: Page, tmp_path: Path) -> None:
     for name, kind, shown_as in (("picture.png", "image/png", "inline"), ("page.html", "text/html", "inline")):
-        url = (await page.post("/links", {"server": "notes", "uri": (tmp_path / name).as_uri()}))["url"]
+        url = (await page.post_and_wait("/links", {"server": "notes", "uri": (tmp_path / name).as_uri()}))["url"]
         async with page.session.get(url) as response:
             assert response.content_type == kind
             assert response.headers["Content-Disposition"].startswith(shown_as)
             assert await response.read() == (tmp_path / name).read_bytes()
+
+
+async def test_sound_is_sent_in_ranges_again_and_again(page: Page, tmp_path: Path) -> None:
+    sound = bytes(range(200))
+    (tmp_path / "bell.wav").write_bytes(sound)
+    url = (await page.post_and_wait("/links", {"server": "notes", "uri": (tmp_path / "bell.wav").as_uri()}))["url"]
+    for wanted, status, part in [
+        (None, 200, sound),
+        ("bytes=0-", 206, sound),
+        ("bytes=10-19", 206, sound[10:20]),
+        ("bytes=190-500", 206, sound[190:]),
+        ("bytes=-5", 206, sound[-5:]),
+        ("bytes=500-", 200, sound),
+        ("bytes=-0", 200, sound),
+        ("bytes=-", 200, sound),
+        ("lines=1-2", 200, sound),
+    ]:
+        async with page.session.get(url, headers={} if wanted is None else {"Range": wanted}) as response:
+            assert (response.status, await response.read()) == (status, part)
+            assert response.headers["Accept-Ranges"] == "bytes"
+            start = sound.index(part)
+            expected = f"bytes {start}-{start + len(part) - 1}/200" if status == 206 else None
+            assert response.headers.get("Content-Range") == expected
 
 
 async def test_a_change_on_disk_is_reported_with_the_difference(page: Page, tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ async def test_repeated_and_odd_headers_are_refused(headers: list[tuple[bytes, b
 
 async def test_links_of_the_content_origin_open_once_and_only_there(page: Page) -> None:
     uri = next(row["key"]["uri"] for row in (await page.get("/items"))["rows"] if row["name"] == "a.md")
-    url = (await page.post("/links", {"server": "notes", "uri": uri}))["url"]
+    url = (await page.post_and_wait("/links", {"server": "notes", "uri": uri}))["url"]
     origin = page.studio.links.origin
     assert re.fullmatch(re.escape(origin) + r"/[0-9a-f]{32}", url)
     assert origin != page.origin
@@ -171,7 +171,7 @@ async def test_links_of_the_content_origin_open_once_and_only_there(page: Page) 
         assert response.headers["Content-Security-Policy"].startswith("sandbox; default-src 'none';")
         assert f"frame-ancestors {page.origin}" in response.headers["Content-Security-Policy"]
         assert response.headers["Content-Disposition"] == 'attachment; filename="a.md"'
-        assert response.headers["Cross-Origin-Resource-Policy"] == "same-site"
+        assert response.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
     async with page.session.get(url) as response:
         assert response.status == 404
     async with page.session.get(f"{origin}/api/state", headers=page.headers) as response:

@@ -46,7 +46,7 @@ def page_headers(content_origin: str) -> Headers:
         "worker-src": "'self'",
         "manifest-src": "'self'",
         "img-src": f"'self' data: {content_origin}",
-        "media-src": content_origin,
+        "media-src": f"data: {content_origin}",
         "frame-src": content_origin,
         "base-uri": "'none'",
         "form-action": "'none'",
