@@ -16,7 +16,7 @@ from carrel.studio.api import Key
 from carrel.studio.contents import Contents
 from carrel.studio.events import PAUSE, Events
 from carrel.studio.lists import KINDS_OF, Lists
-from carrel.studio.servers import Servers
+from carrel.studio.servers import KINDS, Servers
 from carrel.uri.parse import UriError, normalize
 
 __all__ = ["Live", "Watched"]
@@ -57,6 +57,7 @@ class Live:
         self._keys: dict[tuple[str, str], Key] = {}
         self._following: dict[str, tuple[RemoteProvider, asyncio.Task[None]]] = {}
         self._dirty: dict[Key, None] = {}
+        self._ready: dict[str, bool | None] = {}
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self.changes = 0
@@ -131,9 +132,19 @@ class Live:
                 self._servers.recount(change.server)
                 self._spoil_all(change.server)
             elif change.kind != "problems":
-                self._lists.forget(change.server, [kind for kinds in KINDS_OF.values() for kind in kinds])
-                self._servers.changed(change.server)
-                self._watch(change.server)
+                self._note_state(change.server)
+
+    def _note_state(self, name: str) -> None:
+        """Report the state of a server. Its lists are others only if it has become ready, or is no longer."""
+        server = self._host.servers.get(name)
+        state = None if server is None else server.state == "ready"
+        if state != self._ready.get(name, False):
+            self._ready[name] = state
+            self._lists.forget(name, [kind for kinds in KINDS_OF.values() for kind in kinds])
+            for kind in KINDS:
+                self._events.put(type="list", server=name, kind=kind)
+        self._servers.changed(name)
+        self._watch(name)
 
     def _spoil_all(self, name: str) -> None:
         """Read the resources of interest again, if the server does not report changes of single resources."""

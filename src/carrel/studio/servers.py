@@ -19,7 +19,7 @@ from carrel.studio.events import Events
 from carrel.studio.lists import Lists
 from carrel.studio.problems import NotFound
 
-__all__ = ["Servers"]
+__all__ = ["KINDS", "Servers"]
 
 log = Log("carrel.studio")
 
@@ -57,6 +57,12 @@ class Servers:
     def all(self) -> tuple[Server, ...]:
         """The states of all servers."""
         return tuple(map(self.state, self._host.servers.values()))
+
+    @property
+    def messages(self) -> dict[str, str]:
+        """Why servers have no lists now, by name."""
+        servers = [each for each in self._host.servers.values() if each.state != "ready"]
+        return {each.name: printable(without_secrets((each.reason or each.state).split("\n")[0])) for each in servers}
 
     def state(self, server: HostedServer) -> Server:
         """Return the state of a server."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -32,17 +32,18 @@ class FlatNode(NamedTuple):
 
 
 async def tree_window(
-    lists: Lists, opened: Collection[str], offset: int, limit: int, q: str, seq: int
+    lists: Lists, messages: Mapping[str, str], opened: Collection[str], offset: int, limit: int, q: str, seq: int
 ) -> Window[TreeRow]:
     """Return a window of the tree in which the nodes with some ids are open.
 
+    ``messages`` say why servers have no resources now.
     The ids of nodes are stable: they are made of the server's name and the path.
     """
     found, whole = await lists.trees(q), await lists.trees("")
     nodes: Sequence[FlatNode] = await lists.derived(
         ("flat", q, frozenset(opened)), lambda: list(_flattened(found, whole, frozenset(opened)))
     )
-    rows = tuple(_row(node) for node in nodes[offset : offset + limit])
+    rows = tuple(_row(node, messages) for node in nodes[offset : offset + limit])
     return Window(total=len(nodes), offset=offset, rows=rows, seq=seq)
 
 
@@ -95,7 +96,7 @@ def _id(server: str, path: tuple[str, ...]) -> str:
     return blake2b("\0".join((server, *path)).encode("utf-8", "surrogatepass"), digest_size=9).hexdigest()
 
 
-def _row(flat: FlatNode) -> TreeRow:
+def _row(flat: FlatNode, messages: Mapping[str, str]) -> TreeRow:
     node = flat.node
     is_server = flat.level == 1
     resource = node.resource
@@ -110,5 +111,5 @@ def _row(flat: FlatNode) -> TreeRow:
         expandable=bool(node.children),
         row=None if resource is None else row_of("resource", Hosted(flat.server, resource)),
         count=flat.size if is_server else len(node.children) or None,
-        message=flat.message,
+        message=messages.get(flat.server, flat.message) if is_server else None,
     )

@@ -48,6 +48,7 @@ def routes(studio: Studio) -> list[Route]:
             raise ValueError(f"At most {MAX_OPEN} nodes can be open")
         return await tree_window(
             studio.lists,
+            studio.servers.messages,
             opened,
             number(request, "offset", 0, 2**53),
             number(request, "limit", ROWS, MAX_ROWS),
