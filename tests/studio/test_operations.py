@@ -11,6 +11,7 @@ import pytest
 
 from carrel import Context, Server
 from carrel.studio.events import KEPT, Events
+from chat.scripted_model import ScriptedModel
 from support.studio_page import Page, app_server, opened
 
 
@@ -217,3 +218,26 @@ async def test_a_gap_in_the_events_is_a_reset() -> None:
         for _ in range(KEPT + 1):
             events.put(type="list", server="s", kind="tool")
         assert await frames(events, since) == [b'data: {"seq":1001,"type":"reset"}\n\n']
+
+
+async def test_a_model_answers_sampling_once_the_user_has_accepted() -> None:
+    app = Server("thinker")
+
+    @app.tool
+    async def think(context: Context) -> str:
+        return (await context.sample("What is tea?", max_tokens=10)).text
+
+    model = ScriptedModel("A drink.")
+    async with opened(app_server(app), model=model) as page:
+        await page.ready("thinker")
+        await page.listen()
+        assert (await page.get("/state"))["canSample"] is True
+        _, view = await page.ask(
+            "POST", "/operations", {"kind": "call", "server": "thinker", "name": "think", "arguments": {}}
+        )
+        question = (await page.event(lambda event: event["type"] == "question"))["question"]
+        assert model.requests == []
+        await page.post(f"/questions/{question['id']}", {"action": "accept"})
+        _, result = await page.outcome(view["id"])
+        assert result["content"][0]["text"] == "A drink."
+        assert len(model.requests) == 1
