@@ -37,9 +37,10 @@ class Seen:
             owner = self._owners.get(shingle)
             if owner is not None:
                 counts[owner] = counts.get(owner, 0) + 1
-        if not found or sum(counts.values()) < SHARE * len(found):
+        if not counts:
             return None
-        return max(counts, key=lambda key: (counts[key], key))
+        most = max(counts, key=lambda key: (counts[key], key))
+        return most if counts[most] >= SHARE * len(found) else None
 
 
 def shingles(text: str) -> Iterator[tuple[str, ...]]:

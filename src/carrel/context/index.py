@@ -10,8 +10,9 @@ from functools import partial
 import msgspec
 
 from carrel.catalog.provider import Request
+from carrel.context.by_model import ModelChoice
 from carrel.context.documents import Document, document_of
-from carrel.context.options import BUDGET
+from carrel.context.options import BUDGET, MODEL_TOKENS, Ask
 from carrel.context.pack import ContextPack
 from carrel.context.packer import Packer
 from carrel.context.results import Format, LeftOut, PackedContext
@@ -37,6 +38,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     without: tuple[str, ...]
     format: Format
     tokenizer: str | Callable[[str], int] | None
+    model: Ask | None
+    model_tokens: int
 
     def excludes(self, uri: str) -> bool:
         """Return whether a resource is excluded."""
@@ -83,6 +86,8 @@ class ContextIndex(SearchIndex):
         without: Iterable[str] = (),
         format: Format = "markdown",
         tokenizer: str | Callable[[str], int] | None = None,
+        model: Ask | None = None,
+        model_tokens: int = MODEL_TOKENS,
         request: Request | None = None,
     ) -> ContextPack:
         """Pack what matters for a question into a budget of tokens, and return it with reasons.
@@ -90,6 +95,9 @@ class ContextIndex(SearchIndex):
         ``pin`` are URIs of resources that come first. ``without`` are URIs to leave out, or patterns such as ``*.log``.
         ``tokenizer`` counts the tokens of a text, or is the name of a model for tiktoken; by default, tokens are
         estimated. Only resources that the caller of ``request`` may read are packed.
+
+        ``model`` sends a prompt to a language model and returns its answer. The model then gives more search words for
+        the question, and ranks what the search has found; it reads and writes at most ``model_tokens``, by estimate.
 
         Raises:
             ConfigError: the server is not running.
@@ -99,7 +107,14 @@ class ContextIndex(SearchIndex):
             raise ValueError(f"budget must be at least 1 token, not {budget}")
         pins, left_out = (tuple(dict.fromkeys(uris)) for uris in (pin, without))
         options = Question(
-            question=question, budget=budget, pin=pins, without=left_out, format=format, tokenizer=tokenizer
+            question=question,
+            budget=budget,
+            pin=pins,
+            without=left_out,
+            format=format,
+            tokenizer=tokenizer,
+            model=model,
+            model_tokens=model_tokens,
         )
         packing = Packing(self, options, request or Request())
         return ContextPack(await packing.pack(), packing)
@@ -123,10 +138,26 @@ class ContextIndex(SearchIndex):
         results = await self.passages(question, limit=limit, request=request)
         return results.passages, results.complete
 
+    async def _candidates(
+        self, options: Question, limit: int, request: Request
+    ) -> tuple[Sequence[SearchPassage], bool]:
+        """Return the passages for a question, in the order of the search, or of the model if there is one."""
+        passages, complete = await self.found(options.question, limit, request)
+        if options.model is None:
+            return passages, complete
+        choice = ModelChoice(options.question, options.model, options.model_tokens)
+        words = await choice.words()
+        if words:
+            more, _ = await self.found(words, limit, request)
+            known = {(each.source, each.link) for each in passages}
+            passages = [*passages, *(each for each in more if (each.source, each.link) not in known)]
+            passages.sort(key=lambda each: -each.score)
+        return await choice.ranked(passages), complete
+
     async def _gather(self, options: Question, request: Request) -> tuple[list[Document], list[LeftOut], bool]:
         """Return the documents that may be packed, the resources that may not, and whether all were searched."""
         limit = min(MAX_LIMIT, max(LEAST, options.budget // PER_PASSAGE))
-        passages, complete = await self.found(options.question, limit, request)
+        passages, complete = await self._candidates(options, limit, request)
         groups: dict[tuple[str, str], list[SearchPassage]] = {}
         for passage in passages:
             groups.setdefault((passage.source, passage.resource.uri), []).append(passage)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypedDict
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeAlias, TypedDict
 
 from carrel.context.results import Format
 
-__all__ = ["BUDGET", "ContextOptions"]
+__all__ = ["BUDGET", "MODEL_TOKENS", "Ask", "ContextOptions"]
 
-#: Default budget, in tokens.
-BUDGET = 8000
+#: Default budget, in tokens, and default number of tokens that a model may read and write for one context.
+BUDGET, MODEL_TOKENS = 8000, 6000
+
+Ask: TypeAlias = Callable[[str, int], Awaitable[str]]
+"""Function that sends a prompt to a model and returns its answer, of at most the given number of tokens."""
 
 
 class ContextOptions(TypedDict, total=False):
@@ -21,3 +24,5 @@ class ContextOptions(TypedDict, total=False):
     without: Iterable[str]
     format: Format
     tokenizer: str | Callable[[str], int] | None
+    model: Ask | None
+    model_tokens: int

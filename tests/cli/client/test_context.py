@@ -1,6 +1,7 @@
 """``carrel context``: packing what folders, repositories and servers say about a question."""
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from chat.endpoints import Answer, Say, openai_endpoint
 from support.carrel_process import COMMAND, carrel
 from support.git import Repository
 
@@ -68,6 +70,25 @@ def test_a_watched_context_is_printed_again_after_a_change(folder):
     assert output.count("Green tea is brewed") == 2
     assert output.count("A pot for green tea.") == 1
     assert process.returncode == 130
+
+
+def test_a_model_adds_words_and_ranks(folder):
+    (folder / "pot.md").write_text("Pour the kettle over the leaves of green tea.\n")
+    with openai_endpoint([Answer(Say("kettle leaves")), Answer(Say("2, 1"))]) as endpoint:
+        done = carrel(
+            *("context", str(folder), "green tea", "--format", "json", "--model", f"{endpoint.url}#gpt-6.2-sol"),
+            env={**os.environ, **endpoint.environment},
+        )
+    assert done.returncode == 0, done.stderr
+    assert [item["score"] for item in json.loads(done.stdout)["items"]] == [1.0, 0.6]
+    assert len(endpoint.requests) == 2
+    assert endpoint.refusals == []
+
+
+def test_a_model_that_does_not_exist_is_an_error(folder):
+    done = carrel("context", str(folder), "green tea", "--model", "nobody:model", text=True)
+    assert done.returncode == 2
+    assert "nobody" in done.stderr
 
 
 def test_the_formats_have_citations(folder):

@@ -19,11 +19,12 @@ from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.output import write_json, write_text
 from carrel.cli.terminal.progress import Bar
 from carrel.cli.values import number, positive
-from carrel.context.options import BUDGET
+from carrel.context.options import BUDGET, MODEL_TOKENS
 from carrel.errors import ConfigError
 
 if TYPE_CHECKING:
     from carrel.catalog.provider import Provider
+    from carrel.context.options import Ask
     from carrel.context.pack import ContextPack
     from carrel.host.host import Host
 
@@ -69,6 +70,18 @@ def parser() -> Parser:
         default=[],
         help="leave out this resource or file, or all that match a pattern such as '*.log'; may be repeated",
     )
+    reader.add_argument(
+        "--model",
+        metavar="MODEL",
+        help="let this model, as carrel chat --model takes it, add search words and rank what is found",
+    )
+    reader.add_argument(
+        "--model-tokens",
+        metavar="TOKENS",
+        type=positive,
+        default=MODEL_TOKENS,
+        help=f"tokens that the model may read and write (default: {MODEL_TOKENS})",
+    )
     reader.add_argument("--watch", action="store_true", help="pack again whenever resources change; Ctrl-C ends")
     reader.add_argument(
         "--tokenizer",
@@ -104,7 +117,7 @@ def run(arguments: list[str]) -> int:
     async def show() -> int:
         with Bar(wanted=not options.quiet and options.format != "json") as bar:
             bar.update("connecting" if others else "indexing")
-            async with connected(opened, others, options) as host:
+            async with opened_model(options.model) as model, connected(opened, others, options) as host:
                 unavailable = [server for server in host.servers.values() if server.state != "ready"]
                 for server in unavailable:
                     failed(f"{server.name} is not available: {server.reason or server.state}", UNREACHABLE)
@@ -121,6 +134,8 @@ def run(arguments: list[str]) -> int:
                     without=[uri_of(each) for each in options.without],
                     format=options.format,
                     tokenizer=options.tokenizer,
+                    model=model,
+                    model_tokens=options.model_tokens,
                 )
                 bar.stop()
                 code = report(pack, options)
@@ -236,6 +251,36 @@ async def follow(pack: ContextPack, options: argparse.Namespace) -> None:
             for item in items if not options.quiet else ():
                 print_stderr(f"{kind}: {shown(item.uri)}")
         report(pack, options)
+
+
+@asynccontextmanager
+async def opened_model(name: str | None) -> AsyncIterator[Ask | None]:
+    """Open a model, and close it at the end. Without a name, there is none.
+
+    Raises:
+        ConfigError: there is no such model, its package is not installed, or there is no key.
+        TransportError: the server of the model cannot be reached to list its models.
+    """
+    if name is None:
+        yield None
+        return
+    from carrel.chat.model import ModelRequest
+    from carrel.chat.models.open import open_model
+    from carrel.chat.sampling import complete
+    from carrel.wire.client_features import SamplingMessage
+    from carrel.wire.content import TextContent
+
+    model = await open_model(name)
+
+    async def ask(prompt: str, most: int) -> str:
+        messages = [SamplingMessage(role="user", content=TextContent(prompt))]
+        answer = await complete(model, ModelRequest(messages=messages, max_tokens=most))
+        return "".join(block.text for block in answer.content if isinstance(block, TextContent))
+
+    try:
+        yield ask
+    finally:
+        await model.close()
 
 
 def uri_of(text: str) -> str:
