@@ -45,3 +45,8 @@ test("Markdown has no elements of its own HTML, no sources and no live links", (
 test("front matter is not rendered", () => {
   expect(String(renderMarkdown("---\ntitle: x\n---\n# Y\n"))).toBe("<h1>Y</h1>\n");
 });
+
+test("items of task lists begin with a box", () => {
+  const text = new DOMParser().parseFromString(String(renderMarkdown("- [x] done\n- [ ] open\n- [y] other\n\n[x] text")), "text/html").body.textContent;
+  expect(text?.match(/\S.*/g)).toEqual(["☑ done", "☐ open", "[y] other", "[x] text"]);
+});

@@ -20,6 +20,15 @@ markdown.renderer.rules.link_open = (tokens, index, options, _, self) => {
   return self.renderToken(tokens, index, options);
 };
 
+// Items of task lists begin with a box.
+markdown.core.ruler.push("tasks", ({ tokens }) => {
+  tokens.forEach((token, index) => {
+    const first = token.children?.[0];
+    if (token.type !== "inline" || first?.type !== "text" || tokens[index - 2]?.type !== "list_item_open") return;
+    first.content = first.content.replace(/^\[( |x|X)\] /, (_, mark: string) => (mark === " " ? "☐ " : "☑ "));
+  });
+});
+
 /** Render Markdown; front matter is removed. The result is a TrustedHTML if the browser has Trusted Types. */
 export function renderMarkdown(text: string): string {
   const body = text.replace(/^---\r?\n[\s\S]*?\r?\n---[ \t]*(\r?\n|$)/, "");

@@ -1,11 +1,18 @@
 // The event stream: fetch with the token, reconnect, one stream per browser (the tab with the lock reads and broadcasts).
 
 import { send, ProblemError } from "./api";
-import type { StreamEvent } from "./types";
+import type { Key, StreamEvent } from "./types";
 
 /** `refused`: the token belongs to an earlier launch. */
 export type LinkState = "connecting" | "live" | "lost" | "refused";
-type Message = { event: StreamEvent } | { link: LinkState };
+type Message = { event: StreamEvent } | { link: LinkState } | { hello: string } | { interest: Key[]; tab: string };
+
+export interface Listener {
+  event(event: StreamEvent): void;
+  link(link: LinkState): void;
+  /** Another tab shows other resources now. */
+  interest(tab: string, keys: Key[]): void;
+}
 
 /** Split a text/event-stream into the data of its events. Chunks may end anywhere. */
 export class EventParser {
@@ -30,18 +37,20 @@ export class EventParser {
 export class EventStream {
   private seq: number;
   private readonly channel = new BroadcastChannel("carrel-studio-events");
+  private readonly tab = String(Math.random());
+  private interest: Key[] = [];
+  /** State of the stream, in the tab that reads it. */
+  private leading: LinkState | null = null;
   private delay = 250;
 
   constructor(
     seq: number,
-    private readonly onEvent: (event: StreamEvent) => void,
-    private readonly onLink: (link: LinkState) => void,
+    private readonly listener: Listener,
   ) {
     this.seq = seq;
-    this.channel.onmessage = ({ data }: MessageEvent<Message>) => {
-      if ("event" in data) this.take(data.event);
-      else this.onLink(data.link);
-    };
+    this.channel.onmessage = ({ data }: MessageEvent<Message>) => this.receive(data);
+    this.channel.postMessage({ hello: this.tab });
+    addEventListener("pagehide", () => this.channel.postMessage({ interest: [], tab: this.tab }));
     if (navigator.locks) void navigator.locks.request("carrel-studio-events", () => this.lead());
     else void this.lead();
   }
@@ -51,18 +60,34 @@ export class EventStream {
     this.seq = seq;
   }
 
+  /** Tell the other tabs which resources this tab shows: the host has one list for all. */
+  showing(keys: Key[]): void {
+    this.interest = keys;
+    this.channel.postMessage({ interest: keys, tab: this.tab });
+  }
+
+  private receive(message: Message): void {
+    if ("event" in message) this.take(message.event);
+    else if ("link" in message) this.listener.link(message.link);
+    else if ("interest" in message) this.listener.interest(message.tab, message.interest);
+    else {
+      if (this.leading) this.channel.postMessage({ link: this.leading });
+      this.showing(this.interest);
+    }
+  }
+
   private take(event: StreamEvent): void {
     if (event.type !== "reset") {
       if (event.seq <= this.seq) return;
       this.seq = event.seq;
     }
-    this.onEvent(event);
+    this.listener.event(event);
   }
 
   private tell(message: Message): void {
     this.channel.postMessage(message);
-    if ("event" in message) this.take(message.event);
-    else this.onLink(message.link);
+    if ("link" in message) this.leading = message.link;
+    this.receive(message);
   }
 
   private async lead(): Promise<void> {

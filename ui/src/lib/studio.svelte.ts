@@ -33,7 +33,12 @@ class Studio {
     }
     try {
       const seq = await this.load();
-      this.stream ??= new EventStream(seq, (event) => this.take(event), (link) => this.linked(link));
+      this.stream ??= new EventStream(seq, {
+        event: (event) => this.take(event),
+        link: (link) => this.linked(link),
+        interest: (tab, keys) => this.interestOf(`tab ${tab}`, keys),
+      });
+      this.stream.showing(this.ownKeys());
     } catch (error) {
       this.problem = toProblem(error);
       this.phase = this.problem.status === 401 ? "unauthorised" : "unreachable";
@@ -114,10 +119,20 @@ class Studio {
     this.listeners.resource.forEach((listener) => listener(null, null));
   }
 
+  private ownKeys(): Key[] {
+    return [...this.interests].filter(([name]) => !name.startsWith("tab ")).flatMap(([, keys]) => keys);
+  }
+
+  private interestOf(name: string, keys: Key[]): void {
+    if (keys.length) this.interests.set(name, keys);
+    else this.interests.delete(name);
+    this.sendInterest();
+  }
+
   /** Say which keys a region shows; the host reports changes of these resources. */
   interest(region: string, keys: Key[]): void {
-    this.interests.set(region, keys);
-    this.sendInterest();
+    this.interestOf(region, keys);
+    this.stream?.showing(this.ownKeys());
   }
 
   private sendInterest(): void {
