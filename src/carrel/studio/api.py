@@ -1,4 +1,4 @@
-"""Data of the API of the page, as JSON: what the routes accept and return, and the events of the stream."""
+"""Data of the API of the page, as JSON: bodies of requests and responses, and the events of the stream."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class Row(API, frozen=True, kw_only=True):
 
 
 class TreeRow(API, frozen=True, kw_only=True):
-    """Row of the tree. ``count`` is the number of resources below, ``message`` the reason why there are none."""
+    """Row of the tree. ``count`` is the number of resources below, ``message`` the reason if the server has no list."""
 
     id: str
     level: int
@@ -280,7 +280,7 @@ class SearchResult(API, frozen=True, kw_only=True):
 
 
 class Chip(API, frozen=True, kw_only=True):
-    """Term of a filter, with its range of characters, and what is wrong with it."""
+    """Term of a filter, with its range of characters. ``problem`` says why the value is invalid."""
 
     text: str
     field: str | None
@@ -300,7 +300,7 @@ class ProgressView(API, frozen=True, kw_only=True):
 
 
 class OperationView(API, frozen=True, kw_only=True):
-    """Request that takes time. ``result`` is what the response would have been."""
+    """Request that takes time. ``result`` is the body that an immediate response would have."""
 
     id: str
     kind: OperationKind
@@ -360,7 +360,7 @@ class Event(API, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def subject(self) -> tuple[object, ...]:
-        """What the event is about: a later event about the same replaces it."""
+        """Subject of the event: a later event with the same subject replaces it."""
         server = self.server.name if isinstance(self.server, Server) else self.server
         operation = None if self.operation is None else self.operation.id
         question = self.id if self.question is None else self.question.id

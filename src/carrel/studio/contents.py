@@ -148,7 +148,7 @@ class Contents:
         return Version(result, (first, total if isinstance(total, int) else None))
 
     async def _entries(self, server: str, uri: str, version: Version) -> tuple[Row, ...]:
-        """Return the entries of a folder: what the server lists in it, else the resources that its text lists."""
+        """Return the entries of a folder: from a directory read, or else from the folder's text."""
         provider = self._host.server(server).provider
         found: Any = ()
         try:

@@ -1,4 +1,4 @@
-"""Events of the stream: numbered, merged by what they are about, at most a few frames a second for each stream."""
+"""Events of the stream: numbered, merged by subject, and sent in a few frames a second."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A page of another origin, or of another port of this machine, must not reach a host that may start programs. So the gate
 checks the Host header (DNS rebinding), Origin and Sec-Fetch-Site (requests of other pages), and for the API the token
-of this launch, which only somebody who has seen the printed link can know. Only HTTP passes; WebSockets do not.
+of this launch, which is in the printed link. Only HTTP passes; WebSockets do not.
 
 https://developer.mozilla.org/docs/Web/HTTP/Headers/Sec-Fetch-Site
 """

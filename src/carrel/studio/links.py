@@ -1,7 +1,7 @@
 """Links: one-time URLs on the content origin, for media, HTML, SVG and downloads.
 
-What a server sends as HTML or SVG must never run in the origin of the page, which can call tools. So it comes from a
-second listener, whose responses are in a sandbox without scripts and without the network. A browser reads audio and
+HTML and SVG of a server must never run in the origin of the page, which can call tools. So they come from a second
+listener, whose responses are in a sandbox without scripts and without the network. A browser reads audio and
 video in several ranges: their links are valid for some minutes after each use.
 """
 
@@ -53,7 +53,7 @@ def content_headers(page_origin: str) -> Sequence[tuple[bytes, bytes]]:
         (b"referrer-policy", b"no-referrer"),
         (b"cross-origin-opener-policy", b"same-origin"),
         # Chromium has no sites of IP addresses: the page could not show images with same-site. Requests of other sites
-        # do not pass the gate, and nobody else knows a link.
+        # do not pass the gate, and only the page knows a link.
         (b"cross-origin-resource-policy", b"cross-origin"),
         (b"x-content-type-options", b"nosniff"),
         (b"cache-control", b"no-store"),

@@ -18,7 +18,7 @@ __all__ = ["Operation", "Operations"]
 #: Seconds that a request of the page waits before it gets the id of the operation.
 PATIENCE = 0.25
 #: Number of operations that may run, and of ended ones that are kept.
-MAX_RUNNING, KEPT = 200, 100
+MAX_RUNNING, KEPT = 200, 32
 
 Progress: TypeAlias = Callable[[float, float | None, str | None], None]
 

@@ -1,4 +1,4 @@
-"""Routes of the API, by what they are about."""
+"""Routes of the API, by subject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes of contents: windows of texts, differences, links to media, and what the page is interested in."""
+"""Routes of contents: windows of texts, differences, links to media, searches and contexts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the routes have in common: bodies and parameters of requests, JSON, errors, and operations."""
+"""Shared parts of the routes: bodies and parameters of requests, JSON and error responses, and operations."""
 
 from __future__ import annotations
 
