@@ -144,3 +144,17 @@ async def test_the_terms_of_a_filter_are_chips_and_select_entries(page: Page) ->
     assert names(await page.get("/items", q="priority:>0.5")) == ["high"]
     assert names(await page.get("/items", q="type:application/json")) == ["d.json"]
     assert names(await page.get("/items", q="server:tools -high")) == ["lowgpj.md"]
+
+
+async def test_the_lists_of_a_server_that_reports_no_changes_are_read_again_on_request() -> None:
+    app = Server("quiet", list_changed=False)
+    app.resources.add("memo://one", "1", name="one")
+    async with opened(app_server(app)) as page:
+        await page.ready("quiet")
+        await page.listen()
+        assert (await page.get("/items"))["total"] == 1
+        app.resources.add("memo://two", "2", name="two")
+        assert (await page.get("/items"))["total"] == 1
+        assert (await page.ask("POST", "/servers/quiet/reconnect"))[0] == 204
+        await page.event(lambda event: event["type"] == "list" and event["kind"] == "resource")
+        assert (await page.get("/items"))["total"] == 2

@@ -13,6 +13,7 @@ from carrel.host.host import Host
 from carrel.host.hosted_server import HostedServer
 from carrel.log import Log
 from carrel.printable import printable, printable_lines
+from carrel.protocol.methods import LIST_NOTIFICATIONS
 from carrel.redaction import without_secrets
 from carrel.studio.api import Check, Counts, ItemKind, Server
 from carrel.studio.events import Events
@@ -145,11 +146,14 @@ class Servers:
         self.announce(server.name)
 
     async def reconnect(self, name: str) -> None:
-        """Start to reconnect to a server, without waiting."""
+        """Start to reconnect to a failed server. Check a connected server, and read its lists again."""
         server = self.find(name)
         self._checks.pop(name, None)
         if server.state == "failed":
             self._start(name, self._again(name))
+        elif server.state == "ready":
+            server.check()
+            server.changed(list(LIST_NOTIFICATIONS))
 
     async def _again(self, name: str) -> None:
         try:
