@@ -104,7 +104,8 @@ class Live:
         try:
             async with aclosing(provider.watch(interest)) as batches:  # type: ignore[type-var]
                 async for batch in batches:
-                    if getattr(resources, "subscribe", False):
+                    if getattr(resources, "subscribe", False) and name not in self.watched.subscribed:
+                        self._spoil_all(name)  # resources may have changed between their read and the subscription
                         self.watched.subscribed.add(name)
                     for change in batch:
                         self._spoil(name, change.uri)
@@ -114,7 +115,6 @@ class Live:
             self.watched.subscribed.discard(name)
 
     def _spoil(self, name: str, uri: str) -> None:
-        self.changes += 1
         inside = uri.rstrip("/") + "/"
         for (server, own), key in self._keys.items():
             if server == name and (own == uri or uri.startswith(own.rstrip("/") + "/") or own.startswith(inside)):
@@ -174,6 +174,7 @@ class Live:
             log.debug("a changed resource cannot be read: %s", error)
             version = ""
         if version != known:
+            self.changes += 1
             self._events.put(type="resource", key=key, version=version)
 
 
