@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
 
 from carrel.media_types import BINARY, TEXT
 from carrel.wire.resources import BlobResourceContents, ReadResourceResult, TextResourceContents
@@ -109,7 +108,3 @@ class Versions:
         for (name, own), kept in self._kept.items():
             if name == server and (uri is None or uri == own):
                 kept.stale = True
-
-    def as_json(self) -> dict[str, Any]:
-        """Return how much is kept, for tests and logs."""
-        return {"resources": len(self._kept), "bytes": self._size}
