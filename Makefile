@@ -9,12 +9,12 @@ ROW    ?= all
 
 # Extras that `make install` installs: all that the README uses. Left out are large packages: vendors' SDKs, numpy,
 # DuckDB, and those for database servers, object stores, SFTP and screens (`.venv/bin/pip install -e '.[all]'` adds them).
-EXTRAS := chat,compat,completion,databases,documents,gateway,git,logs,openapi,search,serve,web
+EXTRAS := chat,compat,completion,databases,documents,gateway,git,logs,openapi,search,serve,studio,web
 
 # What `make quick` runs: tests in memory, of the modules that most changes are in.
 QUICK := tests/uri tests/protocol tests/server tests/client tests/test_limits.py tests/test_exports.py tests/test_docs_links.py tests/test_quick.py
 
-.PHONY: help install run test ready collected parties quick check mutants coverage bench compat dist docs conformance-server clean
+.PHONY: help install ui run test ready collected parties quick check mutants coverage bench compat dist docs conformance-server clean
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -31,8 +31,12 @@ $(VENV)/.dev: $(BIN)/carrel pyproject.toml
 
 install: $(BIN)/carrel ## Make the virtual environment (.venv) with the carrel command in it
 
-run: $(BIN)/carrel ## Serve a folder, a database, this repository and a log on 127.0.0.1 (PORT=8000)
-	@$(BIN)/python examples/shop.py build/shop $(BIN)/carrel serve --config examples/carrel.toml --http 127.0.0.1:$(PORT)
+# A no-op if the page is built; otherwise it says what it does, and how long that takes.
+ui: $(BIN)/carrel ## Build the page of Carrel Studio, with Node (a minute the first time)
+	@$(BIN)/python release/page.py
+
+run: ui ## Serve a folder, a database, this repository and a log on 127.0.0.1 (PORT=8000), with a page that shows them
+	@$(BIN)/python examples/shop.py build/shop $(BIN)/carrel serve --config examples/carrel.toml --http 127.0.0.1:$(PORT) --studio
 
 # Tests start hundreds of processes, each of which would compile the package again without cached bytecode.
 test: export PYTHONDONTWRITEBYTECODE =
@@ -42,7 +46,7 @@ test: $(VENV)/.dev ## Run every check and test
 
 # mypy uses one processor. Meanwhile another one installs what tests talk to, and compiles the test modules once
 # instead of in every process that runs tests.
-ready: check parties collected
+ready: check parties collected ui
 
 parties: $(VENV)/.dev
 	$(BIN)/python tests/support/debian.py

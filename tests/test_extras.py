@@ -88,6 +88,7 @@ logout http://127.0.0.1:9/mcp
 completion bash
 ls http://127.0.0.1:9/mcp
 context notes a
+studio notes --no-open --port PORT
 record http://127.0.0.1:9/mcp new.jsonl
 replay r.jsonl --http PORT
 chat --model anthropic:x --question hi

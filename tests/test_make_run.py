@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import runpy
@@ -12,6 +13,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -33,6 +35,7 @@ PATIENCE = 60.0
 def test_the_makefile_runs_the_example() -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert "examples/shop.py build/shop $(BIN)/carrel serve --config examples/carrel.toml" in text
+    assert re.search(r"^run: ui\b.*\n.* --studio$", text, re.MULTILINE)
 
 
 def order(module: dict[str, Any], place: Path) -> None:
@@ -61,12 +64,12 @@ def running(folder: Path, **env: str) -> Iterator[tuple[str, Errors]]:
     (folder / "examples").mkdir()
     shutil.copy(ROOT / "examples/carrel.toml", folder / "examples")
     shutil.copytree(ROOT / "examples/library", folder / "examples/library")
-    serve = [*COMMAND, "serve", "--config", "examples/carrel.toml", "--http", "0"]
+    serve = [*COMMAND, "serve", "--config", "examples/carrel.toml", "--http", "0", "--studio"]
     with subprocess.Popen(
         [sys.executable, str(SHOP), "build/shop", *serve],
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         text=True,
         cwd=folder,
         env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), **env},
@@ -76,12 +79,25 @@ def running(folder: Path, **env: str) -> Iterator[tuple[str, Errors]]:
         watchdog.start()
         try:
             errors = Errors(process)
-            yield errors.wait_for(r"URL +(http\S+)")[1], errors
+            url = errors.wait_for(r"URL +(http\S+)")[1]
+            assert process.stdout is not None
+            look_at(process.stdout.readline().strip())  # it is printed before the URL
+            yield url, errors
         finally:
             os.killpg(process.pid, signal.SIGINT)
             errors.text += process.communicate(timeout=PATIENCE)[1]
             watchdog.cancel()
     assert process.returncode == 0, errors.text
+
+
+def look_at(link: str) -> None:
+    """Open the page of a link, and wait until it has the shop."""
+    origin, _, token = link.partition("/#token=")
+    request = urllib.request.Request(f"{origin}/api/items?q=orders", headers={"Authorization": f"Bearer {token}"})
+    while True:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+            if any(row["key"]["uri"].endswith("tables/orders/rows") for row in json.load(response)["rows"]):
+                return
 
 
 async def test_a_folder_a_database_a_repository_and_a_log_are_shared_together(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ MODULES = {
     "screen": ("mss", "xcffib"),
     "search": ("tantivy",),
     "sftp": ("asyncssh",),
+    "studio": ("starlette",),
     "web": ("feedparser", "lxml", "protego", "trafilatura"),
 }
 #: Packages whose name is not that of their module.

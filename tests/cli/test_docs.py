@@ -17,7 +17,7 @@ from carrel.transports import memory
 ROOT = Path(__file__).parent.parent.parent
 PARSERS = {name: module_of(name).parser() for name in COMMANDS}
 #: The page of each command that has none of its own name.
-PAGE_OF = dict.fromkeys(set(PARSERS) - {"serve", "install", "gateway", "chat"}, "commands")
+PAGE_OF = dict.fromkeys(set(PARSERS) - {"serve", "install", "gateway", "chat", "studio"}, "commands")
 PAGE_OF |= dict.fromkeys(("config", "init"), "configuration") | {"import": "host"}
 PAGES = sorted(
     path.relative_to(ROOT)

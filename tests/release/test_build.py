@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -113,6 +114,16 @@ def test_the_wheel_carries_the_typing_marker_the_licence_and_every_module(dist: 
     assert modules <= names
     assert "carrel/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_wheel_carries_the_built_page(dist: Path) -> None:
+    with zipfile.ZipFile(wheel(dist)) as archive:
+        names = archive.namelist()
+        page = archive.read("carrel/studio/static/index.html").decode()
+    assert re.search(r'src="/(assets/[\w.-]+\.js)"', page)[1] in [
+        name.removeprefix("carrel/studio/static/") for name in names
+    ]
+    assert not [name for name in names if "node_modules" in name or name.startswith("ui/")]
 
 
 def test_the_sdist_builds_the_same_wheel(dist: Path, tmp_path: Path) -> None:

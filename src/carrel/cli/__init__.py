@@ -19,6 +19,9 @@ GROUPS = {
         "dev": ("server.dev", "serve it while you write it: reload, log of messages"),
         "gateway": ("server.gateway", "offer many servers as one, to any application"),
     },
+    "look at them in the browser": {
+        "studio": ("server.studio", "browse, search and read servers and sources, pack contexts"),
+    },
     "set up": {
         "init": ("config.init", "write a carrel.toml for a folder"),
         "config": ("config.config", "show the effective settings, check a carrel.toml"),

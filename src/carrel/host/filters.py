@@ -19,7 +19,7 @@ from carrel.errors import ConfigError
 from carrel.wire.base import Annotations
 from carrel.wire.timestamps import modified_at
 
-__all__ = ["FIELDS", "Filter", "Term", "uri_of"]
+__all__ = ["FIELDS", "Filter", "Term", "text_of", "uri_of"]
 
 Test = Callable[[str, Any], bool]
 
@@ -108,14 +108,15 @@ def _term(text: str, start: int, now: float) -> tuple[Term, Test | None]:
     return Term(text=text, field=field, value=value, negated=negated, start=start, end=end, problem=problem), test
 
 
+def text_of(item: Any) -> str:
+    """Return the text of an entry in which words are looked for: its URI, name, title and description, casefolded."""
+    texts = (uri_of(item), *(getattr(item, name, None) for name in ("name", "title", "description")))
+    return "\n".join(text for text in texts if text).casefold()
+
+
 def _words(value: str) -> Test | None:
     word = value.casefold()
-    if not word:
-        return None
-    names = ("name", "title", "description")
-    return lambda _, item: (
-        word in uri_of(item).casefold() or any(word in (getattr(item, name, None) or "").casefold() for name in names)
-    )
+    return (lambda _, item: word in text_of(item)) if word else None
 
 
 def _server(value: str, now: float) -> Test:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from carrel.agents import VendorTools
     from carrel.agents.formats import Vendor
+    from carrel.context.index import ContextIndex
     from carrel.context.options import ContextOptions
     from carrel.context.pack import ContextPack
     from carrel.host.context import HostContexts
@@ -328,7 +329,18 @@ class Host:
             ConfigError: tantivy is not installed.
             ValueError: the budget is less than 1.
         """
-        from carrel.host.context import HostContexts  # few hosts pack contexts
+        index = await self.index(wait=wait)
+        return await index.context(question, **options)
+
+    async def index(self, *, wait: float | None = None) -> ContextIndex:
+        """Return the full-text index over the resources of all servers, which the first call makes.
+
+        Wait until all resources are indexed, for at most ``wait`` seconds.
+
+        Raises:
+            ConfigError: tantivy is not installed.
+        """
+        from carrel.host.context import HostContexts  # few hosts have an index
 
         await asyncio.gather(*map(self.wake, self.servers))
         if self._contexts is None:
@@ -338,8 +350,8 @@ class Host:
             async with asyncio.timeout(wait):
                 await index.ready()
         except TimeoutError:
-            log.info("the context is packed before all resources are indexed")
-        return await index.context(question, **options)
+            log.info("the index is used before all resources are indexed")
+        return index
 
     # Requests to one server
 

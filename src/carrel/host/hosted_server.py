@@ -120,9 +120,19 @@ class HostedServer:
         return "connecting" if name == "new" else name
 
     @property
+    def error(self) -> Exception | None:
+        """The error of the last attempt to connect; None if the server is connected."""
+        return self._failure or (None if self.provider is None else self.provider.reconnector.status.reason)
+
+    @property
+    def resolved(self) -> ServerConfig | None:
+        """The configuration with all variables replaced; None before the first attempt to connect."""
+        return self._resolved
+
+    @property
     def reason(self) -> str | None:
         """Why there is no connection, with the end of the server's standard error; None if it is connected."""
-        error = self._failure or (None if self.provider is None else self.provider.reconnector.status.reason)
+        error = self.error
         if error is None:
             return None
         said = "\n".join(dict.fromkeys(self.stderr[-SHOWN:].strip().split("\n")))  # drop repeats of restarts
@@ -132,8 +142,7 @@ class HostedServer:
     @property
     def cause(self) -> str | None:
         """Why there is no connection, as a short text without configuration values; None if it is connected."""
-        error = self._failure or (None if self.provider is None else self.provider.reconnector.status.reason)
-        return None if error is None else cause_of(error)
+        return None if self.error is None else cause_of(self.error)
 
     @property
     def retry_in(self) -> float | None:
@@ -230,8 +239,10 @@ class HostedServer:
             http = options.get("http") or HTTPOptions()
             options["http"] = msgspec.structs.replace(http, headers={**http.headers, **config.headers})
             return Client(config.url, **relaying(options))
-        assert config.command is not None
         options["http"] = None
+        if config.app is not None:
+            return Client(config.app, **relaying(options))
+        assert config.command is not None
         given = options.get("process")
         env = {**config.env, **((given.env if given is not None else None) or {})}
         options["process"] = ProcessOptions(env=env, cwd=config.cwd, stderr=self._stderr, name=self.name)

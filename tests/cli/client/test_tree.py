@@ -3,7 +3,6 @@
 import json
 import os
 
-from carrel.cli.client.tree import readable, segments
 from support.carrel_process import BOOKS, carrel
 
 
@@ -36,10 +35,3 @@ def test_names_are_shown_without_percent_encoding_and_control_nothing(tmp_path):
     shown = carrel("tree", str(tmp_path), env={**os.environ, "PYTHONUTF8": "1"}).stdout.decode()
     assert "── 资料 🎉.md  (1 B, text/markdown)\n" in shown
     assert "── \\x1b[31mred.md  (1 B, text/markdown)\n" in shown
-    assert [readable(part) for part in ("a%2Fb", "%FF", "a%20b", "file://")] == ["a%2Fb", "%FF", "a b", "file://"]
-
-
-def test_uris_are_split_at_the_slashes_of_their_paths():
-    assert segments("file:///a/b/") == ["file://", "a", "b"]
-    assert segments("book://lem/solaris?page=1/2") == ["book://lem", "solaris?page=1/2"]
-    assert segments("memo:one") == ["memo:one"]

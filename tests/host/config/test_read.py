@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from carrel import Server
 from carrel.errors import ConfigError
 from carrel.host.config import ConfigFile, ServerConfig, discover, read_file, unique
 
@@ -288,3 +289,17 @@ def test_servers_of_several_files_have_unique_names_and_the_same_one_is_taken_on
         read_file(written(tmp_path / ".zed/settings.json", {"context_servers": {"git": {"command": "other"}}})),
     ]
     assert [server.name for server in unique(files)] == ["git", "git-zed"]
+
+
+def test_a_server_in_this_process_is_one_of_three_kinds():
+    app = Server("notes")
+    config = ServerConfig(name="notes", app=app, transport="memory")
+    assert config.shown == "in this process"
+    assert config.same_as(ServerConfig(name="notes", app=app, transport="memory"))
+    assert not config.same_as(ServerConfig(name="notes", app=Server("notes"), transport="memory"))
+    with pytest.raises(ConfigError, match="transport memory"):
+        ServerConfig(name="notes", app=app)
+    with pytest.raises(ConfigError, match="transport memory"):
+        ServerConfig(name="notes", command="x", transport="memory")
+    with pytest.raises(ConfigError, match="not both"):
+        ServerConfig(name="notes", app=app, command="x", transport="memory")

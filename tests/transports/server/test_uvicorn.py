@@ -15,6 +15,7 @@ import pytest
 from carrel import Server
 from carrel.errors import ConfigError
 from carrel.transports.server import uvicorn as transport
+from carrel.transports.server.uvicorn import listen
 from support.http_requests import ask
 from support.raw_http import PATIENCE, Site
 from support.stdio_process import SERVERS, environment, text_of
@@ -187,3 +188,11 @@ async def test_a_server_runs_in_an_event_loop_until_it_is_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await serving
     assert stopped == ["stopped"]
+
+
+def test_accepted_connections_send_at_once():
+    (listener,) = listen("127.0.0.1", 0)
+    with listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from carrel.context.pack import ContextPack
     from carrel.host.host import Host
 
-__all__ = ["parser", "run"]
+__all__ = ["open_source", "parse_with_targets", "parser", "run", "split_targets"]
 
 SUMMARY = "Pack what folders, sources and servers say about a question into a budget of tokens, with reasons."
 EXAMPLES = """\
@@ -152,17 +152,29 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     Raises:
         ConfigError: wrong use.
     """
+    options = parse_with_targets(parser(), arguments)
+    if not options.question.strip():
+        raise ConfigError("QUESTION is empty")
+    if not options.timeout > 0:
+        raise ConfigError(f"--timeout {options.timeout:g}: give a number of seconds above 0")
+    return options
+
+
+def parse_with_targets(reader: Parser, arguments: list[str]) -> argparse.Namespace:
+    """Parse arguments with TARGETs. The words after ``--`` are the command of an additional server.
+
+    Without targets, the target is ./carrel.toml, or else the current folder.
+
+    Raises:
+        ConfigError: wrong use.
+    """
     at = arguments.index("--") if "--" in arguments else len(arguments)
-    options = parser().parse_intermixed_args(arguments[:at])
+    options = reader.parse_intermixed_args(arguments[:at])
     command = arguments[at + 1 :]
     if command:
         options.targets.append(COMMAND + (command[0] if len(command) == 1 else shlex.join(command)))
     if not options.targets:
         options.targets = [DEFAULT_FILE if Path(DEFAULT_FILE).is_file() else "."]
-    if not options.question.strip():
-        raise ConfigError("QUESTION is empty")
-    if not options.timeout > 0:
-        raise ConfigError(f"--timeout {options.timeout:g}: give a number of seconds above 0")
     return options
 
 

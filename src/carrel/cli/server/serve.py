@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from carrel.awaitables import resolved
 from carrel.cli.config.read import Configuration, read_configuration
@@ -70,6 +71,12 @@ def parser(others: Iterable[Source] = ()) -> Parser:
     add_config_option(reader)
     add_sharing_options(reader)
     add_http_options(reader)
+    reader.add_argument(
+        "--studio",
+        action="store_true",
+        help="with --http: also serve a page that shows what is shared (see carrel studio), and print its link first",
+    )
+    reader.add_argument("--open", action="store_true", help="as --studio, and open the page in the browser")
     add_limit_option(reader)
     add_log_options(reader)
     add_source_flags(reader, others)
@@ -90,6 +97,12 @@ def run(arguments: list[str]) -> int:
     if app_file is not None:
         raise ConfigError(f"{configuration.where('app')}: [app] is for carrel run, which serves Python code")
     http = read_http_options(configuration)
+    if options.studio or options.open:
+        if http is None:
+            raise ConfigError("--studio and --open need --http; to look at sources without it, use carrel studio")
+        from carrel.cli.server.studio import check_installed
+
+        check_installed()
     targets = read_targets(options, reader.flags, configuration)
     if not targets:
         raise ConfigError(
@@ -108,7 +121,8 @@ def run(arguments: list[str]) -> int:
         warn_of_terminal()
         stdio.run(app)
     else:
-        serve_http(app, providers, targets, http, configuration)
+        welcome = partial(prepare_welcome, app, providers, targets, http, configuration)
+        serve_http(app, http, welcome, studio=options.studio or options.open, open=options.open)
     return 0
 
 
@@ -167,25 +181,45 @@ def print_progress(progress: Progress) -> None:
 
 
 def serve_http(
-    app: Server, providers: list[Provider], targets: Targets, http: ServeOptions, configuration: Configuration
+    app: Server, http: ServeOptions, welcome: Callable[[str], Coroutine[Any, Any, None]], *, studio: bool, open: bool
 ) -> None:
-    """Serve HTTP until the process is stopped; print the startup message after the server has started listening."""
+    """Serve HTTP until the process is stopped; print the startup message after the server has started listening.
+
+    ``welcome`` is called with the URL, and prints it. With ``studio``, a page is served too, whose link comes first.
+    """
     import asyncio
 
-    greeting: list[asyncio.Task[None]] = []
-    path = "/" + http["path"].strip("/")
+    tasks: list[asyncio.Task[None]] = []
 
     def greet(url: str) -> None:
-        reachable = reachable_url(url)
-        old = f"{reachable.removesuffix(path)}{SSE_PATH}" if configuration.settings.http.sse else None
-        auth = configuration.settings.auth
-        tokens = auth.tokens or (" ".join([auth.issuer] if isinstance(auth.issuer, str) else auth.issuer or ()) or None)
-        greeting.append(
-            asyncio.get_running_loop().create_task(say_welcome(app, providers, reachable, targets, old, tokens))
-        )
+        def print_welcome() -> None:
+            tasks.append(asyncio.ensure_future(welcome(reachable_url(url))))
+
+        if studio:
+            from carrel.cli.server.studio import serve_beside
+
+            tasks.append(asyncio.ensure_future(serve_beside(app, print_welcome, open=open)))
+        else:
+            print_welcome()
 
     http["on_started"] = greet
     app.run("http", **http)
+
+
+async def prepare_welcome(
+    app: Server,
+    providers: list[Provider],
+    targets: Targets,
+    http: ServeOptions,
+    configuration: Configuration,
+    url: str,
+) -> None:
+    """Print the startup message for a URL."""
+    path = "/" + http["path"].strip("/")
+    old = f"{url.removesuffix(path)}{SSE_PATH}" if configuration.settings.http.sse else None
+    auth = configuration.settings.auth
+    tokens = auth.tokens or (" ".join([auth.issuer] if isinstance(auth.issuer, str) else auth.issuer or ()) or None)
+    await say_welcome(app, providers, url, targets, old, tokens)
 
 
 async def say_welcome(

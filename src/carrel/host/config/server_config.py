@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from carrel.errors import ConfigError
 
+if TYPE_CHECKING:
+    from carrel.transports.server.application import HasEndpoint
+else:
+    HasEndpoint = Any  # loaded by nobody who only reads configurations
+
 __all__ = ["ConfigFile", "ConfigOrigin", "Input", "Isolation", "Problem", "ServerConfig", "TransportName"]
 
-TransportName: TypeAlias = Literal["stdio", "http", "sse"]
+TransportName: TypeAlias = Literal["stdio", "http", "sse", "memory"]
 Isolation: TypeAlias = Literal["auto", "shared", "client", "principal"]
 #: Matches an input variable in a text.
 INPUT = re.compile(r"\$\{input:([^{}]*)\}")
@@ -41,7 +46,7 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Configuration of one server: a command to start, or a URL.
+    """Configuration of one server: a command to start, a URL, or a server in this process.
 
     Texts may contain ``${VAR}``, ``${VAR:-default}``, ``${env:VAR}``, ``${input:ID}``, ``${workspaceFolder}`` and
     ``${userHome}``, which ``resolve`` replaces when the host connects to the server; ``$${`` is an escape for ``${``.
@@ -51,7 +56,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         command, args, env, cwd: the program to start, its arguments, environment variables and working directory.
         env_file: file with additional environment variables, one ``KEY=VALUE`` per line.
         url, headers: URL of an HTTP server, and headers to send.
-        transport: "stdio", "http" (Streamable HTTP, with a fallback to HTTP+SSE) or "sse".
+        app: a ``carrel.Server`` in this process.
+        transport: "stdio", "http" (Streamable HTTP, with a fallback to HTTP+SSE), "sse" or "memory" (for ``app``).
         disabled: list the server, but do not connect to it.
         timeout: timeout of a request in seconds; None for the default of the host.
         start_timeout: timeout for connecting in seconds; None for the default of the host.
@@ -73,6 +79,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     env_file: str | None = None
     url: str | None = None
     headers: Mapping[str, str] = {}
+    app: HasEndpoint | None = None
     transport: TransportName = "stdio"
     disabled: bool = False
     timeout: float | None = None
@@ -85,8 +92,10 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str | None = None
 
     def __post_init__(self) -> None:
-        if (self.command is None) == (self.url is None):
+        if [self.command, self.url, self.app].count(None) != 2:
             raise ConfigError(f"server {self.name!r}: give a command or a url, and not both")
+        if (self.app is not None) != (self.transport == "memory"):
+            raise ConfigError(f"server {self.name!r}: a server in this process has the transport memory")
         if self.url is not None and self.transport == "stdio":
             raise ConfigError(f"server {self.name!r}: a url is reached with the transport http or sse")
 
@@ -96,7 +105,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shown(self) -> str:
         """The command, or the URL without its query, for display."""
-        return self.command or (self.url or "").partition("?")[0]
+        return self.command or (self.url or "in this process").partition("?")[0]
 
     def same_as(self, other: ServerConfig) -> bool:
         """Return whether both configurations describe the same server, regardless of their source."""

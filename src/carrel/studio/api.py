@@ -1,0 +1,436 @@
+"""Data of the API of the page, as JSON: bodies of requests and responses, and the events of the stream."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+__all__ = [
+    "Change",
+    "Changes",
+    "Check",
+    "Chip",
+    "CompleteRequest",
+    "Completions",
+    "ContextRequest",
+    "Counts",
+    "Event",
+    "Hit",
+    "Hunk",
+    "InterestRequest",
+    "Item",
+    "ItemKind",
+    "Key",
+    "LinkRequest",
+    "OperationKind",
+    "OperationRequest",
+    "OperationView",
+    "Pack",
+    "PackItem",
+    "Part",
+    "Problem",
+    "ProgressView",
+    "Question",
+    "QuestionAnswer",
+    "Row",
+    "SampledMessage",
+    "SamplingView",
+    "SearchResult",
+    "Server",
+    "State",
+    "Text",
+    "TextKind",
+    "TreeRow",
+    "Window",
+]
+
+T = TypeVar("T")
+ItemKind: TypeAlias = Literal["resource", "template", "tool", "prompt"]
+OperationKind: TypeAlias = Literal["read", "call", "get", "complete", "context", "search"]
+TextKind: TypeAlias = Literal[
+    "text",
+    "markdown",
+    "json",
+    "csv",
+    "code",
+    "image",
+    "audio",
+    "video",
+    "pdf",
+    "html",
+    "svg",
+    "binary",
+    "folder",
+]
+
+
+class API(msgspec.Struct, rename="camel", frozen=True):
+    """Base class of the data of the API: members are camelCase, and always present."""
+
+
+class Problem(API, frozen=True, kw_only=True):
+    """Error response (RFC 9457)."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+
+
+class Key(API, frozen=True, kw_only=True):
+    """Server and URI of a resource."""
+
+    server: str
+    uri: str
+
+
+class Check(API, frozen=True, kw_only=True):
+    """Step of connecting to a server. ``ok`` is None for a step that was not reached."""
+
+    step: Literal["dns", "tcp", "tls", "http", "version", "authorization", "program", "initialize"]
+    ok: bool | None
+    detail: str
+
+
+class Counts(API, frozen=True, kw_only=True):
+    """Lengths of the lists of a server, None if unknown."""
+
+    resources: int | None = None
+    templates: int | None = None
+    tools: int | None = None
+    prompts: int | None = None
+
+
+class Server(API, frozen=True, kw_only=True):
+    """State of a server. ``latency`` is in milliseconds."""
+
+    name: str
+    title: str | None
+    description: str | None
+    state: Literal["idle", "connecting", "ready", "failed", "disabled", "closed"]
+    reason: str | None
+    revision: str | None
+    software: str | None
+    transport: Literal["stdio", "http", "memory"]
+    latency: float | None
+    instructions: str | None
+    counts: Counts
+    checklist: tuple[Check, ...]
+    stderr: bool
+
+
+class SampledMessage(API, frozen=True, kw_only=True):
+    """Message of a sampling request. Contents that are not text are described."""
+
+    role: str
+    text: str
+
+
+class SamplingView(API, frozen=True, kw_only=True):
+    """Sampling request of a server."""
+
+    messages: tuple[SampledMessage, ...]
+    system_prompt: str | None
+    max_tokens: int
+
+
+class Question(API, frozen=True, kw_only=True):
+    """Request of a server to the user."""
+
+    id: str
+    server: str
+    kind: Literal["form", "url", "sampling"]
+    message: str
+    schema: dict[str, Any] | None = None
+    url: str | None = None
+    host: str | None = None
+    sampling: SamplingView | None = None
+
+
+class State(API, frozen=True, kw_only=True):
+    """State of the host. ``seq`` is the number of the last event, to continue with the stream of events."""
+
+    version: str
+    seq: int
+    servers: tuple[Server, ...]
+    questions: tuple[Question, ...]
+    can_sample: bool
+    searching: bool
+
+
+class Row(API, frozen=True, kw_only=True):
+    """Entry of a list, as a picker shows it. The URI of the key is the name of a tool or prompt."""
+
+    key: Key
+    kind: ItemKind
+    name: str
+    title: str
+    description: str | None
+    mime_type: str | None
+    size: int | None
+    last_modified: str | None
+    priority: float | None
+    audience: tuple[str, ...] | None
+
+
+class TreeRow(API, frozen=True, kw_only=True):
+    """Row of the tree. ``count`` is the number of resources below, ``message`` the reason if the server has no list."""
+
+    id: str
+    level: int
+    label: str
+    kind: Literal["server", "folder", "resource"]
+    server: str
+    uri: str | None
+    expandable: bool
+    row: Row | None
+    count: int | None
+    message: str | None
+
+
+class Window(API, Generic[T], frozen=True, kw_only=True):
+    """Window of a list. ``seq`` is the number of the last event at that time."""
+
+    total: int
+    offset: int
+    rows: tuple[T, ...]
+    seq: int
+
+
+class Item(API, frozen=True, kw_only=True):
+    """Entry of a list as on the wire."""
+
+    key: Key
+    kind: ItemKind
+    item: dict[str, Any]
+
+
+class Part(API, frozen=True, kw_only=True):
+    """Part of a resource with several contents."""
+
+    uri: str
+    mime_type: str
+    size: int
+
+
+class Text(API, frozen=True, kw_only=True):
+    """Contents of a resource, or a window of its lines. ``version`` is a hash of the contents.
+
+    ``lines`` is the number of lines, None if unknown. Each line of ``hex`` shows 16 bytes.
+    """
+
+    key: Key
+    version: str
+    title: str
+    mime_type: str
+    kind: TextKind
+    language: str | None
+    size: int
+    lines: int | None
+    first: int
+    text: str | None
+    hex: str | None
+    parts: tuple[Part, ...]
+    annotations: dict[str, Any] | None
+    changed: bool
+    reads: tuple[Row, ...]
+
+
+class Change(API, frozen=True, kw_only=True):
+    """Line of a difference, with its number in the old and in the new text."""
+
+    kind: Literal[" ", "+", "-"]
+    text: str
+    old: int | None
+    new: int | None
+
+
+class Hunk(API, frozen=True, kw_only=True):
+    """Changed lines with the lines around them. ``first`` are the numbers of the first old and the first new line."""
+
+    first: tuple[int, int]
+    lines: tuple[Change, ...]
+
+
+class Changes(API, frozen=True, kw_only=True):
+    """Difference between two versions of a resource. ``complete``: it has all changed lines."""
+
+    from_: str = msgspec.field(name="from")
+    to: str
+    hunks: tuple[Hunk, ...]
+    complete: bool = True
+
+
+class Hit(API, frozen=True, kw_only=True):
+    """Match of a content search. ``marks`` are ranges of characters in ``snippet``."""
+
+    row: Row
+    score: float
+    lines: tuple[int, int] | None
+    snippet: str
+    marks: tuple[tuple[int, int], ...]
+
+
+class SearchResult(API, frozen=True, kw_only=True):
+    """Matches of a content search, best first. ``complete``: all resources were searched."""
+
+    hits: tuple[Hit, ...]
+    complete: bool
+
+
+class Chip(API, frozen=True, kw_only=True):
+    """Term of a filter, with its range of characters. ``problem`` says why the value is invalid."""
+
+    text: str
+    field: str | None
+    value: str
+    negated: bool
+    start: int
+    end: int
+    problem: str | None
+
+
+class ProgressView(API, frozen=True, kw_only=True):
+    """Progress of an operation, as the server has reported it."""
+
+    progress: float
+    total: float | None
+    message: str | None
+
+
+class OperationView(API, frozen=True, kw_only=True):
+    """Request that takes time. ``result`` is the body that an immediate response would have."""
+
+    id: str
+    kind: OperationKind
+    state: Literal["running", "done", "failed", "cancelled"]
+    progress: ProgressView | None
+    result: Any
+    error: Problem | None
+
+
+class PackItem(API, frozen=True, kw_only=True):
+    """Item of a packed context. ``stale``: the resource has changed since."""
+
+    server: str
+    uri: str
+    title: str
+    lines: tuple[int, int] | None
+    tokens: int
+    score: float
+    reason: str
+    text: str
+    stale: bool
+
+
+class LeftOut(API, frozen=True, kw_only=True):
+    """Resource that is not in a packed context, with the reason."""
+
+    uri: str
+    reason: str
+
+
+class Pack(API, frozen=True, kw_only=True):
+    """Packed context. ``text`` is the whole text for a model."""
+
+    question: str
+    budget: int
+    tokens: int
+    tokenizer: str
+    items: tuple[PackItem, ...]
+    left_out: tuple[LeftOut, ...]
+    complete: bool
+    text: str
+
+
+class Event(API, frozen=True, kw_only=True, omit_defaults=True):
+    """Event of the stream. Which members it has depends on ``type``."""
+
+    seq: int
+    type: Literal["server", "serverGone", "list", "resource", "operation", "question", "questionClosed", "reset"]
+    server: Server | str | None = None
+    name: str | None = None
+    kind: ItemKind | None = None
+    key: Key | None = None
+    version: str | None = None
+    operation: OperationView | None = None
+    question: Question | None = None
+    id: str | None = None
+
+    @property
+    def subject(self) -> tuple[object, ...]:
+        """Subject of the event: a later event with the same subject replaces it."""
+        server = self.server.name if isinstance(self.server, Server) else self.server
+        operation = None if self.operation is None else self.operation.id
+        question = self.id if self.question is None else self.question.id
+        kind = "server" if self.type == "serverGone" else "question" if self.type == "questionClosed" else self.type
+        key = None if self.key is None else (self.key.server, self.key.uri)
+        return kind, server or self.name, self.kind, key, operation, question
+
+
+# Bodies of requests
+
+
+class Body(msgspec.Struct, rename="camel", frozen=True, forbid_unknown_fields=True):
+    """Base class of the bodies of requests."""
+
+
+class LinkRequest(Body, frozen=True, kw_only=True):
+    """Resource, or part of it, to link to."""
+
+    server: str
+    uri: str
+    part: str | None = None
+
+
+class InterestRequest(Body, frozen=True, kw_only=True):
+    """Resources that are on the screen or in the context."""
+
+    keys: list[Key]
+
+
+class CompleteRequest(Body, frozen=True, kw_only=True):
+    """Argument of a template or prompt to complete. ``context`` has the values of the other arguments."""
+
+    server: str
+    argument: str
+    template: str | None = None
+    prompt: str | None = None
+    value: str = ""
+    context: dict[str, str] = {}
+
+
+class Completions(API, frozen=True, kw_only=True):
+    """Completions of a value."""
+
+    values: tuple[str, ...]
+    total: int | None
+    has_more: bool
+
+
+class OperationRequest(Body, frozen=True, kw_only=True):
+    """Tool to call, prompt to get or resource to read."""
+
+    kind: Literal["call", "get", "read"]
+    server: str
+    name: str | None = None
+    uri: str | None = None
+    arguments: dict[str, Any] = {}
+
+
+class QuestionAnswer(Body, frozen=True, kw_only=True):
+    """Answer of the user to a question."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, Any] | None = None
+
+
+class ContextRequest(Body, frozen=True, kw_only=True):
+    """Question for a context."""
+
+    question: str = ""
+    budget: int = 8000
+    pin: list[str] = []
+    without: list[str] = []
+    format: Literal["markdown", "xml"] = "markdown"

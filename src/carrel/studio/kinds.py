@@ -1,0 +1,59 @@
+"""Kinds of contents, which decide how the page shows them, and languages of source code, by MIME type."""
+
+from __future__ import annotations
+
+from carrel.media_types import DIRECTORY, is_textual
+from carrel.studio.api import TextKind
+
+__all__ = ["kind_of", "language_of"]
+
+KINDS: dict[str, TextKind] = {
+    "application/pdf": "pdf",
+    "application/xhtml+xml": "html",
+    "image/svg+xml": "svg",
+    "text/csv": "csv",
+    "text/html": "html",
+    "text/markdown": "markdown",
+    "text/plain": "text",
+    "text/tab-separated-values": "csv",
+    DIRECTORY: "folder",
+}
+MEDIA: dict[str, TextKind] = {"image": "image", "audio": "audio", "video": "video"}
+#: Names of languages that are not the end of their MIME type.
+LANGUAGES = {
+    "application/sql": "sql",
+    "application/toml": "toml",
+    "application/x-sh": "bash",
+    "application/xml": "xml",
+    "application/yaml": "yaml",
+    "text/jsx": "javascript",
+    "text/tsx": "typescript",
+    "text/x-c++": "cpp",
+    "text/x-diff": "diff",
+}
+
+
+def kind_of(mime_type: str, *, has_text: bool) -> TextKind:
+    """Return the kind of contents; ``has_text`` tells text contents from binary contents."""
+    plain = mime_type.partition(";")[0].strip().lower()
+    found = KINDS.get(plain) or MEDIA.get(plain.partition("/")[0])
+    if found is not None:
+        return found if has_text or found in ("pdf", "image", "audio", "video", "svg", "html") else "binary"
+    if not has_text:
+        return "binary"
+    if plain == "application/json" or plain.endswith(("+json", "json")):
+        return "json"
+    return "code" if language_of(plain) is not None else "text"
+
+
+def language_of(mime_type: str) -> str | None:
+    """Return the name of the language of source code, or None for other texts."""
+    plain = mime_type.partition(";")[0].strip().lower()
+    if plain in LANGUAGES:
+        return LANGUAGES[plain]
+    if plain in KINDS or not is_textual(plain):
+        return None
+    family, _, name = plain.partition("/")
+    if name.startswith("x-"):
+        return name.removeprefix("x-")
+    return name if family == "text" or name in ("javascript", "graphql") else None

@@ -1,0 +1,113 @@
+"""Routes of the lists: rows in windows, the tree, single entries, and filters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import msgspec
+from starlette.requests import Request
+from starlette.routing import Route
+
+from carrel.host.filters import Filter
+from carrel.host.selection import Hosted, Order, check
+from carrel.studio.api import Chip, Item, ItemKind, Key, Row, Window
+from carrel.studio.lists import Query
+from carrel.studio.problems import NotFound
+from carrel.studio.routes.responses import number, required, route
+from carrel.studio.rows import key_of, row_of
+from carrel.studio.studio import Studio
+from carrel.studio.tree import MAX_OPEN, tree_window
+
+__all__ = ["routes"]
+
+#: Rows of a window, by default and at most.
+ROWS, MAX_ROWS = 100, 1000
+
+
+def routes(studio: Studio) -> list[Route]:
+    """Return the routes."""
+
+    async def items(request: Request) -> Window[Row]:
+        query = read_query(request)
+        seq = studio.events.seq
+        if query.server is not None:
+            studio.servers.find(query.server)
+        found = await studio.lists.find(query)
+        limit = number(request, "limit", ROWS, MAX_ROWS)
+        around = request.query_params.get("around")
+        offset = number(request, "offset", 0, 2**53)
+        if around is not None:
+            offset = offset_around(found, query.kind, around, limit, offset)
+        rows = tuple(row_of(query.kind, each) for each in found[offset : offset + limit])
+        return Window(total=len(found), offset=offset, rows=rows, seq=seq)
+
+    async def tree(request: Request) -> Any:
+        opened = request.query_params.getlist("open")
+        if len(opened) > MAX_OPEN:
+            raise ValueError(f"At most {MAX_OPEN} nodes can be open")
+        return await tree_window(
+            studio.lists,
+            studio.servers.messages,
+            opened,
+            number(request, "offset", 0, 2**53),
+            number(request, "limit", ROWS, MAX_ROWS),
+            request.query_params.get("q", ""),
+            studio.events.seq,
+        )
+
+    async def item(request: Request) -> Item:
+        kind, server, name = read_kind(request), required(request, "server"), required(request, "name")
+        studio.servers.find(server)
+        found = await studio.lists.item(kind, server, name)
+        if found is None:
+            raise NotFound(f"The server has no such {kind}")
+        return Item(key=Key(server=server, uri=name), kind=kind, item=msgspec.to_builtins(found))
+
+    async def filter(request: Request) -> Any:
+        return {
+            "chips": [Chip(**msgspec.structs.asdict(term)) for term in Filter(request.query_params.get("q", "")).terms]
+        }
+
+    return [
+        route("GET", "/items", items),
+        route("GET", "/item", item),
+        route("GET", "/tree", tree),
+        route("GET", "/filter", filter),
+    ]
+
+
+def read_kind(request: Request) -> ItemKind:
+    """Return the kind of the entries.
+
+    Raises:
+        ValueError: there is no such kind.
+    """
+    kind: Any = request.query_params.get("kind", "resource")
+    if kind not in get_args(ItemKind):
+        raise ValueError("The parameter kind is resource, template, tool or prompt")
+    found: ItemKind = kind
+    return found
+
+
+def read_query(request: Request) -> Query:
+    """Return the query of a list.
+
+    Raises:
+        ValueError, ConfigError: a parameter is not valid.
+    """
+    sort: Any = request.query_params.get("sort") or None
+    if sort is not None:
+        check({"sort": sort})
+    order: Order | None = sort
+    server = request.query_params.get("server") or None
+    return Query(read_kind(request), request.query_params.get("q", ""), order, server)
+
+
+def offset_around(found: Sequence[Hosted[Any]], kind: ItemKind, around: str, limit: int, offset: int) -> int:
+    """Return the offset of a window that has an entry in its middle: ``around`` is its server and its URI."""
+    server, _, uri = around.partition(" ")
+    for at, each in enumerate(found):
+        if each.server == server and key_of(kind, each.item) == uri:
+            return max(0, min(at - limit // 2, len(found) - limit))
+    return min(offset, max(0, len(found) - limit))

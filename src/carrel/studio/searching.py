@@ -1,0 +1,101 @@
+"""Searches in the contents of all servers, and packed contexts, as the page shows them."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from carrel.context.results import ContextItem
+from carrel.host.filters import Filter
+from carrel.host.host import Host
+from carrel.host.selection import Hosted
+from carrel.search.marks import marks_of
+from carrel.search.results import SearchHit
+from carrel.studio.api import ContextRequest, Hit, LeftOut, Pack, PackItem, SearchResult
+from carrel.studio.live import Live
+from carrel.studio.rows import row_of
+
+__all__ = ["can_search", "pack", "search"]
+
+#: Largest number of hits; more are looked for if the filter may leave some out.
+MAX_HITS = 100
+#: Seconds that a search waits for the index, which answers before it is complete then.
+PATIENCE = 10.0
+
+
+def can_search() -> bool:
+    """Return whether an index can be made."""
+    return find_spec("tantivy") is not None
+
+
+async def search(host: Host, q: str, limit: int) -> SearchResult:
+    """Search the contents of all servers by the words of a filter. Hits must match its other terms.
+
+    Raises:
+        ConfigError: tantivy is not installed.
+    """
+    written = Filter(q)
+    if not written.words.strip():
+        return SearchResult(hits=(), complete=True)
+    index = await host.index(wait=PATIENCE)
+    fields = written.fields
+    limit = max(1, min(limit, MAX_HITS))
+    found = await index.search(written.words, limit=MAX_HITS if fields else limit)
+    hits = [hit for hit in found.hits if fields.matches(hit.source, hit.resource)]
+    return SearchResult(hits=tuple(_hit(hit, written.words) for hit in hits[:limit]), complete=found.complete)
+
+
+def _hit(hit: SearchHit, words: str) -> Hit:
+    snippet = hit.snippet or ""
+    lines = None if hit.first_line is None or hit.last_line is None else (hit.first_line, hit.last_line)
+    return Hit(
+        row=row_of("resource", Hosted(hit.source, hit.resource)),
+        score=hit.score,
+        lines=lines,
+        snippet=snippet,
+        marks=tuple(marks_of(snippet, words)),
+    )
+
+
+async def pack(host: Host, live: Live, request: ContextRequest, seen: int) -> Pack:
+    """Pack a context. ``seen`` is the number of changes up to the last one; after more, the index looks for changes.
+
+    Raises:
+        ConfigError: tantivy is not installed.
+        ValueError: the budget is less than 1.
+    """
+    began = live.changes
+    packed = await host.context(
+        request.question,
+        wait=PATIENCE,
+        budget=request.budget,
+        pin=request.pin,
+        without=request.without,
+        format=request.format,
+    )
+    if began != seen:
+        await packed.refresh()
+    result = packed.packed
+    return Pack(
+        question=result.question,
+        budget=result.budget,
+        tokens=result.tokens,
+        tokenizer=result.tokenizer,
+        items=tuple(_item(item, stale=live.changes != began) for item in result.items),
+        left_out=tuple(LeftOut(uri=each.uri, reason=each.reason) for each in result.left_out),
+        complete=result.complete,
+        text=packed.text,
+    )
+
+
+def _item(item: ContextItem, *, stale: bool) -> PackItem:
+    return PackItem(
+        server=item.server,
+        uri=item.uri,
+        title=item.title,
+        lines=item.lines,
+        tokens=item.tokens,
+        score=item.score,
+        reason=item.reason,
+        text=item.text,
+        stale=stale,
+    )

@@ -1,0 +1,109 @@
+"""Studio: the host behind the page, with everything that the routes use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from carrel.client.options import ClientOptions
+from carrel.host.config.server_config import ServerConfig
+from carrel.host.host import Host
+from carrel.protocol import VERSION
+from carrel.studio.api import ContextRequest, Pack, State
+from carrel.studio.contents import Contents
+from carrel.studio.events import Events
+from carrel.studio.gate import new_token
+from carrel.studio.links import Links
+from carrel.studio.lists import Lists
+from carrel.studio.live import Live, Watched
+from carrel.studio.operations import Operations
+from carrel.studio.questions import Questions
+from carrel.studio.searching import can_search, pack
+from carrel.studio.servers import Servers
+from carrel.transports.client.transport import Credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from carrel.chat.model import Model
+
+__all__ = ["Studio"]
+
+#: Seconds that opening waits for servers. The page shows slower ones as connecting.
+PATIENCE = 0.2
+
+
+class Studio:
+    """Host of some servers for a page in a browser. Use it as an async context manager, and serve it by ``serve``.
+
+    Args:
+        configs: the servers.
+        files: configuration files with more servers.
+        model: model that answers sampling requests that the user accepts.
+        start_timeout: seconds that connecting to a server may take.
+        credentials: returns the credentials of a server with a URL.
+        options: options of the clients.
+    """
+
+    def __init__(
+        self,
+        configs: Iterable[ServerConfig] = (),
+        *,
+        files: Iterable[Path] = (),
+        model: Model | None = None,
+        start_timeout: float = 30.0,
+        credentials: Callable[[ServerConfig], Credentials | None] | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        self.token = new_token()
+        """Token of this launch, which every request for the API needs."""
+        self.events = Events()
+        self.questions = Questions(self.events, model)
+        options["handlers"] = self.questions.handlers()
+        self.host = Host(
+            configs,
+            files=files,
+            start_timeout=start_timeout,
+            enter_timeout=PATIENCE,
+            credentials=credentials,
+            **options,
+        )
+        self.lists = Lists(self.host)
+        self.operations = Operations(self.events)
+        watched = Watched()
+        self.contents = Contents(self.host, self.lists, watched)
+        self.servers = Servers(self.host, self.lists, self.events)
+        self.live = Live(self.host, self.servers, self.lists, self.contents, watched, self.events)
+        self.links = Links()
+        self._packed_at = 0
+        self._open = AsyncExitStack()
+
+    async def __aenter__(self) -> Studio:
+        await self._open.enter_async_context(self.live)
+        await self._open.enter_async_context(self.host)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.events.end()
+        await self.operations.close()
+        await self.servers.close()
+        await self._open.aclose()
+
+    @property
+    def state(self) -> State:
+        """The state of the host."""
+        return State(
+            version=VERSION,
+            seq=self.events.seq,
+            servers=self.servers.all,
+            questions=self.questions.waiting,
+            can_sample=self.questions.can_sample,
+            searching=can_search(),
+        )
+
+    async def pack(self, request: ContextRequest) -> Pack:
+        """Pack a context. See ``carrel.studio.searching.pack``."""
+        seen, self._packed_at = self._packed_at, self.live.changes
+        return await pack(self.host, self.live, request, seen)

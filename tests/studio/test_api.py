@@ -1,0 +1,40 @@
+"""The data of the API: the types of the page have the same members."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from carrel.studio import api
+
+TYPES = (Path(__file__).parents[2] / "ui/src/lib/types.ts").read_text(encoding="utf-8")
+INTERFACES = dict(re.findall(r"^export interface (\w+)(?:<T>)? \{\n(.*?)^\}", TYPES, re.MULTILINE | re.DOTALL))
+#: Structs with another name in the page.
+NAMED = {"Operation": "OperationView"}
+
+
+@pytest.mark.parametrize("name", sorted(INTERFACES))
+def test_an_interface_of_the_page_has_the_members_of_its_struct(name: str) -> None:
+    struct = getattr(api, NAMED.get(name, name))
+    members = re.findall(r"^  (\w+)\??:", INTERFACES[name], re.MULTILINE)
+    assert sorted(members) == sorted(field.encode_name for field in msgspec.structs.fields(struct))
+
+
+def test_every_struct_of_responses_has_an_interface() -> None:
+    written = {NAMED.get(name, name) for name in INTERFACES}
+    # Written where they are used, or sent without a type.
+    inline = {"Change", "Counts", "LeftOut", "Part", "ProgressView", "SampledMessage", "SamplingView", "Event"}
+    found = {
+        name
+        for name, value in vars(api).items()
+        if isinstance(value, type) and issubclass(value, api.API) and value is not api.API
+    }
+    assert found - written - inline <= {"Key", "SearchResult", "Completions"}
+
+
+def test_an_event_has_only_its_own_members() -> None:
+    event = api.Event(seq=3, type="questionClosed", id="x")
+    assert msgspec.json.decode(msgspec.json.encode(event)) == {"seq": 3, "type": "questionClosed", "id": "x"}

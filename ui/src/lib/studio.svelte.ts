@@ -1,0 +1,147 @@
+// What the host knows, as the page needs it: servers, questions and events of lists and resources.
+
+import { deliver, get, post, recover, toProblem, type ProblemError } from "./api";
+import { EventStream, type LinkState } from "./stream";
+import { token } from "./token";
+import { keyText, type Key, type Kind, type Question, type Server, type State, type StreamEvent } from "./types";
+
+type Listeners = {
+  list: (kind: Kind | null) => void;
+  resource: (key: Key | null, version: string | null) => void;
+};
+
+class Studio {
+  phase = $state<"loading" | "ready" | "unauthorised" | "unreachable">("loading");
+  link = $state<LinkState>("connecting");
+  servers = $state.raw<Server[]>([]);
+  questions = $state.raw<Question[]>([]);
+  version = $state("");
+  canSample = $state(false);
+  searching = $state(false);
+  problem = $state.raw<ProblemError | null>(null);
+
+  private stream: EventStream | null = null;
+  private listeners: { [K in keyof Listeners]: Set<Listeners[K]> } = { list: new Set(), resource: new Set() };
+  private interests = new Map<string, Key[]>();
+  private sentInterest = "";
+
+  /** Load the state and follow the events. */
+  async start(): Promise<void> {
+    if (!token()) {
+      this.phase = "unauthorised";
+      return;
+    }
+    try {
+      const seq = await this.load();
+      this.stream ??= new EventStream(seq, {
+        event: (event) => this.take(event),
+        link: (link) => this.linked(link),
+        interest: (tab, keys) => this.interestOf(`tab ${tab}`, keys),
+      });
+      this.stream.showing(this.ownKeys());
+    } catch (error) {
+      this.problem = toProblem(error);
+      this.phase = this.problem.status === 401 ? "unauthorised" : "unreachable";
+    }
+  }
+
+  private async load(): Promise<number> {
+    const state = await get<State>("/api/state");
+    this.servers = state.servers;
+    this.questions = state.questions;
+    this.version = state.version;
+    this.canSample = state.canSample;
+    this.searching = state.searching;
+    this.phase = "ready";
+    this.stream?.restart(state.seq);
+    return state.seq;
+  }
+
+  server(name: string): Server | undefined {
+    return this.servers.find((server) => server.name === name);
+  }
+
+  on<K extends keyof Listeners>(type: K, listener: Listeners[K]): () => void {
+    this.listeners[type].add(listener);
+    return () => this.listeners[type].delete(listener);
+  }
+
+  private linked(link: LinkState): void {
+    if (link === "refused") this.phase = "unauthorised";
+    if (link === "live" && this.link === "lost") {
+      void recover();
+      this.sentInterest = "";
+      this.sendInterest();
+    }
+    if (link !== "connecting" || this.link !== "lost") this.link = link;
+  }
+
+  private take(event: StreamEvent): void {
+    switch (event.type) {
+      case "server": {
+        const known = this.servers.some(({ name }) => name === event.server.name);
+        this.servers = known
+          ? this.servers.map((server) => (server.name === event.server.name ? event.server : server))
+          : [...this.servers, event.server];
+        break;
+      }
+      case "serverGone":
+        this.servers = this.servers.filter(({ name }) => name !== event.name);
+        break;
+      case "list":
+        this.listeners.list.forEach((listener) => listener(event.kind));
+        break;
+      case "resource":
+        this.listeners.resource.forEach((listener) => listener(event.key, event.version));
+        break;
+      case "operation":
+        deliver(event.operation);
+        break;
+      case "question":
+        this.questions = [...this.questions.filter(({ id }) => id !== event.question.id), event.question];
+        break;
+      case "questionClosed":
+        this.questions = this.questions.filter(({ id }) => id !== event.id);
+        break;
+      case "reset":
+        void this.reset();
+    }
+  }
+
+  private async reset(): Promise<void> {
+    try {
+      await this.load();
+    } catch {
+      return; // the stream reconnects, and its next reset loads the state again
+    }
+    await recover();
+    this.listeners.list.forEach((listener) => listener(null));
+    this.listeners.resource.forEach((listener) => listener(null, null));
+  }
+
+  private ownKeys(): Key[] {
+    return [...this.interests].filter(([name]) => !name.startsWith("tab ")).flatMap(([, keys]) => keys);
+  }
+
+  private interestOf(name: string, keys: Key[]): void {
+    if (keys.length) this.interests.set(name, keys);
+    else this.interests.delete(name);
+    this.sendInterest();
+  }
+
+  /** Say which keys a region shows; the host reports changes of these resources. */
+  interest(region: string, keys: Key[]): void {
+    this.interestOf(region, keys);
+    this.stream?.showing(this.ownKeys());
+  }
+
+  private sendInterest(): void {
+    const keys = new Map([...this.interests.values()].flat().map((key) => [keyText(key), key]));
+    const text = JSON.stringify({ keys: [...keys.values()] });
+    if (text === this.sentInterest) return;
+    this.sentInterest = text;
+    post("/api/interest", text).catch(() => (this.sentInterest = ""));
+  }
+}
+
+export const studio = new Studio();

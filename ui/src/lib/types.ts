@@ -1,0 +1,189 @@
+// Types of the HTTP interface.
+
+export type Key = { server: string; uri: string };
+export type Kind = "resource" | "template" | "tool" | "prompt";
+export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+export type Struct = { [name: string]: Json };
+
+export interface State {
+  version: string;
+  seq: number;
+  servers: Server[];
+  questions: Question[];
+  canSample: boolean;
+  searching: boolean;
+}
+
+export interface Check {
+  step: "dns" | "tcp" | "tls" | "http" | "version" | "authorization" | "program" | "initialize";
+  ok: boolean | null;
+  detail: string;
+}
+
+export interface Server {
+  name: string;
+  title: string | null;
+  description: string | null;
+  state: "idle" | "connecting" | "ready" | "failed" | "disabled" | "closed";
+  reason: string | null;
+  revision: string | null;
+  software: string | null;
+  transport: "stdio" | "http" | "memory";
+  latency: number | null;
+  instructions: string | null;
+  counts: { resources: number | null; templates: number | null; tools: number | null; prompts: number | null };
+  checklist: Check[];
+  stderr: boolean;
+}
+
+export interface Row {
+  key: Key;
+  kind: Kind;
+  name: string;
+  title: string;
+  description: string | null;
+  mimeType: string | null;
+  size: number | null;
+  lastModified: string | null;
+  priority: number | null;
+  audience: string[] | null;
+}
+
+export interface Item {
+  key: Key;
+  kind: Kind;
+  /** The entry as on the wire. */
+  item: Struct;
+}
+
+export interface TreeRow {
+  id: string;
+  level: number;
+  label: string;
+  kind: "server" | "folder" | "resource";
+  server: string;
+  uri: string | null;
+  expandable: boolean;
+  row: Row | null;
+  count: number | null;
+  message: string | null;
+}
+
+export interface Window<T> {
+  total: number;
+  offset: number;
+  rows: T[];
+  seq: number;
+}
+
+export interface Text {
+  key: Key;
+  version: string;
+  title: string;
+  mimeType: string;
+  kind: "text" | "markdown" | "json" | "csv" | "code" | "image" | "audio" | "video" | "pdf" | "html" | "svg" | "binary" | "folder";
+  language: string | null;
+  size: number;
+  lines: number | null;
+  first: number;
+  text: string | null;
+  hex: string | null;
+  parts: { uri: string; mimeType: string; size: number }[];
+  annotations: Struct | null;
+  changed: boolean;
+  reads: Row[];
+}
+
+export interface Hunk {
+  first: [number, number];
+  lines: { kind: " " | "+" | "-"; text: string; old: number | null; new: number | null }[];
+}
+
+export interface Changes {
+  from: string;
+  to: string;
+  hunks: Hunk[];
+  /** False if the texts are too long to compare all of them. */
+  complete?: boolean;
+}
+
+export interface Hit {
+  row: Row;
+  score: number;
+  lines: [number, number] | null;
+  snippet: string;
+  marks: [number, number][];
+}
+
+export interface Problem {
+  type?: string;
+  title: string;
+  status: number;
+  detail?: string | null;
+}
+
+export interface Operation {
+  id: string;
+  kind: "read" | "call" | "get" | "context" | "search" | "complete";
+  state: "running" | "done" | "failed" | "cancelled";
+  progress: { progress: number; total: number | null; message: string | null } | null;
+  result: unknown;
+  error: Problem | null;
+}
+
+export interface Question {
+  id: string;
+  server: string;
+  kind: "form" | "url" | "sampling";
+  message: string;
+  schema: Struct | null;
+  url: string | null;
+  host: string | null;
+  sampling: { messages: { role: string; text: string }[]; systemPrompt: string | null; maxTokens: number } | null;
+}
+
+export interface PackItem {
+  server: string;
+  uri: string;
+  title: string;
+  lines: [number, number] | null;
+  tokens: number;
+  score: number;
+  reason: string;
+  text: string;
+  stale: boolean;
+}
+
+export interface Pack {
+  question: string;
+  budget: number;
+  tokens: number;
+  tokenizer: string;
+  items: PackItem[];
+  leftOut: { uri: string; reason: string }[];
+  complete: boolean;
+  text: string;
+}
+
+export interface Chip {
+  text: string;
+  field: string | null;
+  value: string;
+  negated: boolean;
+  start: number;
+  end: number;
+  problem: string | null;
+}
+
+export type StreamEvent = { seq: number } & (
+  | { type: "server"; server: Server }
+  | { type: "serverGone"; name: string }
+  | { type: "list"; server: string; kind: Kind }
+  | { type: "resource"; key: Key; version: string }
+  | { type: "operation"; operation: Operation }
+  | { type: "question"; question: Question }
+  | { type: "questionClosed"; id: string }
+  | { type: "reset" }
+);
+
+export const keyText = (key: Key): string => `${key.server} ${key.uri}`;
