@@ -184,11 +184,19 @@ async def main() -> None:
     parser.add_argument("--only", action="store_true", help="Carrel only")
     parser.add_argument("--peers", action="store_true", help="LlamaIndex and LangChain too, which are installed first")
     parser.add_argument("--misses", action="store_true", help="print the questions whose line is not in 8,000 tokens")
-    parser.add_argument("--embeddings", metavar="MODEL", help="rank by a model too, for example onnx:FOLDER")
+    parser.add_argument(
+        "--embeddings",
+        metavar="MODEL",
+        help="rank by a model too: onnx:FOLDER, or minilm or static, which are made first",
+    )
     parser.add_argument("--reranker", metavar="MODEL", help="rank the first passages again: onnx:FOLDER")
     parser.add_argument("--folder", type=Path, default=Path("build/retrieval/corpus"))
     options = parser.parse_args()
     build(options.folder)
+    if options.embeddings in ("minilm", "static"):
+        from .models import MODELS  # its packages are large
+
+        options.embeddings = MODELS[options.embeddings](options.folder.parent / "models")
     for language in options.languages:
         questions = load(language, options.split)
         async with carrel(options.folder, language, embeddings=options.embeddings, reranker=options.reranker) as index:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -65,7 +66,7 @@ class OnnxSentences:
 
 
 class LocalEmbedder:
-    """Model at a setting such as ``model2vec:PATH``, which is loaded when the first text is embedded.
+    """Model at a setting such as ``model2vec:PATH``.
 
     Raises:
         ConfigError: there is no model, or a package is missing.
@@ -86,8 +87,15 @@ class LocalEmbedder:
         self._passages = asyncio.Lock()
 
     def identity(self) -> str:
-        """Return the checksum of the model's files. Blocks."""
+        """Return the checksum of the model's files. Blocks. Load the model too, for which a query would wait."""
+        with suppress(Exception):  # embed reports it
+            self._loaded()
         return checksum_of(self._files)
+
+    def _loaded(self) -> Sentences:
+        with self._lock:
+            self._model = self._model or self._load(self._path)
+            return self._model
 
     async def embed(self, texts: list[str], *, query: bool = False) -> Sequence[Any]:
         """Return a vector for each text. Passages are embedded one batch at a time, and queries beside them."""
@@ -98,9 +106,7 @@ class LocalEmbedder:
 
     def _embed(self, texts: list[str], query: bool) -> Sequence[Any]:
         try:
-            with self._lock:
-                self._model = self._model or self._load(self._path)
-            return self._model.embed(texts, query=query)
+            return self._loaded().embed(texts, query=query)
         except Exception as error:  # the packages have no common class of errors
             raise Unavailable(f"the model {self._path} fails: {type(error).__name__}: {error}") from error
 
