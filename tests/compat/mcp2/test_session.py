@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import BaseModel
 
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.client.client import Client
 from carrel.compat.mcp2.client.session import ClientSession
 from carrel.compat.mcp2.server.caching import CacheHint
 from carrel.compat.mcp2.server.lowlevel.server import Server
-from carrel.compat.mcp2.server.mcpserver import Context, MCPServer
+from carrel.compat.mcp2.server.mcpserver import Context, Elicit, MCPServer, Resolve
 from carrel.compat.mcp2.server.request_state import InvalidRequestState, RequestStateSecurity
 from carrel.compat.mcp2.shared.exceptions import MCPError
 from carrel.compat.mcp2.shared.memory import create_client_server_memory_streams
@@ -184,3 +185,32 @@ async def test_a_notification_that_cancels_a_request_ends_its_handler() -> None:
         await ended.wait()
         call.cancel()
         await asyncio.wait((call,))
+
+
+class Colour(BaseModel):
+    """Docstring that is not for users."""
+
+    colour: str
+
+
+async def ask_colour() -> Elicit[Colour]:
+    return Elicit("Which?", Colour)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_form_of_a_resolver_has_the_members_of_the_protocol_in_the_newest_revision(mode: str) -> None:
+    forms: list[dict[str, Any]] = []
+    server = MCPServer("s")
+
+    @server.tool()
+    async def paint(colour: Annotated[Colour, Resolve(ask_colour)]) -> str:
+        return colour.colour
+
+    async def fill_in(context: Any, params: Any) -> types.ElicitResult:
+        forms.append(params.requested_schema)
+        return types.ElicitResult(action="accept", content={"colour": "red"})
+
+    async with Client(server, mode=mode, elicitation_callback=fill_in) as client:
+        assert (await client.call_tool("paint", {})).content[0].text == "red"
+    assert (forms[0].keys() == {"properties", "required", "type"}) == (mode == "auto")
+    assert forms[0]["required"] == ["colour"]

@@ -89,7 +89,7 @@ def measure(checkout: Checkout, wanted: Sequence[str] = ()) -> Result:
 def compare(server: Server, checkout: Checkout) -> tuple[Sequence[object], list[str]]:
     """Return the line of a server, and how it differs."""
     python = server.python
-    about = ", ".join(f"{name} {version}" for name, version in versions(python, server.package).items())
+    about = ", ".join(f"{name} {version}".strip() for name, version in versions(python, server.package).items())
     original = [str(python.parent / server.command), *server.arguments]
     command = checkout.command(python, "run", "--compat", "--", server.command, *server.arguments)
     variables = {**server.variables, "PYTHONHASHSEED": "0"}  # lists that a server makes from sets keep their order
