@@ -39,6 +39,7 @@ ARGUMENTS: dict[str, tuple[str, ...] | None] = {
     "record": ("session.jsonl",),
     "install": ("--dry-run",),
     **dict.fromkeys(("init", "config", "import", "completion", "replay"), None),
+    "studio": None,  # it serves the page although a server failed: tests/cli/server/test_studio.py
 }
 
 

@@ -72,6 +72,7 @@ def test_every_setting_has_a_variable_of_its_own():
 
 def test_everything_that_the_command_line_says_is_a_setting():
     special = {"help", "targets", "target", "config", "skills", "http", "stdio", "limit", "compat", "raw", "module"}
+    special |= {"studio", "open"}
     for parser in (serve.parser(), run.parser(), dev.parser()):
         options = {action.dest for action in parser._actions if not action.dest.startswith("--")}
         assert options - special <= set(FLAGS)

@@ -140,3 +140,21 @@ def test_sources_are_named_by_the_last_part_of_their_path(tmp_path: Path) -> Non
     assert name_of("sqlite:///data/shop.db") == "shop"
     assert name_of("git:.") == "git:."
     assert name_of("s3://bucket/notes/?region=x") == "notes"
+
+
+def test_no_secret_of_a_target_is_printed_or_on_the_page() -> None:
+    secret = "0pen-sesame"
+    urls = [f"http://ann:{secret}@127.0.0.1:9/mcp?sig={secret}", f"other=http://127.0.0.1:9/mcp?token={secret}"]
+    with studio(*urls, f"postgres://ann:{secret}@127.0.0.1:9/shop", "--no-open") as (link, process):
+        state: dict[str, Any] = {"servers": []}
+        while not state["servers"] or any(server["state"] != "failed" for server in state["servers"]):
+            state = ask(link, "/api/state")
+        assert secret not in json.dumps(state)
+        output, errors = end(process)
+    assert secret not in output + errors
+
+
+def test_a_target_that_is_none_ends_the_command_without_its_secret() -> None:
+    done = carrel("studio", "x://:0pen-sesame@x/y", "--no-open", "--debug")
+    assert done.returncode != 0
+    assert b"0pen-sesame" not in done.stdout + done.stderr

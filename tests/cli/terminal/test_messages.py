@@ -231,7 +231,7 @@ def test_a_chat_that_reaches_no_server_escapes_their_names(terminal, tmp_path, m
     check(terminal("chat", "--model", "openai:none", "--question", "?", servers_file(tmp_path / "evil.json")))
 
 
-SERVING = ("serve", "run", "dev", "gateway", "record", "replay")
+SERVING = ("serve", "run", "dev", "gateway", "record", "replay", "studio")
 SERVER = f"from carrel import Server\napp = Server({HOSTILE!r})\napp.resources.add('memo://1', 'x', name={HOSTILE!r})\n"
 
 
@@ -253,6 +253,7 @@ def test_a_command_that_serves_escapes_what_it_says_at_its_start(tmp_path, comma
         "gateway": [servers_file(tmp_path / "servers.json"), "--http", port],
         "record": ["http://127.0.0.1:1/mcp", str(recording), "--port", port],
         "replay": [str(recording), "--http", port],
+        "studio": ["server.py", servers_file(tmp_path / "servers.json"), "--no-open", "--port", port],
     }[command]
     with subprocess.Popen(
         run(command, *arguments), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, cwd=tmp_path
@@ -261,7 +262,7 @@ def test_a_command_that_serves_escapes_what_it_says_at_its_start(tmp_path, comma
         watchdog.start()
         try:
             errors = Errors(process)
-            errors.wait_for(r"127\.0\.0\.1:\d+")
+            errors.wait_for("this link opens" if command == "studio" else r"127\.0\.0\.1:\d+")
             if command == "serve":
                 errors.wait_for("curl")
         finally:
