@@ -32,7 +32,7 @@ async def test_contents_are_searched_by_words_and_filtered_by_fields(page: Page)
     assert found["complete"] is True
     hit = next(hit for hit in found["hits"] if hit["row"]["name"] == "tea.txt")
     assert hit["row"]["key"]["server"] == "notes"
-    assert hit["lines"] == [1, 1]
+    assert hit["line"] == 1
     ((start, end),) = hit["marks"]
     assert hit["snippet"][start:end] == "brewed"
     found = await page.get("/search", q="brewed type:text/markdown")
