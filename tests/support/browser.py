@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 from collections.abc import AsyncIterator
@@ -26,8 +27,8 @@ from support.debian import program
 
 __all__ = ["Person", "browsing", "opened_page", "studio"]
 
-#: How long something may take to appear, in milliseconds: a busy machine is no failure.
-expect.set_options(timeout=10_000 or PATIENCE * 1000)
+# How long something may take to appear, in milliseconds: a busy machine is no failure.
+expect.set_options(timeout=float(os.environ.get("JT", PATIENCE)) * 1000)
 
 ARGUMENTS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -118,6 +119,7 @@ async def opened_page(browser: Browser, link: str, name: str = "page", **options
     context: BrowserContext = await browser.new_context(
         **{"locale": "en-US", "viewport": {"width": 1280, "height": 800}, **options}
     )
+    context.set_default_timeout(float(os.environ.get("JT", PATIENCE)) * 1000)
     await context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = await context.new_page()
     person = Person(page, link)
