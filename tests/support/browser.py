@@ -1,4 +1,4 @@
-"""Chromium, and a person in front of the page of a studio: what the page shows, asks of other hosts, and violates."""
+"""Chromium, and a person in front of the page of a studio: what the page shows, asks of other origins, and violates."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from playwright.async_api import (
     Browser,
@@ -74,8 +75,10 @@ class Person:
         self.page = page
         self.link = link
         self.origin = link.partition("/#")[0]
+        self.origins = {self.origin}
+        """Origins of the studio: of the page, and of contents."""
         self.foreign: list[str] = []
-        """URLs of requests to other hosts."""
+        """URLs of requests to other origins."""
         self.refused: list[str] = []
         """Messages about violations of the policy of the page, and errors of its scripts."""
 
@@ -86,10 +89,6 @@ class Person:
     def region(self, name: str) -> Locator:
         """Return a region."""
         return self.page.get_by_role("region", name=name, exact=True)
-
-    async def open(self, path: str = "/") -> None:
-        """Open the page at a path, with the token."""
-        await self.page.goto(f"{self.origin}{path}#{self.link.partition('#')[2]}")
 
     async def ready(self, *names: str) -> None:
         """Wait until servers are ready."""
@@ -102,19 +101,20 @@ class Person:
         return str(await self.page.evaluate("navigator.clipboard.readText()"))
 
     def _request(self, request: Request) -> None:
-        if not re.match(r"http://127\.0\.0\.1:\d+/|data:|blob:|about:", request.url):
+        url = urlsplit(request.url)
+        if url.scheme not in ("data", "blob", "about") and f"{url.scheme}://{url.netloc}" not in self.origins:
             self.foreign.append(request.url)
 
     def _console(self, message: ConsoleMessage) -> None:
         if re.search(r"Content Security Policy|Trusted ?Type|Refused to", message.text):
-            self.refused.append(message.text)
+            self.refused.append(f"{message.location['url']}: {message.text}")
 
 
 @asynccontextmanager
 async def opened_page(browser: Browser, link: str, name: str = "page", **options: Any) -> AsyncIterator[Person]:
     """Give a person with a new profile in front of the page of a studio.
 
-    At the end, the page has asked nothing of another host, has violated no policy, and no script of it has failed.
+    At the end, the page has asked nothing of another origin, has violated no policy, and no script of it has failed.
     """
     context: BrowserContext = await browser.new_context(
         **{"locale": "en-US", "viewport": {"width": 1280, "height": 800}, **options}
@@ -125,9 +125,13 @@ async def opened_page(browser: Browser, link: str, name: str = "page", **options
     person = Person(page, link)
     page.on("console", person._console)
     page.on("pageerror", lambda error: person.refused.append(str(error)))
-    context.on("request", person._request)
+    page.on("request", person._request)
     try:
-        await page.goto(link)
+        response = await page.goto(link)
+        assert response is not None
+        policy = response.headers["content-security-policy"]
+        person.origins.update(re.findall(r"frame-src (http://127\.0\.0\.1:\d+)", policy))
+        assert len(person.origins) == 2, policy
         yield person
         assert person.foreign == []
         assert person.refused == []

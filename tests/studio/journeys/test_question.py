@@ -1,4 +1,4 @@
-"""A question, in English and in Chinese, becomes the context that ``carrel context`` packs; it is changed and copied."""
+"""A question, in English and in Chinese, becomes the context that ``carrel context`` packs, is changed and copied."""
 
 from __future__ import annotations
 
