@@ -73,3 +73,23 @@ async def test_a_link_without_its_token_says_what_to_do(visit: Visit, notes: Pat
         await me.page.goto(f"{me.origin}/browse")
         await expect(me.page.get_by_text("Open the link that was printed")).to_be_visible()
         await expect(me.see("tree")).to_have_count(0)
+
+
+async def test_nothing_is_loaded_from_elsewhere(visit: Visit, notes: Path) -> None:
+    async with visit(str(notes)) as me:
+        await me.ready("notes")
+        await me.see("treeitem", "garden.md").click()
+        for tab in ("Templates", "Tools", "Prompts", "Resources"):
+            await me.see("tab", tab).click()
+        for name in ("Help", "Settings"):
+            await me.see("button", name, exact=True).click()
+            await me.see("dialog").get_by_role("button", name="Close").click()
+        await me.page.keyboard.press("Control+k")
+        await expect(me.see("dialog", "Commands")).to_be_visible()
+        assert me.foreign == []
+        assert me.refused == []
+        # what would not be allowed is noticed
+        await me.page.evaluate("fetch('http://tracker.example/').catch(() => null)")
+        assert any("tracker.example" in message for message in me.refused)
+        me.refused.clear()
+        me.foreign.clear()
