@@ -24,7 +24,7 @@ KNOWN_LATE_IMPORTS: frozenset[tuple[str, str]] = frozenset()
 
 
 #: Folders of tests of all packages together.
-OF_ALL_PACKAGES = {"attacks", "conformance", "fuzz", "golden", "interop", "release", "requirements"}
+OF_ALL_PACKAGES = {"attacks", "conformance", "fuzz", "golden", "interop", "release", "requirements", "studio/journeys"}
 #: Packages that are tested elsewhere: the public base classes of tests, and the structs that ``protocol`` encodes.
 TESTED_ELSEWHERE = {"testing", "wire"}
 

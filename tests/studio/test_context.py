@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -32,7 +33,7 @@ async def test_contents_are_searched_by_words_and_filtered_by_fields(page: Page)
     assert found["complete"] is True
     hit = next(hit for hit in found["hits"] if hit["row"]["name"] == "tea.txt")
     assert hit["row"]["key"]["server"] == "notes"
-    assert hit["lines"] == [1, 1]
+    assert hit["line"] == 1
     ((start, end),) = hit["marks"]
     assert hit["snippet"][start:end] == "brewed"
     found = await page.get("/search", q="brewed type:text/markdown")
@@ -78,3 +79,16 @@ async def test_a_changed_resource_is_packed_again(page: Page, tmp_path: Path) ->
     (tmp_path / "tea.md").write_text(TEA.replace("seventy", "eighty"))
     await page.event(lambda event: event["type"] == "resource")
     assert "eighty degrees" in (await page.post_and_wait("/context", question))["text"]
+
+
+async def test_a_first_read_is_no_change(page: Page, tmp_path: Path) -> None:
+    await page.listen()
+    await page.post_and_wait("/context", {"question": "how is green tea brewed?", "budget": 500})
+    uri = (tmp_path / "tea.md").as_uri()
+    await page.post("/interest", {"keys": [{"server": "notes", "uri": uri}]})
+    while page.studio.contents.versions.get("notes", uri) is None:  # it is read when its subscription begins
+        await asyncio.sleep(0.02)
+    (tmp_path / "tea.md").write_text(TEA.replace("seventy", "eighty"))
+    await page.event(lambda event: event["type"] == "resource")
+    version = (await page.get("/contents", server="notes", uri=uri))["version"]
+    assert [event["version"] for event in page.events if event["type"] == "resource"] == [version]

@@ -18,6 +18,7 @@ from pathlib import Path
 PACKAGES = {
     "Xvfb": "xvfb",
     "bash": "bash",
+    "chromium": "chromium",
     "fish": "fish",
     "initdb": "postgresql",
     "journalctl": "systemd",

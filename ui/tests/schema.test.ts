@@ -33,8 +33,13 @@ test("a reference to itself ends", () => {
   expect(kinds(object({ a: { $ref: "#/properties/a" } }))).toEqual(["json"]);
 });
 
-test("a choice at the root has no form", () => {
+test("a choice between forms has no form", () => {
   expect(fieldsOf({ type: "object", anyOf: [object({ a: {} }), object({ b: {} })] })).toBeNull();
+});
+
+test("conditions on members leave the form as it is", () => {
+  const schema = object({ a: { type: "string" }, b: { type: "integer" } }, { anyOf: [{ required: ["a"] }, { required: ["b"] }] });
+  expect(kinds(schema)).toEqual(["text", "integer"]);
 });
 
 test("a schema without properties needs no arguments", () => {

@@ -263,11 +263,14 @@ class Changes(API, frozen=True, kw_only=True):
 
 
 class Hit(API, frozen=True, kw_only=True):
-    """Match of a content search. ``marks`` are ranges of characters in ``snippet``."""
+    """Match of a content search. ``line`` is the best line, ``marks`` are ranges of characters in ``snippet``.
+
+    ``line`` is absent if only the name matches.
+    """
 
     row: Row
     score: float
-    lines: tuple[int, int] | None
+    line: int | None
     snippet: str
     marks: tuple[tuple[int, int], ...]
 

@@ -56,6 +56,7 @@ class Live:
         self._events = events
         self._keys: dict[tuple[str, str], Key] = {}
         self._following: dict[str, tuple[RemoteProvider, asyncio.Task[None]]] = {}
+        self._hashes: dict[Key, str] = {}
         self._dirty: dict[Key, None] = {}
         self._ready: dict[str, bool | None] = {}
         self._news = asyncio.Event()
@@ -77,6 +78,7 @@ class Live:
     def interest(self, keys: Collection[Key]) -> None:
         """Set the resources that the page shows. Their changes are reported from now on."""
         self._keys = {(key.server, _normal(key.uri)): key for key in list(keys)[:MAX_KEYS]}
+        self._hashes = {key: hash for key, hash in self._hashes.items() if key in self._keys.values()}
         for name in {*self.watched.interests, *(server for server, _ in self._keys)}:
             uris = tuple(uri for server, uri in self._keys if server == name)
             interest = self.watched.interests.setdefault(name, Interest())
@@ -156,7 +158,7 @@ class Live:
                     self._news.set()
 
     async def _refresh(self) -> None:
-        """Read changed resources again, and report their new versions."""
+        """Read resources that may have changed again, and report new versions."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -167,13 +169,14 @@ class Live:
 
     async def _compare(self, key: Key) -> None:
         before = self._contents.versions.get(key.server, key.uri)
-        known = None if before is None else before.current.hash
+        known = self._hashes.get(key) if before is None else before.current.hash
         try:
             version = (await self._contents.read(key.server, key.uri, again=True)).current.hash
         except MCPError as error:
             log.debug("a changed resource cannot be read: %s", error)
             version = ""
-        if version != known:
+        self._hashes[key] = version
+        if known is not None and version != known:  # else it is read for the first time
             self.changes += 1
             self._events.put(type="resource", key=key, version=version)
 

@@ -46,11 +46,10 @@ async def search(host: Host, q: str, limit: int) -> SearchResult:
 
 def _hit(hit: SearchHit, words: str) -> Hit:
     snippet = hit.snippet or ""
-    lines = None if hit.first_line is None or hit.last_line is None else (hit.first_line, hit.last_line)
     return Hit(
         row=row_of("resource", Hosted(hit.source, hit.resource)),
         score=hit.score,
-        lines=lines,
+        line=hit.line,
         snippet=snippet,
         marks=tuple(marks_of(snippet, words)),
     )

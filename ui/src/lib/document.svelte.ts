@@ -74,7 +74,11 @@ export class ResourceDocument {
       const { length } = linesOf(window);
       if (window.text !== null) parts.push(window.text);
       first += length;
-      if (!length || first > (window.lines ?? first - 1)) return { text: parts.join("\n"), complete: true };
+      if (length && first <= (window.lines ?? first - 1)) continue;
+      const text = parts.join("\n");
+      // Windows do not tell whether the last line has an end; the size does.
+      const ends = new TextEncoder().encode(text).length + 1 === window.size;
+      return { text: ends ? `${text}\n` : text, complete: true };
     }
     return { text: parts.join("\n"), complete: false };
   }

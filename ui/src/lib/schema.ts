@@ -76,9 +76,10 @@ function kindOf(schema: Struct, root: Struct): { kind: Field["kind"]; choices: C
 export function fieldsOf(schema: Struct | null): Field[] | null {
   if (!schema) return [];
   const root = resolve(schema, schema);
-  if (root.anyOf || root.oneOf || root.allOf || root.not || root.if) return null;
   if (root.type !== undefined && root.type !== "object") return null;
   const properties = root.properties;
+  // Conditions on the members need no fields: the JSON shows them, and the server checks them.
+  if (!isStruct(properties) && (root.anyOf || root.oneOf || root.allOf || root.not || root.if)) return null;
   if (!isStruct(properties)) return root.additionalProperties === undefined || root.additionalProperties === false ? [] : null;
   const required = Array.isArray(root.required) ? root.required : [];
   return Object.entries(properties).map(([name, property]) => {

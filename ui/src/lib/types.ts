@@ -110,7 +110,7 @@ export interface Changes {
 export interface Hit {
   row: Row;
   score: number;
-  lines: [number, number] | null;
+  line: number | null;
   snippet: string;
   marks: [number, number][];
 }
