@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,3 +81,20 @@ def test_node_comes_from_the_path_or_else_from_the_package(
     assert Path(command[0]).is_file()
     assert command[1].endswith("npm-cli.js")
     assert Path(command[1]).is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ["check", "test", "size"])
+def test_types_units_and_sizes_of_the_page(page: ModuleType, script: str) -> None:
+    folder, npm = page.find_node()
+    environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
+    done = subprocess.run(
+        [*npm, "run", "--silent", script],
+        cwd=ROOT / "ui",
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

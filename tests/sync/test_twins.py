@@ -35,6 +35,7 @@ PAIRS = [
 ]
 #: Methods for the library itself.
 OWN = {
+    Host: {"index"},
     ServerSkills: {"declared", "request", "pages"},
     ClientState: {"set"},
     Tasks: {"follow", "request", "start", "answer", "forget", "cancel_later"},
