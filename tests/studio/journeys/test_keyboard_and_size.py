@@ -121,8 +121,7 @@ async def test_axe_finds_nothing_serious(visit: Visit, notes: Path, locale: str,
         assert await faults(me) == []
         await tree.get_by_role("treeitem", name="tea.md").click()
         await me.page.get_by_role("tabpanel").get_by_role("emphasis").wait_for()
-        await me.page.keyboard.press("/")
-        await me.page.keyboard.type("tea type:text/markdown")
+        await me.page.get_by_role("searchbox").first.fill("tea type:text/markdown")
         await me.page.get_by_role("list").get_by_role("mark").first.wait_for()
         assert await faults(me) == []
         for path in ("/s/notes/r/{}?view=text#L1-L2", "/s/notes/r/{}"):
