@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import signal
 from collections.abc import AsyncIterator
@@ -28,8 +27,9 @@ from support.debian import program
 
 __all__ = ["Person", "browsing", "opened_page", "studio"]
 
-# How long something may take to appear, in milliseconds: a busy machine is no failure.
-expect.set_options(timeout=float(os.environ.get("JT", PATIENCE)) * 1000)
+#: How long something may take to appear, in milliseconds: a busy machine is no failure.
+SHOWN = 60_000
+expect.set_options(timeout=SHOWN)
 
 ARGUMENTS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -52,7 +52,7 @@ async def browsing() -> AsyncIterator[Browser]:
 async def studio(*arguments: str, cwd: Path | None = None) -> AsyncIterator[str]:
     """Start ``carrel studio`` with arguments, give the link that it prints, and end the command with Ctrl-C."""
     process = await asyncio.create_subprocess_exec(
-        *command("studio", *arguments, "--no-open", "--port", "0"),
+        *command("studio", "--no-open", "--port", "0", *arguments),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         cwd=cwd,
@@ -105,6 +105,10 @@ class Person:
         if url.scheme not in ("data", "blob", "about") and f"{url.scheme}://{url.netloc}" not in self.origins:
             self.foreign.append(request.url)
 
+    def _failed(self, request: Request) -> None:
+        if request.failure == "csp" and request.url in self.foreign:  # it has not left the browser
+            self.foreign.remove(request.url)
+
     def _console(self, message: ConsoleMessage) -> None:
         if re.search(r"Content Security Policy|Trusted ?Type|Refused to", message.text):
             self.refused.append(f"{message.location['url']}: {message.text}")
@@ -119,13 +123,14 @@ async def opened_page(browser: Browser, link: str, name: str = "page", **options
     context: BrowserContext = await browser.new_context(
         **{"locale": "en-US", "viewport": {"width": 1280, "height": 800}, **options}
     )
-    context.set_default_timeout(float(os.environ.get("JT", PATIENCE)) * 1000)
+    context.set_default_timeout(SHOWN)
     await context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = await context.new_page()
     person = Person(page, link)
     page.on("console", person._console)
     page.on("pageerror", lambda error: person.refused.append(str(error)))
     page.on("request", person._request)
+    page.on("requestfailed", person._failed)
     try:
         response = await page.goto(link)
         assert response is not None

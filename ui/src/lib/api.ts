@@ -147,7 +147,8 @@ export async function operate<T>(
   progress: (operation: Operation) => void,
 ): Promise<T> {
   const body = `${JSON.stringify(fields).slice(0, -1)},"arguments":${argumentsText}}`;
-  const operation = (await (await send("POST", "/api/operations", body, signal)).json()) as Operation;
+  // Not aborted by the signal: what was started is cancelled by its id.
+  const operation = (await (await send("POST", "/api/operations", body)).json()) as Operation;
   if (operation.state !== "running") deliver(operation);
   else progress(operation);
   return awaitOperation<T>(operation.id, signal, progress);
