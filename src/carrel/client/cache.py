@@ -20,11 +20,12 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET
 
-from carrel.client.uri_index import UriIndex, are_related, normal_form
+from carrel.client.uri_index import UriIndex, are_related
 from carrel.errors import ConfigError
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.methods import READ_RESOURCE
 from carrel.protocol.revisions import REQUESTS
+from carrel.uri.parse import normal_form
 from carrel.wire.base import CacheableResult, Params, make_decoder
 from carrel.wire.resources import BlobResourceContents, ReadResourceResult, ResourceContents, read_contents
 

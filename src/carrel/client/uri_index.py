@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from carrel.uri.parse import UriError, normalize
+from carrel.uri.parse import normal_form
 
-__all__ = ["UriIndex", "are_related", "normal_form"]
+__all__ = ["UriIndex", "are_related"]
 
 #: Separators between a resource's URI and the rest of the URI of a resource within it.
 SEPARATORS = "/?#"
@@ -62,14 +62,6 @@ class UriIndex:
             return [other for other in self._order if other != normal and is_within(normal, other)]
         beginnings = {normal[:end] for at in separators for end in (at, at + 1)} - {normal}
         return [beginning for beginning in beginnings if beginning in self._spellings]
-
-
-def normal_form(uri: str) -> str:
-    """Return the normal form of a URI, or the text unchanged if it is not a valid URI."""
-    try:
-        return normalize(uri)
-    except UriError:
-        return uri
 
 
 def is_within(inner: str, outer: str) -> bool:

@@ -18,11 +18,12 @@ from carrel.errors import InvalidParams, MCPError, MethodNotFound, ProviderUnava
 from carrel.gateway.list_ahead import ListAhead
 from carrel.gateway.look_alikes import LookAlike
 from carrel.gateway.names import NameKind, Names
-from carrel.gateway.upstream import MAX_URIS, Upstream, key_of
+from carrel.gateway.upstream import MAX_URIS, Upstream
 from carrel.host.catalog import HostCatalog
 from carrel.host.remote import RemoteProvider
 from carrel.log import Log
 from carrel.protocol.methods import COMPLETE, LIST_NAMES, PROVIDER_REQUESTS, SUBSCRIBE
+from carrel.uri.parse import normal_form
 from carrel.uri.template import UriTemplate, UriTemplateError, shared_template
 from carrel.wire.base import Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -338,7 +339,7 @@ class GatewayCatalog(HostCatalog):
         if has:
             servers = sorted(asked[task].name for task in has)
             for server in servers:
-                self.names.note("uri", server, (key_of(uri),), MAX_URIS)
+                self.names.note("uri", server, (normal_form(uri),), MAX_URIS)
             if len(servers) > 1:
                 self._refuse("uri", uri, [self.names.prefixed("uri", server, uri) for server in servers])
             return has[0].result()
@@ -421,7 +422,7 @@ class GatewayCatalog(HostCatalog):
         kind: NameKind = "prompt" if prompt else "template"
         name: str = reference.name if isinstance(reference, PromptReference) else reference.uri
         owner, own = self._owner(kind, name)
-        if owner is None and not prompt and self.names.find("uri", key_of(name)) is not None:
+        if owner is None and not prompt and self.names.find("uri", normal_form(name)) is not None:
             return Completion([])  # a URI without variables has nothing to complete
         view = request.view
         if view is not None and owner is not None:

@@ -19,13 +19,13 @@ from carrel.host.processor_limiter import SLICE
 from carrel.host.remote import RemoteProvider
 from carrel.host.remote_tools import for_peer
 from carrel.protocol.methods import RequestType
-from carrel.uri.parse import UriError, normalize
+from carrel.uri.parse import normal_form
 from carrel.uri.template import UriTemplateError, shared_template
 from carrel.wire.prompts import Prompt
 from carrel.wire.resources import ReadResourceResult, ResourceTemplate
 from carrel.wire.tools import Tool
 
-__all__ = ["Upstream", "key_of"]
+__all__ = ["Upstream"]
 
 T = TypeVar("T")
 
@@ -39,14 +39,6 @@ class TemplateMatcher(Protocol):
     """Function that returns servers with a template that matches a URI; ``plain``: only templates without a prefix."""
 
     def __call__(self, uri: str, *, plain: bool = False) -> set[str]: ...
-
-
-def key_of(uri: str) -> str:
-    """Normalize a server's URI. Return an invalid URI unchanged."""
-    try:
-        return normalize(uri)
-    except UriError:
-        return uri
 
 
 def item_key(item: Tool | Prompt | ResourceTemplate) -> str:
@@ -78,7 +70,7 @@ class Upstream(Transform):
         names, name = self._names, self.name
         if "{" in uri:
             return names.outer("template", name, uri)
-        key = key_of(uri)
+        key = normal_form(uri)
         if not names.has("uri", name, key):
             if uri.startswith(WEB) and not names.holders("uri", key):
                 return uri  # a link, which may not be a resource of the server
@@ -94,14 +86,14 @@ class Upstream(Transform):
     def uri_in(self, uri: str) -> str | None:
         """Return the server's URI or URI template, or None if it belongs to another server."""
         kind: NameKind = "template" if "{" in uri else "uri"
-        found = self._names.find(kind, uri) or self._names.find(kind, key_of(uri))
+        found = self._names.find(kind, uri) or self._names.find(kind, normal_form(uri))
         if found is None:
             return uri
         if found[0] != self.name:
             return None
         if kind == "template":
             return found[1]
-        key = key_of(found[1])
+        key = normal_form(found[1])
         return key if self._names.has("uri", self.name, key) else found[1]
 
     def name_out(self, kind: Kind, name: str) -> str:
@@ -232,11 +224,11 @@ class Upstream(Transform):
         if kind == "tool" or kind == "prompt":
             self._names.note(kind, self.name, [item.name for item in page.items], MAX_URIS)
         elif kind == "resource":
-            self._note_uris([key_of(resource.uri) for resource in page.items])
+            self._note_uris([normal_form(resource.uri) for resource in page.items])
         elif kind == "skill":
             for skill in page.items:
                 files = () if isinstance(skill.resources, str) else skill.resources
-                self._note_uris([key_of(skill.uri), *(key_of(file.uri) for file in files)])
+                self._note_uris([normal_form(skill.uri), *(normal_form(file.uri) for file in files)])
         return self._shown(kind, for_peer(page, request) if kind == "tool" else page)
 
     async def search(self, query: str, request: Request) -> Page[Hit]:
@@ -248,7 +240,7 @@ class Upstream(Transform):
         """Return the contents of a resource, under the requested URI."""
 
         def out(part: str) -> str:
-            return uri if part == own or key_of(part) == key_of(own) else self.uri_out(part)
+            return uri if part == own or normal_form(part) == normal_form(own) else self.uri_out(part)
 
         if isinstance(result, bytes):
             return change_uris(result, out)

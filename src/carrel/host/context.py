@@ -24,7 +24,7 @@ from carrel.log import Log
 from carrel.search.index import MAX_LIMIT
 from carrel.search.options import SearchOptions
 from carrel.search.results import SearchHit, SearchPassage
-from carrel.uri.parse import UriError, normalize
+from carrel.uri.parse import normal_form
 from carrel.wire.resources import TextResourceContents, decoded
 
 __all__ = ["HostContexts"]
@@ -101,7 +101,7 @@ class HostIndex(ContextIndex):
         self._followed.pop(packing, None)
         if uris:
             self._followed[packing] = uris
-        self._interest.uris = {_normal(uri) for each in self._followed.values() for uri in each}
+        self._interest.uris = {normal_form(uri) for each in self._followed.values() for uri in each}
         self._interest.notify()
         if self._watching is None and uris:
             self._watching = asyncio.ensure_future(self._watch())
@@ -122,13 +122,6 @@ class HostIndex(ContextIndex):
         servers = [each for each in self.catalog.providers if isinstance(each, RemoteProvider)]
         found = await asyncio.gather(*(_ask(server, question) for server in servers))
         return [passage for passages in found for passage in passages]
-
-
-def _normal(uri: str) -> str:
-    try:
-        return normalize(uri)
-    except UriError:
-        return uri
 
 
 async def _ask(server: RemoteProvider, question: str) -> list[SearchPassage]:

@@ -10,7 +10,7 @@ from carrel.client.client import Client
 from carrel.client.watch import Watch
 from carrel.errors import MCPError, MethodNotFound
 from carrel.log import Log
-from carrel.uri.parse import UriError, normalize
+from carrel.uri.parse import normal_form
 
 __all__ = ["RemoteChanges"]
 
@@ -148,12 +148,7 @@ class RemoteChanges:
             log.warning("%s: changes of its resources are not known any more: %s", self._name, error)
 
     def _normal(self, uri: str) -> str:
-        if uri in self._uris:
-            return self._uris[uri]
-        try:
-            return normalize(uri)
-        except UriError:
-            return uri
+        return self._uris[uri] if uri in self._uris else normal_form(uri)
 
     @staticmethod
     async def _end(watch: Watch | None, pump: asyncio.Task[None] | None) -> None:

@@ -17,7 +17,7 @@ from carrel.studio.contents import Contents
 from carrel.studio.events import PAUSE, Events
 from carrel.studio.lists import KINDS_OF, Lists
 from carrel.studio.servers import KINDS, Servers
-from carrel.uri.parse import UriError, normalize
+from carrel.uri.parse import normal_form
 
 __all__ = ["Live", "Watched"]
 
@@ -38,7 +38,7 @@ class Watched:
 
     def __contains__(self, key: object) -> bool:
         server, uri = key if isinstance(key, tuple) else ("", "")
-        return server in self.subscribed and _normal(uri) in self.interests[server].uris
+        return server in self.subscribed and normal_form(uri) in self.interests[server].uris
 
 
 class Live:
@@ -77,7 +77,7 @@ class Live:
 
     def interest(self, keys: Collection[Key]) -> None:
         """Set the resources that the page shows. Their changes are reported from now on."""
-        self._keys = {(key.server, _normal(key.uri)): key for key in list(keys)[:MAX_KEYS]}
+        self._keys = {(key.server, normal_form(key.uri)): key for key in list(keys)[:MAX_KEYS]}
         self._hashes = {key: hash for key, hash in self._hashes.items() if key in self._keys.values()}
         for name in {*self.watched.interests, *(server for server, _ in self._keys)}:
             uris = tuple(uri for server, uri in self._keys if server == name)
@@ -179,10 +179,3 @@ class Live:
         if known is not None and version != known:  # else it is read for the first time
             self.changes += 1
             self._events.put(type="resource", key=key, version=version)
-
-
-def _normal(uri: str) -> str:
-    try:
-        return normalize(uri)
-    except UriError:
-        return uri

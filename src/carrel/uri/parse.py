@@ -24,6 +24,7 @@ __all__ = [
     "encode_path",
     "file_path",
     "file_uri",
+    "normal_form",
     "normalize",
     "parse",
     "percent_decode",
@@ -99,6 +100,14 @@ def normalize(uri: str) -> str:
         UriError: as for `parse`.
     """
     return uri if _PLAIN.match(uri) or _PLAIN_FILE.match(uri) else str(_split(uri, normal=True))
+
+
+def normal_form(uri: str) -> str:
+    """Return the normal form of a URI, or the text unchanged if it is not a valid URI."""
+    try:
+        return normalize(uri)
+    except UriError:
+        return uri
 
 
 def resolve(uri: str) -> Uri:
