@@ -21,6 +21,7 @@ __all__ = [
     "PAGE_SIZE",
     "Parser",
     "add_config_option",
+    "add_header_option",
     "add_limit_option",
     "add_sharing_options",
     "add_source_flags",
@@ -146,6 +147,13 @@ def add_sharing_options(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=None,
         help=f"the number of resources per page of a list (default: {PAGE_SIZE})",
+    )
+
+
+def add_header_option(parser: argparse._ActionsContainer) -> None:
+    """Add --header."""
+    parser.add_argument(
+        "--header", metavar="'NAME: VALUE'", action="append", default=[], help="a header for URLs; may be repeated"
     )
 
 

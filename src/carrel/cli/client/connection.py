@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from carrel.cli.options import Parser
+from carrel.cli.options import Parser, add_header_option
 from carrel.cli.target import ServerTarget, resolve, split
 from carrel.cli.terminal.messages import pass_on, print_stderr
 from carrel.cli.terminal.progress import Bar
@@ -59,9 +59,7 @@ def add_connection_options(reader: Parser) -> None:
     """Add the argument TARGET and the connection options for ``read_target``."""
     add_target(reader)
     group = reader.add_argument_group("the connection")
-    group.add_argument(
-        "--header", metavar="'NAME: VALUE'", action="append", default=[], help="a header for URLs; may be repeated"
-    )
+    add_header_option(group)
     group.add_argument(
         "--timeout",
         metavar="SECONDS",

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import shlex
-import tomllib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carrel.cli.chat.host_targets import COMMAND, CONFIGURATIONS, read_host_targets
+from carrel.cli.chat.host_targets import read_host_targets
 from carrel.cli.client.connection import SERVER_ERROR, UNREACHABLE, answered, failed, shown
-from carrel.cli.options import Parser
-from carrel.cli.target import CARREL, is_url
+from carrel.cli.options import Parser, add_header_option
+from carrel.cli.source_targets import add_targets, open_source, parse_with_targets, split_targets
 from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.output import write_json, write_text
 from carrel.cli.terminal.progress import Bar
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from carrel.context.pack import ContextPack
     from carrel.host.host import Host
 
-__all__ = ["open_source", "parse_with_targets", "parser", "run", "split_targets"]
+__all__ = ["parser", "run"]
 
 SUMMARY = "Pack what folders, sources and servers say about a question into a budget of tokens, with reasons."
 EXAMPLES = """\
@@ -38,21 +36,13 @@ examples:
   carrel context http://127.0.0.1:8000/mcp 'who approves invoices?' --format json
   carrel context ./docs 'how to deploy' --pin docs/deployment.md --without '*.log'
 """
-DEFAULT_FILE = "carrel.toml"
 TIMEOUT = 60.0
 
 
 def parser() -> Parser:
     """Return the argument parser of ``carrel context``."""
     reader = Parser("context", SUMMARY, epilog=EXAMPLES)
-    reader.add_argument(
-        "targets",
-        metavar="TARGET",
-        nargs="*",
-        help="a folder, a file or a source (git:., sqlite:///FILE), a file with servers (mcp.json, carrel.toml), a "
-        "URL, a Python file with a server, the name of a server, or a command in quotes (default: ./carrel.toml, or "
-        "else the current folder). After -- comes the command of one more server",
-    )
+    add_targets(reader)
     reader.add_argument("question", metavar="QUESTION", help="the question, in any language; the last argument")
     reader.add_argument(
         "--budget", metavar="TOKENS", type=positive, default=BUDGET, help=f"tokens at most (default: {BUDGET})"
@@ -88,9 +78,7 @@ def parser() -> Parser:
         metavar="MODEL",
         help="count tokens as this model does, with the package tiktoken (default: estimate them)",
     )
-    reader.add_argument(
-        "--header", metavar="'NAME: VALUE'", action="append", default=[], help="a header for URLs; may be repeated"
-    )
+    add_header_option(reader)
     reader.add_argument(
         "--timeout",
         metavar="SECONDS",
@@ -109,9 +97,7 @@ def run(arguments: list[str]) -> int:
         ConfigError: the arguments are invalid.
     """
     options = read_options(arguments)
-    sources, others = split_targets(options.targets)
-    if options.header and not any(map(is_url, others)):
-        raise ConfigError("--header is for URLs")
+    sources, others = split_targets(options)
     opened = [open_source(source) for source in sources]
 
     async def show() -> int:
@@ -158,63 +144,6 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     if not options.timeout > 0:
         raise ConfigError(f"--timeout {options.timeout:g}: give a number of seconds above 0")
     return options
-
-
-def parse_with_targets(reader: Parser, arguments: list[str]) -> argparse.Namespace:
-    """Parse arguments with TARGETs. The words after ``--`` are the command of an additional server.
-
-    Without targets, the target is ./carrel.toml, or else the current folder.
-
-    Raises:
-        ConfigError: wrong use.
-    """
-    at = arguments.index("--") if "--" in arguments else len(arguments)
-    options = reader.parse_intermixed_args(arguments[:at])
-    command = arguments[at + 1 :]
-    if command:
-        options.targets.append(COMMAND + (command[0] if len(command) == 1 else shlex.join(command)))
-    if not options.targets:
-        options.targets = [DEFAULT_FILE if Path(DEFAULT_FILE).is_file() else "."]
-    return options
-
-
-def split_targets(targets: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the targets that are opened in this process (folders, files and sources), and those that are servers."""
-    from carrel.sources.registry import find, scheme_of
-
-    sources, servers = [], []
-    for target in dict.fromkeys(targets):
-        path = Path(target).expanduser()
-        if target.startswith(COMMAND) or is_url(target):
-            servers.append(target)
-        elif path.suffix == ".toml" and has_sources(path):
-            servers += target, f"shared={COMMAND}{shlex.join([*CARREL, 'serve', '--config', str(path)])}"
-        elif path.is_dir() or (path.is_file() and path.suffix not in (".py", *CONFIGURATIONS)):
-            sources.append(str(path))
-        elif ":" in target and " " not in target and ".py:" not in target and scheme_of(target) != "file":
-            (sources if find(scheme_of(target)) is not None else servers).append(target)
-        else:
-            (sources if target.lower().startswith("file:") else servers).append(target)
-    return sources, servers
-
-
-def has_sources(path: Path) -> bool:
-    """Return whether a carrel.toml shares sources, for which a server is started."""
-    try:
-        return "sources" in tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # the host reports why
-        return False
-
-
-def open_source(target: str) -> Provider:
-    """Return the provider of a source, which is not started.
-
-    Raises:
-        ConfigError: the source cannot be opened.
-    """
-    from carrel import sources
-
-    return sources.open(target, None)
 
 
 @asynccontextmanager

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carrel.cli.chat.host_targets import read_host_targets
-from carrel.cli.client.context import open_source, parse_with_targets, split_targets
 from carrel.cli.client.stored_login import stored_login
-from carrel.cli.options import Parser
-from carrel.cli.target import is_url
+from carrel.cli.options import Parser, add_header_option
+from carrel.cli.source_targets import add_targets, open_source, parse_with_targets, split_targets
 from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.output import write_text
 from carrel.cli.values import number
@@ -41,14 +40,7 @@ TIMEOUT = 30.0
 def parser() -> Parser:
     """Return the argument parser of ``carrel studio``."""
     reader = Parser("studio", SUMMARY, epilog=EXAMPLES)
-    reader.add_argument(
-        "targets",
-        metavar="TARGET",
-        nargs="*",
-        help="a folder, a file or a source (git:., sqlite:///FILE), a file with servers (mcp.json, carrel.toml), a "
-        "URL, a Python file with a server, the name of a server, or a command in quotes (default: ./carrel.toml, or "
-        "else the current folder). After -- comes the command of one more server",
-    )
+    add_targets(reader)
     reader.add_argument("--port", metavar="N", type=port, default=0, help="the port of the page (default: a free one)")
     reader.add_argument(
         "--open",
@@ -62,9 +54,7 @@ def parser() -> Parser:
         help="the model that answers sampling requests of servers, each of which you accept first; named as for "
         "carrel chat (default: such requests can only be refused)",
     )
-    reader.add_argument(
-        "--header", metavar="'NAME: VALUE'", action="append", default=[], help="a header for URLs; may be repeated"
-    )
+    add_header_option(reader)
     reader.add_argument(
         "--timeout",
         metavar="SECONDS",
@@ -95,9 +85,7 @@ def run(arguments: list[str]) -> int:
     """
     options = parse_with_targets(parser(), arguments)
     check_installed()
-    sources, others = split_targets(options.targets)
-    if options.header and not any(map(is_url, others)):
-        raise ConfigError("--header is for URLs")
+    sources, others = split_targets(options)
     found = read_host_targets(others, options.header)
     configs = [*local_servers(sources, found.servers), *found.servers]
     from carrel.cli.server.logs import configure
