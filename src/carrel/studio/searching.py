@@ -63,6 +63,8 @@ async def pack(host: Host, live: Live, request: ContextRequest, seen: int) -> Pa
         ValueError: the budget is less than 1.
     """
     began = live.changes
+    if began != seen:
+        await (await host.index(wait=PATIENCE)).look()
     packed = await host.context(
         request.question,
         wait=PATIENCE,
@@ -71,8 +73,6 @@ async def pack(host: Host, live: Live, request: ContextRequest, seen: int) -> Pa
         without=request.without,
         format=request.format,
     )
-    if began != seen:
-        await packed.refresh()
     result = packed.packed
     return Pack(
         question=result.question,
