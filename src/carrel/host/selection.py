@@ -55,9 +55,9 @@ def check(selection: Selection) -> None:
         ConfigError: there is no such sort order, ``servers`` or ``tags`` is not a list, or a term of the filter is
             invalid.
     """
-    written = selection.get("filter")
-    if written is not None:
-        (Filter(written) if isinstance(written, str) else written).check()
+    terms = _filter_of(selection)
+    if terms is not None:
+        terms.check()
     order = selection.get("sort")
     if order is not None and order not in ORDERS:
         raise ConfigError(f"sort: there is no order {order!r}{did_you_mean(order, ORDERS)}; it is {', '.join(ORDERS)}")
@@ -75,8 +75,7 @@ def wants_server(selection: Selection, name: str, tags: Collection[str]) -> bool
 def select(entries: Iterable[Hosted[T]], selection: Selection) -> list[Hosted[T]]:
     """Return the entries that match the filters, sorted. The filters for servers are not applied here."""
     tests = list(_tests(selection))
-    written = selection.get("filter")
-    terms = Filter(written) if isinstance(written, str) else written
+    terms = _filter_of(selection)
     found = [
         entry
         for entry in entries
@@ -86,6 +85,11 @@ def select(entries: Iterable[Hosted[T]], selection: Selection) -> list[Hosted[T]
     if order is not None:
         found.sort(key=lambda entry: KEYS[order](entry.item))
     return found
+
+
+def _filter_of(selection: Selection) -> Filter | None:
+    written = selection.get("filter")
+    return Filter(written) if isinstance(written, str) else written
 
 
 def _tests(selection: Selection) -> Iterable[Callable[[Any], bool]]:
