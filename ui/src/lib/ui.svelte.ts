@@ -1,10 +1,11 @@
 // What is open above the page, and moving the focus between regions.
 
 export type Overlay = "palette" | "help" | "settings" | null;
+export type DrawerTab = "questions" | "log";
 
 class Ui {
   overlay = $state<Overlay>(null);
-  drawer = $state<"questions" | "log" | null>(null);
+  drawer = $state<DrawerTab | null>(null);
   /** Server whose standard error the drawer shows. */
   logServer = $state("");
   /** Question that the dialog shows; null: none, although some may be pending. */
