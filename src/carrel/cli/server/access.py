@@ -21,7 +21,8 @@ def add_policy(
 ) -> None:
     """Let the policy of the configuration, if there is one, decide about all requests. It follows the file.
 
-    ``owner`` finds the servers of a gateway's targets. Callers without a principal are local on stdio, and with authorization: over HTTP, each one has a principal then.
+    ``owner`` finds the servers of a gateway's targets. Callers without a principal are local on stdio, and with
+    authorization: over HTTP, each one has a principal then.
 
     Raises:
         ConfigError: the server has a gate, or a rule is for a server of a gateway, and this is none.
