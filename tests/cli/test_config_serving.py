@@ -3,12 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 
 from carrel import Client
 from carrel.errors import AuthorizationError, PeerError
+from carrel.security.server.static_tokens import make_token
 from carrel.transports.client.options import HTTPOptions
 from support.carrel_process import carrel, command, serving
 from support.http_process import free_port

@@ -31,6 +31,8 @@ __all__ = ["CLAIM", "EVERYBODY", "Policy", "PolicyRule"]
 EVERYBODY = "*"
 #: What names in braces begin with.
 CLAIM = "claim."
+#: Server without rules of its own: no server has this name.
+ELSEWHERE = ""
 #: How many sets of roles, and views of a gateway, are kept compiled.
 KEPT = 1024
 
@@ -87,10 +89,11 @@ class Policy:
 
     def _view(self, roles: frozenset[str], claims: tuple[tuple[str, ...], ...]) -> RuleView | ServerView:
         values = {CLAIM + name: held for name, held in zip(self.claims, claims, strict=True)}
-        anywhere = self._rules(roles, None).view(values)
+        elsewhere = self._rules(roles, ELSEWHERE).view(values)
         if not self.servers:
-            return anywhere
-        return ServerView({server: self._rules(roles, server).view(values) for server in self.servers}, anywhere, self)
+            return elsewhere
+        views = {server: self._rules(roles, server).view(values) for server in self.servers}
+        return ServerView(views, elsewhere, self._rules(roles, None).view(values), self)
 
     def _compile(self, roles: frozenset[str], server: str | None) -> Rules:
         """Compile the rules of some roles for the targets of a server, or for targets whose server is not known.

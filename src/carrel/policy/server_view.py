@@ -27,16 +27,18 @@ class HasOwner(Protocol):
 class ServerView(View):
     """View that decides about a target by the rules for its server.
 
-    ``views`` are the views by server, ``other`` the view for targets of other servers, and of unknown ones.
+    ``views`` are the views by server. ``elsewhere`` is the view for targets of other servers, ``unknown`` for targets
+    whose server is not known.
     """
 
-    __slots__ = ("_all", "_other", "_policy", "_views", "everybody", "hides", "key")
+    __slots__ = ("_all", "_elsewhere", "_policy", "_unknown", "_views", "everybody", "hides", "key")
 
-    def __init__(self, views: Mapping[str, RuleView], other: RuleView, policy: HasOwner) -> None:
+    def __init__(self, views: Mapping[str, RuleView], elsewhere: RuleView, unknown: RuleView, policy: HasOwner) -> None:
         self._views = views
-        self._other = other
+        self._elsewhere = elsewhere
+        self._unknown = unknown
         self._policy = policy
-        self._all = (*views.values(), other)
+        self._all = (*views.values(), elsewhere, unknown)
         self.key = "\n".join(view.key for view in self._all)
         self.hides = any(view.hides for view in self._all)
         self.everybody = all(view.everybody for view in self._all)
@@ -44,7 +46,7 @@ class ServerView(View):
     def _of(self, verb: Verb, target: str) -> RuleView:
         owner = self._policy.owner
         server = None if owner is None else owner(verb, target)
-        return self._other if server is None else self._views.get(server, self._other)
+        return self._unknown if server is None else self._views.get(server, self._elsewhere)
 
     def allows(self, verb: Verb, target: str) -> bool:
         """Return whether a verb is allowed on a resource, tool or prompt."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["unmatched"]
 
+#: Pattern of rules for everything.
+ALL = "**"
 BRACES = re.compile(r"\{[^{}]*\}")
 
 
@@ -27,26 +29,31 @@ def unmatched(
 ) -> Iterator[PolicyRule]:
     """Yield the rules that match none of the targets: resources (``read``), tools (``call``) and prompts (``get``).
 
-    A rule that matches URIs of a template counts as matched, unless the resources of the template are listed.
+    A rule that matches URIs of a template counts as matched, unless the resources of the template are listed. A rule for
+    everything counts as matched if its table matches anything.
     """
-    resources = [target for verb, target in targets if verb not in NAME_VERBS]
-    names = [(verb, target) for verb, target in targets if verb in NAME_VERBS]
+    known = [*targets]
+    resources = [target for verb, target in known if verb == "read"]
     unlisted = [
         template for template in map(_parsed, templates) if template and not any(map(template.match, resources))
     ]
-    for rule in policy.rules:
-        verb: Verb = "read" if not rule.verbs & NAME_VERBS else "call" if "call" in rule.verbs else "get"
-        pattern = BRACES.sub("*", rule.pattern)
-        plain = msgspec.structs.replace(rule, pattern=pattern, verbs=frozenset([verb]), allow=True)
-        view = Rules([plain]).view()
-        known = [target for each, target in names if each == verb] if verb in NAME_VERBS else resources
-        if any(
-            view.allows(verb, target) and (rule.server is None or owner is None or owner(verb, target) == rule.server)
-            for target in known
-        ):
-            continue
-        if verb in NAME_VERBS or not any(may_reach(view, "read", template) for template in unlisted):
+    idle = [rule for rule in policy.rules if not _matches(rule, known, unlisted, owner)]
+    used = {rule.where for rule in policy.rules if rule not in idle}
+    for rule in idle:
+        if rule.pattern != ALL or rule.where not in used:
             yield rule
+
+
+def _matches(
+    rule: PolicyRule, targets: Iterable[tuple[Verb, str]], templates: Iterable[UriTemplate], owner: Owner | None
+) -> bool:
+    verb: Verb = "read" if not rule.verbs & NAME_VERBS else "call" if "call" in rule.verbs else "get"
+    pattern = BRACES.sub("*", rule.pattern)
+    view = Rules([msgspec.structs.replace(rule, pattern=pattern, verbs=frozenset([verb]), allow=True)]).view()
+    for each, target in targets:
+        if each == verb and view.allows(verb, target) and (owner is None or rule.server in (None, owner(verb, target))):
+            return True
+    return verb == "read" and any(may_reach(view, "read", template) for template in templates)
 
 
 def _parsed(template: str) -> UriTemplate | None:

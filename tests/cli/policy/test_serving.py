@@ -11,10 +11,9 @@ import pytest
 from carrel import Client
 from carrel.cli import main
 from carrel.errors import MCPError
-from carrel.transports.client.options import HTTPOptions
+from carrel.transports.client.options import HTTPOptions, ProcessOptions
 from carrel.uri.parse import file_uri
 from support.carrel_process import command, serving
-from support.conditions import wait_until
 
 SERVER = """
 from carrel import Server
@@ -31,6 +30,7 @@ def search_books() -> str:
 def delete_books() -> str:
     return "deleted"
 """
+SOURCE = '[server]\ntools = false\n[[sources]]\npath = "notes"\n'
 RULES = """
 [access.roles]
 ann = {{ token = "ann" }}
@@ -65,9 +65,7 @@ async def names(client: Client) -> list[str]:
 
 @pytest.mark.parametrize("program", ["serve", "run"])
 async def test_a_program_on_stdio_is_local(notes: str, program: str) -> None:
-    write("", notes)
-    config = '[server]\ntools = false\n[[sources]]\npath = "notes"\n' + ('[app]\nfile = "server.py"\n' * (program == "run"))
-    write(config, notes)
+    write(SOURCE if program == "serve" else '[[sources]]\npath = "notes"\n[app]\nfile = "server.py"\n', notes)
     async with Client(command(program, "--config", "carrel.toml")) as client:
         assert await names(client) == (["a.md"] if program == "serve" else ["a.md", "search_books"])
         with pytest.raises(MCPError, match="not found"):
@@ -81,12 +79,12 @@ async def test_over_http_the_roles_come_from_the_token_and_nobody_is_local(
     for name in ("ann", "bob"):
         assert main(["token", "add", name, "--file", "tokens.txt"]) == 0
         tokens[name] = HTTPOptions(headers={"Authorization": f"Bearer {capsys.readouterr().out.strip()}"})
-    write('[[sources]]\npath = "notes"\n[auth]\ntokens = "tokens.txt"\n', notes, "ann")
-    with serving("serve", "--config", "carrel.toml", http=(), cwd=str(Path.cwd())) as (url, _):
+    write(SOURCE + '[auth]\ntokens = "tokens.txt"\n', notes, "ann")
+    with serving("serve", "--config", "carrel.toml", cwd=str(Path.cwd())) as (url, _):
         async with Client(url, http=tokens["ann"]) as ann, Client(url, http=tokens["bob"]) as bob:
             assert [await names(ann), await names(bob)] == [["a.md"], []]
-    write('[[sources]]\npath = "notes"\n', notes, "local")
-    with serving("serve", "--config", "carrel.toml", http=(), cwd=str(Path.cwd())) as (url, _):
+    write(SOURCE, notes, "local")
+    with serving("serve", "--config", "carrel.toml", cwd=str(Path.cwd())) as (url, _):
         async with Client(url) as client:
             assert await names(client) == []
 
@@ -117,29 +115,34 @@ server = "two"
         with pytest.raises(MCPError):
             await client.call_tool("two_search_books")
         assert not (await client.call_tool("one_search_books")).is_error
-    assert main(["policy", "check"]) == 0
+    assert await asyncio.to_thread(main, ["policy", "check"]) == 0
 
 
 async def test_a_changed_file_holds_from_the_next_message_on_and_an_error_changes_nothing(notes: str) -> None:
-    write('[[sources]]\npath = "notes"\n', notes)
+    write(SOURCE, notes)
     good = Path("carrel.toml").read_text()
-    changed = asyncio.Event()
-    errors: list[str] = []
-    async with Client(
-        command("serve", "--config", "carrel.toml"), on_list_changed=lambda _: changed.set(), on_stderr=errors.append
-    ) as client:
+    read_again, failed = asyncio.Event(), asyncio.Event()
+
+    def stderr(line: str) -> None:
+        (failed if "the policy is not changed" in line else read_again).set()
+
+    program = command("serve", "--config", "carrel.toml")
+    async with (
+        Client(program, process=ProcessOptions(stderr=stderr)) as client,
+        client.watch(lists=["resources"]) as changes,
+    ):
         assert await names(client) == ["a.md"]
         Path("carrel.toml").write_text(good.replace("/blue/", "/green/"))
-        await changed.wait()
+        await anext(changes)
         assert await names(client) == ["b.md"]
         Path("carrel.toml").write_text(good.replace('"all"', '"al"'))
-        await wait_until(lambda: any("the policy is not changed" in line for line in errors))
+        await failed.wait()
         assert await names(client) == ["b.md"]
 
 
 async def test_a_rule_of_a_server_is_for_gateways(notes: str, capsys: pytest.CaptureFixture[str]) -> None:
-    write('[[sources]]\npath = "notes"\n', notes)
+    write(SOURCE, notes)
     with Path("carrel.toml").open("a") as stream:
         stream.write('[[access.rules]]\nrole = "*"\nallow = "use"\nserver = "x"\n')
     assert main(["serve", "--config", "carrel.toml"]) == 2
-    assert "carrel.toml:13: server is for rules of carrel gateway" in capsys.readouterr().err
+    assert "carrel.toml:15: server is for rules of carrel gateway" in capsys.readouterr().err
