@@ -1,8 +1,5 @@
 """Policy: roles, and the rules that allow or deny what their callers do. It is the gate of a server.
 
-    policy = Policy([Role(name="viewer", claims={"scope": ["books:read"]})], [rule, …])
-    app = Server("books", gate=policy)
-
 A rule that denies overrides all rules that allow; a target that no rule allows is denied. Callers whose rules and
 claims are equal share a view.
 """
@@ -98,7 +95,7 @@ class Policy:
     def _compile(self, roles: frozenset[str], server: str | None) -> Rules:
         """Compile the rules of some roles for the targets of a server, or for targets whose server is not known.
 
-        For the latter, what a rule denies for any server is denied.
+        Rules that deny for any server hold for the latter.
         """
         held = roles | {EVERYBODY}
         rules = [

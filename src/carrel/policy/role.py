@@ -1,9 +1,6 @@
 """Roles of a policy: which callers have them, by their access token or by the transport.
 
-    viewer = Role("viewer", claims={"scope": "books:read"})
-    viewer.includes(principal)
-
-A caller has a role if all conditions of the role hold. ``{}`` would hold for everybody, and is an error.
+A caller has a role if all conditions of the role hold: ``Role(name="viewer", claims={"scope": ["books:read"]})``.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ def unmatched(
 ) -> Iterator[PolicyRule]:
     """Yield the rules that match none of the targets: resources (``read``), tools (``call``) and prompts (``get``).
 
-    A rule that matches URIs of a template counts as matched, unless the resources of the template are listed. A rule for
-    everything counts as matched if its table matches anything.
+    A rule that matches URIs of a template counts as matched, unless the resources of the template are listed. A rule
+    for everything counts as matched if its table matches anything.
     """
     known = [*targets]
     resources = [target for verb, target in known if verb == "read"]

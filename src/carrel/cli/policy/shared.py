@@ -1,4 +1,4 @@
-"""What a configuration shares: the resources, templates, tools and prompts that its policy decides about."""
+"""Shared targets of a configuration: the resources, templates, tools and prompts that its policy decides about."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Shared(msgspec.Struct):
 
 @asynccontextmanager
 async def open_shared(configuration: Configuration) -> AsyncIterator[Shared]:
-    """Open what a configuration shares: its sources or its program, and its servers as a gateway shows them.
+    """Open the targets of a configuration: its sources or its program, and its servers as a gateway shows them.
 
     Raises:
         ConfigError: a source or the program cannot be opened.
