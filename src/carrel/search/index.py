@@ -12,7 +12,7 @@ before ranking, and every snippet is read with the rights of the caller.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from time import monotonic
@@ -30,7 +30,7 @@ from carrel.search.folder import IndexFolder
 from carrel.search.hits import Hits, ReadableText
 from carrel.search.indexer import Indexer, Progress
 from carrel.search.options import SearchOptions
-from carrel.search.results import PassageResults, SearchResults
+from carrel.search.results import PassageResults, SearchHit, SearchPassage, SearchResults
 from carrel.search.store import IndexStore
 from carrel.search.terms import words_of
 from carrel.search.vectors import numbers
@@ -370,6 +370,32 @@ class SearchIndex:
         found = await self._answer(query, limit, filters, request, self._hits.passages)
         return PassageResults(query=query, passages=found or [], complete=found is not None and self.complete)
 
+    async def hits_and_passages(
+        self, query: str, *, limit: int, passages: int, request: Request, **filters: str | None
+    ) -> tuple[SearchResults, PassageResults]:
+        """Return the results of ``search`` and ``passages``, which are searched, read and reranked once.
+
+        ``filters`` are the source, the MIME type and the path of ``search``, all of them.
+
+        Raises:
+            ConfigError: the server is not running.
+            ValueError: a limit is not between 1 and 100.
+        """
+
+        async def read(
+            store: IndexStore, ranked: Sequence[Ranked], query: str, most: int, request: Request
+        ) -> tuple[list[SearchHit], list[SearchPassage]]:
+            return await self._hits.both(store, ranked, query, limit, passages, request)
+
+        most = max(limit, passages)
+        found = await self._answer(query, most, Filters(self, request=request, **filters), request, read)
+        complete = found is not None and self.complete
+        hits, texts = found or ([], [])
+        return (
+            SearchResults(query=query, hits=hits, complete=complete),
+            PassageResults(query=query, passages=texts, complete=complete),
+        )
+
     async def text(self, uri: str, source: str | None = None, request: Request | None = None) -> ReadableText | None:
         """Return a resource with its whole text, or None if the caller of ``request`` may not or cannot read it.
 
@@ -386,15 +412,17 @@ class SearchIndex:
             return None
 
     async def _answer(
-        self, query: str, limit: int, filters: Filters, request: Request, read: Callable[..., Awaitable[list[T]]]
-    ) -> list[T] | None:
-        """Return the answers to a query that ``read`` makes of the ranked resources; None if the index is damaged."""
+        self, query: str, limit: int, filters: Filters, request: Request, read: Callable[..., Awaitable[T]]
+    ) -> T | None:
+        """Return what ``read`` makes of the ranked passages of a query; None without an index, or if it is damaged."""
         if not 1 <= limit <= MAX_LIMIT:
             raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, not {limit}")
         self._pool.check()
         words, store = words_of(query), self._store
-        if store is None or not words:
-            return []
+        if store is None:
+            return None
+        if not words:
+            return await read(store, (), query, limit, request)
         try:
             vector = None if self._embeddings is None else await self._embeddings.of_query(query)
             ranked: list[Ranked] = await self.in_thread(request, find, store, words, filters, limit, vector)

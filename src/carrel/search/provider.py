@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, MutableSequence
 from typing import Any, TypeAlias
 
@@ -222,10 +221,14 @@ class SearchProvider(Provider):
             reader = request_to_read(request)
         except ValueError as error:
             return _failed(str(error))
-        filters = {"source": given.source, "mime_type": given.mime_type, "path": given.path}
-        results, passages = await asyncio.gather(
-            self.index.search(given.query, limit=given.limit, request=reader, **filters),
-            self.index.passages(given.query, limit=PASSAGES, request=reader, **filters),
+        results, passages = await self.index.hits_and_passages(
+            given.query,
+            limit=given.limit,
+            passages=PASSAGES,
+            request=reader,
+            source=given.source,
+            mime_type=given.mime_type,
+            path=given.path,
         )
         page = passages_as_markdown(passages, given.budget)
         return CallToolResult(content=[TextContent(page), *_links(results)], structured_content=as_json(results))
