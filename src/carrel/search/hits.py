@@ -104,7 +104,7 @@ class Hits:
         self, store: IndexStore, ranked: Sequence[Ranked], query: str, limit: int, request: Request
     ) -> list[tuple[Ranked, str]]:
         """Return the first ``limit`` that the caller can read, with the texts of their passages, after reranking."""
-        if self._reranker is None:
+        if self._reranker is None or not ranked:
             return await self._readable(store, ranked, limit, request)
         found = await self._readable(store, ranked, max(limit, self._reranker.most), request)
         return (await self._reranker.rerank(query, found))[:limit]

@@ -53,7 +53,7 @@ SEARCH = Tool(
     name=TOOL,
     title="Search",
     description="Search names and full text of all resources that are here. Returns the best passages, as many as fit "
-    "in the budget of tokens, and links to the best resources.",
+    "in the budget of tokens, and links to the best resources, or says that nothing relevant is found.",
     input_schema={
         "type": "object",
         "properties": {
@@ -85,6 +85,8 @@ SEARCH = Tool(
             "query": {"type": "string"},
             "hits": {"type": "array", "items": {"type": "object", "additionalProperties": True}},
             "complete": {"type": "boolean"},
+            "nearest": {"type": "array", "items": {"type": "object", "additionalProperties": True}},
+            "absent": {"type": "array", "items": {"type": "string"}},
         },
         "required": ["query", "hits", "complete"],
         "additionalProperties": True,
