@@ -284,7 +284,8 @@ class Engine:
     def absent(self, words: Sequence[Word]) -> tuple[float, list[str]]:
         """Return the share of words, by their weight, that no document has, and these words.
 
-        Rare words weigh more. Of a word in Chinese, Japanese or Korean, each pair of characters counts.
+        Rare words weigh more. Of a word in Chinese, Japanese or Korean, each pair of characters counts, except absent
+        pairs beside a pair that a document has: they may be the end of one word and the beginning of the next one.
         """
         searcher = self._searcher
         every = absent = 0.0
@@ -294,9 +295,13 @@ class Engine:
                 continue  # begins words, which are too many to count
             forms = [(each,) for each in word.terms] if word.cjk else [(word.text, *self._stems(word.text))]
             having = [max(searcher.doc_freq(field, form) for form in each for field in NAMED_IN) for each in forms]
-            weights = [math.log(1 + (searcher.num_docs + 0.5) / (count + 0.5 + SMOOTHED)) for count in having]
-            every += sum(weights)
-            absent += sum(weight for weight, count in zip(weights, having, strict=True) if not count)
+            for at, count in enumerate(having):
+                weight = math.log(1 + (searcher.num_docs + 0.5) / (count + 0.5 + SMOOTHED))
+                if count:
+                    every += weight
+                elif not any(having[max(at - 1, 0) : at + 2]):
+                    every += weight
+                    absent += weight
             if not any(having):
                 found.append(word.text)
         return (absent / every if every else 0.0), found
