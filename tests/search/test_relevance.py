@@ -10,7 +10,7 @@ from search.indexed import names, write
 
 #: Texts of one subject with many different words.
 TEXTS = {
-    f"page{number}_md": f"# Server {number}\n\nA server number{number} answers a request of a client with word{number}\n"
+    f"page{number}_md": f"# Server {number}\n\nServer number{number} answers requests of a client with word{number}.\n"
     for number in range(300)
 }
 
