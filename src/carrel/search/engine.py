@@ -35,7 +35,7 @@ FIELDS = {"text": "text", "heading": "text", "name": "name", "headings": "text",
 #: Words whose stems are kept.
 STEMS = 256
 #: Weights of headings, relative to the text of a passage.
-HEADING = 0.5
+HEADING = 0.3
 #: What a passage gets for having a word at all, of the weight of the word, as in BM25+: a passage with many words of a
 #: question counts more than a passage that has a few of them often.
 DELTA = 1.0

@@ -27,7 +27,7 @@ RANKED_PER_HIT, RANKED = 8, 300
 WHOLE, OF_WHOLE = 20, 400
 #: Share of the words of a query, by their weight, that may be absent from the whole index; else nothing is relevant: in
 #: an index of one document, how much less it is for ten times as many documents, and at least.
-ABSENT, ABSENT_STEP, LEAST_ABSENT = 1.45, 0.25, 0.4
+ABSENT, ABSENT_STEP, LEAST_ABSENT = 1.4, 0.25, 0.35
 #: Passages that are returned as the nearest if nothing is relevant.
 NEAREST = 3
 #: Documents of the index that are looked at for one list, of which the caller may see few.
