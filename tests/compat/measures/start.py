@@ -15,6 +15,8 @@ __all__ = ["measure"]
 
 MEASURED = ("mcp-server-time", "mcp-server-git", "arxiv-mcp-server")
 REPEATED = 7
+#: Lets Python keep compiled modules, as pip does for the original, even if this environment forbids it.
+COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
 
 
 def measure(checkout: Checkout, wanted: Sequence[str] = ()) -> Result:
@@ -28,7 +30,7 @@ def measure(checkout: Checkout, wanted: Sequence[str] = ()) -> Result:
         python = server.python
         original = [str(python.parent / server.command), *server.arguments]
         carrel = checkout.command(python, "run", "--compat", "--", server.command, *server.arguments)
-        environments = ({**os.environ, **server.variables}, {**checkout.environ(), **server.variables})
+        environments = tuple({**each, **server.variables, **COMPILED} for each in (os.environ, checkout.environ()))
         times: tuple[list[float], list[float]] = ([], [])
         for _ in range(REPEATED + 1):  # the first run compiles modules
             for command, env, found in zip((original, carrel), environments, times, strict=True):
