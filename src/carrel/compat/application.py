@@ -126,7 +126,7 @@ class Application(Server[Any]):
 
     def _answer(self, operation: str, call: Call, channel: Channel) -> Awaitable[Any]:
         kind, handler = self._handler(operation)
-        if handler is None:
+        if kind is None or handler is None:
             raise MethodNotFound("Method not found", call.method if self._names_method else None)
         return self._run(handler, request_of(kind, call), Exchange(self.endpoint.runtime, call, channel))
 
@@ -134,10 +134,11 @@ class Application(Server[Any]):
         """Return whether there is a handler for an operation."""
         return any(kind.__name__ == REQUESTS.get(operation) for kind in self._handlers)
 
-    def _handler(self, operation: str) -> tuple[type[BaseModel], Handler | None]:
-        """Return the type of the requests of an operation, and its handler or None."""
-        kind: type[BaseModel] = getattr(types, REQUESTS[operation])
-        return kind, self._handlers.get(kind)
+    def _handler(self, operation: str) -> tuple[type[BaseModel], Handler] | tuple[None, None]:
+        """Return the type of the requests of an operation and its handler, or None without a handler."""
+        name = REQUESTS[operation]
+        found = ((kind, handler) for kind, handler in self._handlers.items() if kind.__name__ == name)
+        return next(found, (None, None))
 
     async def ask(self, operation: str, params: Mapping[str, Any], request: Request) -> bytes:
         """Call the handler of an operation, and return its result as JSON.
@@ -146,7 +147,7 @@ class Application(Server[Any]):
             MethodNotFound: the operation has no handler.
         """
         kind, handler = self._handler(operation)
-        if handler is None or request.call is None or request.channel is None:
+        if kind is None or handler is None or request.call is None or request.channel is None:
             raise MethodNotFound("Method not found")
         given = kind.model_validate({"method": kind.model_fields["method"].default, "params": params})
         result = await self._run(handler, given, Exchange(self.endpoint.runtime, request.call, request.channel))
@@ -172,7 +173,7 @@ class Application(Server[Any]):
         )
         entered = current_exchange.set(exchange), request_ctx.set(context), http_scope.set(scope)
         try:
-            result = await handler(request)
+            result = await getattr(handler, "bare", handler)(request)
         except McpError as error:
             raise HandlerError(error.error.code, error.error.message, error.error.data) from None
         except ProtocolError:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import Annotated, Any, Generic, Literal, TypeAlias, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from typing_extensions import TypeVar
 
 from carrel.compat.loggers import get_logger
@@ -274,6 +274,8 @@ def _is_context(annotation: Any) -> bool:
 class Entry(BaseModel):
     """Outcome of a question in an earlier round; ``q`` is the digest of the question."""
 
+    model_config = ConfigDict(defer_build=True)
+
     action: Literal["accept", "decline", "cancel"]
     data: Any = None
     q: str | None = None
@@ -281,6 +283,8 @@ class Entry(BaseModel):
 
 class State(BaseModel):
     """State of a call over its rounds: outcomes, and the digests of the questions that were asked last."""
+
+    model_config = ConfigDict(defer_build=True)
 
     v: int = STATE_VERSION
     outcomes: dict[str, Entry] = {}

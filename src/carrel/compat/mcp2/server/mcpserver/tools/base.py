@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from carrel.compat.mcp.shared.tool_name_validation import validate_and_warn_tool_name
 from carrel.compat.mcp2 import types
@@ -45,6 +45,8 @@ BOTH = (
 
 class Tool(BaseModel):
     """Tool of a server."""
+
+    model_config = ConfigDict(defer_build=True)
 
     fn: Callable[..., Any] = Field(exclude=True)
     name: str

@@ -42,7 +42,7 @@ UNSUITABLE = (
 class FuncMetadata(BaseModel):
     """Model of the arguments of a function, and the type and schema of its structured result."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, defer_build=True)
 
     arg_model: Annotated[type[ArgModelBase], WithJsonSchema(None)]
     output_schema: dict[str, Any] | None = None
