@@ -37,7 +37,8 @@ def run(arguments: list[str]) -> int:
     if words[:2] == [COMPAT, "--"] and len(words) > 2:
         from carrel.cli.server.launchers import read_launch
 
-        launch = read_launch(words[2:], flag(generation))
+        command = words[3:] if words[2] == "--" and len(words) > 3 else words[2:]  # see carrel.cli.install.rewriting
+        launch = read_launch(command, flag(generation))
         if launch.command is not None:
             return replace_process(launch.command)
         program, words = launch.program, [COMPAT, str(launch.target)]
