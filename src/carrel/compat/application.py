@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias, cast, get_args
 from weakref import WeakKeyDictionary
 
+import msgspec
 from pydantic import BaseModel, ValidationError
 
 from carrel.catalog.provider import Request
@@ -33,8 +34,9 @@ from carrel.protocol.encoding import encode
 from carrel.protocol.revisions import LATEST
 from carrel.protocol.server import Call
 from carrel.server.app import Server
+from carrel.server.runtime import Operation
 from carrel.server.session_state import SessionState
-from carrel.wire.base import Icon, Implementation
+from carrel.wire.base import Icon, Implementation, Result
 from carrel.wire.lifecycle import DiscoverResult, ServerCapabilities
 
 __all__ = ["Application", "Handler", "HandlerError", "request_ctx"]
@@ -111,6 +113,9 @@ class Application(Server[Any]):
         self.add_provider(HandlersProvider(self))
         for operation in REQUESTS:
             self.endpoint.runtime.operations[operation] = functools.partial(self._answer, operation)
+        if self._declared.extensions:
+            operations = self.endpoint.runtime.operations
+            operations["initialize"] = functools.partial(self._initialize, operations["initialize"])
         self._names_method = discovery is not None  # in the data of error responses
         if discovery is not None:
             result = DiscoverResult(
@@ -119,6 +124,12 @@ class Application(Server[Any]):
                 instructions=options.instructions,
             )
             self.endpoint.runtime.operations["discover"] = lambda call, channel: result
+
+    def _initialize(self, original: Operation, call: Call, channel: Channel) -> bytes:
+        """Answer ``initialize`` with the extensions that the author declares. Carrel itself omits them there."""
+        result = msgspec.to_builtins(call.peer.revision.project(cast("Result", original(call, channel))))
+        result["capabilities"]["extensions"] = self._declared.extensions
+        return encode(result)
 
     def capabilities(self) -> ServerCapabilities:
         """Return the capabilities that the author declares."""

@@ -33,6 +33,7 @@ from carrel.compat.mcp2.server.mcpserver.utilities.functions import call_functio
 from carrel.compat.mcp2.server.request_state import compact_json, encode
 from carrel.compat.mcp2.server.validation import validate_tool_use_result_messages, wants_sampling_tools
 from carrel.compat.mcp2.shared.exceptions import MCPError
+from carrel.compat.mcp2.types.base import InputRequired
 from carrel.compat.mcp2.types.jsonrpc import MISSING_REQUIRED_CLIENT_CAPABILITY
 from carrel.compat.mcp2.types.version import MODERN_PROTOCOL_VERSIONS
 from carrel.compat.wire import form_schema
@@ -188,7 +189,7 @@ def _may_be_input_required(annotation: Any) -> bool:
         return _may_be_input_required(value)
     if _is_union(annotation):
         return any(map(_may_be_input_required, get_args(annotation)))
-    return isinstance(annotation, type) and issubclass(annotation, types.InputRequiredResult)
+    return isinstance(annotation, type) and issubclass(annotation, InputRequired)
 
 
 def _key_of(fn: Callable[..., Any]) -> Hashable:

@@ -21,6 +21,7 @@ from carrel.compat.mcp2.server.mcpserver.utilities.func_metadata import func_met
 from carrel.compat.mcp2.server.mcpserver.utilities.functions import call_function, name_of
 from carrel.compat.mcp2.shared.exceptions import MCPError
 from carrel.compat.mcp2.shared.uri_template import UriTemplate
+from carrel.compat.mcp2.types.base import InputRequired
 
 if TYPE_CHECKING:
     from carrel.compat.mcp2.server.mcpserver.context import Context
@@ -115,7 +116,7 @@ class ResourceTemplate(BaseModel):
         try:
             given = inject_context(self.fn, params, context, self.context_kwarg)
             result = await call_function(self.fn, given)
-            if isinstance(result, types.InputRequiredResult):
+            if isinstance(result, InputRequired):
                 return result
             details = ("name", "title", "description", "mime_type", "icons", "annotations", "meta")
             return FunctionResource(uri=uri, fn=lambda: result, **{each: getattr(self, each) for each in details})
