@@ -91,7 +91,8 @@ def get_cached_typeadapter(cls: Any) -> TypeAdapter[Any]:
         hints = {name: described(hint) for name, hint in _hints(cls).items()}
         if hints != cls.__annotations__:
             copied = _copied(cls, hints)
-            return TypeAdapter(MethodType(copied, cls.__self__) if inspect.ismethod(cls) else copied)
+            bound: Any = MethodType(copied, cls.__self__) if inspect.ismethod(cls) else copied
+            return TypeAdapter(bound)
     return TypeAdapter(cls)
 
 
