@@ -7,9 +7,9 @@ from base64 import b64encode
 from contextlib import nullcontext
 from typing import Any, Literal, get_args
 
-import httpx
 from pydantic import AnyHttpUrl, SecretStr
 
+from carrel.compat.fastmcp.http_library import httpx
 from carrel.compat.fastmcp.server.auth.auth import AccessToken, TokenVerifier
 from carrel.compat.fastmcp.utilities.auth import parse_scopes
 from carrel.compat.fastmcp.utilities.logging import get_logger
