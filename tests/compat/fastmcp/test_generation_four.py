@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from carrel.compat.fastmcp import Client, Context, FastMCP
+from carrel.compat.fastmcp.client.auth import ClientCredentialsOAuthProvider
 from carrel.compat.fastmcp.exceptions import (
     DisabledError,
     InsufficientScopeError,
@@ -176,3 +177,37 @@ def test_exceptions_have_the_codes_of_error_responses() -> None:
     given = McpError(to_mcp_error(ToolError("x")).error)
     assert to_mcp_error(given) is given
     assert InsufficientScopeError(["a", "b"]).args == ("Insufficient scope. Required: a, b",)
+
+
+async def test_client_credentials_get_their_url_from_the_client_and_a_token_from_the_issuer() -> None:
+    issuer, forms = "https://issuer.test", list[str]()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        found: dict[str, Any] = {
+            "/.well-known/oauth-protected-resource/mcp": {
+                "resource": "https://shop.test/mcp",
+                "authorization_servers": [issuer],
+            },
+            "/.well-known/oauth-authorization-server": {
+                "issuer": issuer,
+                "authorization_endpoint": f"{issuer}/authorize",
+                "token_endpoint": f"{issuer}/token",
+                "response_types_supported": ["code"],
+            },
+            "/token": {"access_token": "secret-token", "token_type": "Bearer", "expires_in": 60},
+        }
+        if request.url.path == "/token":
+            forms.append(request.content.decode())
+        if request.url.path != "/mcp":
+            known = request.url.path in found
+            return httpx.Response(200 if known else 404, json=found.get(request.url.path, {}))
+        return httpx.Response(200 if request.headers.get("Authorization") == "Bearer secret-token" else 401)
+
+    provider = ClientCredentialsOAuthProvider(client_id="me", client_secret="x", scopes=["a", "b"], issuer=issuer)
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer), auth=provider) as http:
+        with pytest.raises(RuntimeError, match="has no server URL"):
+            await http.post("https://shop.test/mcp")
+        Client("https://shop.test/mcp", auth=provider)
+        assert (await http.post("https://shop.test/mcp")).status_code == 200
+    assert "grant_type=client_credentials" in forms[0]
+    assert "scope=a+b" in forms[0]
