@@ -48,7 +48,7 @@ class ChatLine(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel")
 
 
 class Saved(msgspec.Struct, kw_only=True):
-    """Saved conversation: its id, start, last change, model, targets, messages and usage. ``name``: the chosen title."""
+    """Saved conversation: id, start, last change, model, targets, messages and usage. ``name`` is a chosen title."""
 
     id: str
     began: str
