@@ -143,6 +143,14 @@ export interface Question {
   sampling: SamplingView | null;
 }
 
+/** Sampling request as the user has edited it: the texts of all messages, or the answer. */
+export interface SamplingEdit {
+  texts: string[];
+  systemPrompt: string | null;
+  maxTokens: number;
+  answer: string | null;
+}
+
 /** Sampling request: to be run, or with its answer to be sent. */
 export interface SamplingView {
   messages: { role: string; text: string; others: string[] }[];
