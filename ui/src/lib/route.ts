@@ -79,8 +79,7 @@ export function parseRoute(url: URL): Route {
   };
 }
 
-function pathOf({ selection, region, chat }: Route): string {
-  if (region === "chat") return chat ? `/chat/${encodeURIComponent(chat)}` : "/chat";
+function pathOf({ selection, region }: Route): string {
   if (region === "context" || region === "servers") return `/${region}`;
   if (region === "picker" || selection.kind === "none") return "/browse";
   const letter = Object.entries(LETTERS).find(([, kind]) => kind === selection.kind)![0];
@@ -90,6 +89,7 @@ function pathOf({ selection, region, chat }: Route): string {
 
 /** Format the address of a route; defaults are left out. */
 export function formatRoute(route: Route): string {
+  if (route.region === "chat") return route.chat ? `/chat/${encodeURIComponent(route.chat)}` : "/chat";
   const path = pathOf(route);
   const query = new URLSearchParams();
   if (route.view) query.set("view", route.view);
