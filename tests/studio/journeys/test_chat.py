@@ -109,14 +109,7 @@ async def test_a_chat_with_approvals_goes_on_in_the_terminal_and_injected_instru
                 assert text in sent(endpoint)
 
             # and back: the page has what the terminal has added
-            await (
-                me.see("list", "Conversations")
-                .get_by_role("link", name="New conversation")
-                .or_(me.see("link", "New conversation"))
-                .first.click()
-            )
-            await me.page.go_back()
-            await me.page.reload()
+            await me.page.goto(f"{me.origin}/chat/{id}")
             await expect(chat.get_by_role("article", name="Model").last).to_contain_text("Goodbye.")
         assert endpoint.refusals == []
 
