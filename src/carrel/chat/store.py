@@ -25,7 +25,7 @@ from carrel.wire.client_features import SamplingMessage, blocks_of
 from carrel.wire.content import TextContent
 from carrel.wire.resources import read_contents
 
-__all__ = ["ChatFile", "ChatStore", "Saved", "default_chats"]
+__all__ = ["ChatFile", "ChatStore", "Saved", "default_chats", "title_of"]
 
 SUFFIX = ".jsonl"
 #: Ending of the folder with the images and audio of a conversation.
@@ -63,14 +63,17 @@ class Saved(msgspec.Struct, kw_only=True):
     @property
     def title(self) -> str:
         """The title that the user chose, or else the beginning of the user's first message."""
-        if self.name:
-            return self.name
-        for message in self.messages:
-            for block in blocks_of(message) if message.role == "user" else ():
-                if isinstance(block, TextContent) and ATTACHED not in (block.meta or {}):
-                    text = " ".join(block.text.split())
-                    return text if len(text) <= TITLE else f"{text[: TITLE - 1]}…"
-        return ""
+        return self.name or title_of(self.messages)
+
+
+def title_of(messages: Iterable[SamplingMessage]) -> str:
+    """Return the beginning of the user's first message; empty if there is none."""
+    for message in messages:
+        for block in blocks_of(message) if message.role == "user" else ():
+            if isinstance(block, TextContent) and ATTACHED not in (block.meta or {}):
+                text = " ".join(block.text.split())
+                return text if len(text) <= TITLE else f"{text[: TITLE - 1]}…"
+    return ""
 
 
 def default_chats() -> Path:

@@ -13,7 +13,7 @@ import msgspec
 from carrel.chat.approvals import ApprovalRequest, Approvals, ApprovalStore, CallRejected, Decision
 from carrel.chat.events import ChatEvent, Notice, TurnEnd
 from carrel.chat.session import ChatSession
-from carrel.chat.store import ChatStore, Saved
+from carrel.chat.store import ChatStore, Saved, title_of
 from carrel.host.host import Host
 from carrel.studio.api import Problem
 from carrel.studio.chat_api import CallDecision, Chat
@@ -60,7 +60,7 @@ class OpenChat:
         model = models.get((models.current or "") if saved is None else saved.model)
         approvals = Approvals(remembered, ask=self._ask)
         self.session = ChatSession(host, model, models.named, approvals, self._show, store=store, targets=targets)
-        self.title = "" if saved is None else saved.title
+        self._name = "" if saved is None else saved.name
         self._store = store
         self._changed = changed
         self._answering = Answering()
@@ -79,6 +79,11 @@ class OpenChat:
     def id(self) -> str:
         """The id of the conversation."""
         return self.session.file.id
+
+    @property
+    def title(self) -> str:
+        """The title that the user chose, or else the beginning of the first message."""
+        return self._name or title_of(self.session.chat.conversation.messages)
 
     @property
     def running(self) -> bool:
@@ -171,7 +176,7 @@ class OpenChat:
     def rename(self, title: str) -> None:
         """Give the conversation a title."""
         self.session.file.rename(title)
-        self.title = title
+        self._name = title
 
     # Approvals
 
@@ -244,7 +249,7 @@ class OpenChat:
         if stamp is None or stamp == self._stamp:
             return
         saved = self._store.find(self.id)
-        self.title, self._stamp = saved.title, stamp
+        self._name, self._stamp = saved.name, stamp
         conversation = self.session.chat.conversation
         if saved.messages != conversation.messages:
             pending = self.session.pending

@@ -102,6 +102,7 @@ class Chats {
       this.attachments = [];
       this.withContext = this.replacing = false;
       this.take(chat);
+      void this.find();
     } catch (error) {
       this.problem = toProblem(error);
     }
