@@ -81,6 +81,8 @@ gateway servers.json
 gateway servers.json --http PORT
 init --force
 config show
+policy check
+token list --file t.txt
 install claude-desktop notes --dry-run
 import --dry-run
 login http://127.0.0.1:9/mcp
@@ -119,6 +121,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subproces
     folder = tmp_path_factory.mktemp("extras")
     files = {"books.py": SERVER, "program.py": PROGRAM, "client.py": CLIENT, "notes/a.md": "a", "l.log": "a\n"}
     files |= {"skills/one/SKILL.md": SKILL, "api.yaml": API, "r.jsonl": "", "servers.json": '{"mcpServers": {}}'}
+    files |= {"t.txt": "", "carrel.toml": '[access]\n[[sources]]\npath = "notes"\n'}
     files |= {"face.py": "from carrel.compat.mcp.server.fastmcp import FastMCP\n"}
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
