@@ -1,5 +1,7 @@
 """The conformance suite's server scenarios through ``carrel gateway``, at the newest revisions and the oldest one.
 
+With CARREL_EXHAUSTIVE, every revision is on each side.
+
 The configuration names the revision of the server, which the gateway reaches over HTTP or starts on stdio. The suite
 offers 2025-11-25 whatever it is told, so that a gateway for clients of an older revision speaks that one alone.
 """
@@ -7,6 +9,7 @@ offers 2025-11-25 whatever it is told, so that a gateway for clients of an older
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -45,8 +48,26 @@ class Case(NamedTuple):
     run: str
 
 
-def cases() -> Iterator[Case]:
+def exhaustive_cases() -> Iterator[Case]:
     """Yield all runs, the longest first.
+
+    Clients of the two newest revisions have servers of every revision. An older client has a server of the newest
+    revision with sessions or without: the catalog between the two sides knows neither revision.
+    """
+    revisions = sorted(REVISIONS, reverse=True)
+    newest = revisions[0]
+    for row, near in enumerate(revisions):
+        for column, far in enumerate(revisions if row < 2 else [revisions[row % 2]]):
+            run = "2025-11-25"
+            if near == newest:
+                run = near if far >= TASKS_SINCE else "2026-07-28 without extensions"
+            both = ("http", "stdio") if row == column else (("http", "stdio")[(row + column) % 2],)
+            yield from (Case(far, near, transport, run) for transport in both)
+    yield from (Case(newest, newest, "http", run) for run in SKILLS)
+
+
+def cases() -> Iterator[Case]:
+    """Yield the runs of ``make test``, the longest first.
 
     Clients of the newest revision have servers of the two newest and of the oldest one. Older clients have one server:
     the catalog between the two sides knows neither revision, and tests/gateway/test_revisions.py has all pairs.
@@ -63,7 +84,7 @@ def cases() -> Iterator[Case]:
     yield from (Case(newest, newest, "http", run) for run in SKILLS)
 
 
-CASES = list(cases())
+CASES = list(exhaustive_cases() if "CARREL_EXHAUSTIVE" in os.environ else cases())
 Runs = Callable[[Case], dict[str, Outcome]]
 
 
