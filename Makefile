@@ -14,7 +14,7 @@ EXTRAS := chat,compat,completion,databases,documents,gateway,git,logs,openapi,se
 # What `make quick` runs: tests in memory, of the modules that most changes are in.
 QUICK := tests/uri tests/protocol tests/server tests/client tests/test_limits.py tests/test_exports.py tests/test_docs_links.py tests/test_quick.py
 
-.PHONY: help install ui run test ready collected parties quick check mutants coverage bench compat dist docs conformance-server clean
+.PHONY: help install ui run test ready collected parties quick exhaustive check mutants coverage bench compat dist docs conformance-server clean
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -66,6 +66,10 @@ check: $(VENV)/.dev ## Lint, types, layering
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+exhaustive: export PYTHONDONTWRITEBYTECODE =
+exhaustive: $(VENV)/.dev ## Run the conformance suite through gateways with every revision on each side
+	CARREL_EXHAUSTIVE=1 $(BIN)/python -m pytest tests/conformance/test_gateway.py
 
 mutants: export PYTHONDONTWRITEBYTECODE =
 mutants: $(VENV)/.dev ## Count small mistakes in the code that the tests find (SAMPLE=30 of each package)

@@ -1,4 +1,6 @@
-"""The conformance suite's server scenarios through ``carrel gateway``, at every revision of server and client.
+"""The conformance suite's server scenarios through ``carrel gateway``, at the newest revisions and the oldest one.
+
+With CARREL_EXHAUSTIVE, every revision is on each side.
 
 The configuration names the revision of the server, which the gateway reaches over HTTP or starts on stdio. The suite
 offers 2025-11-25 whatever it is told, so that a gateway for clients of an older revision speaks that one alone.
@@ -7,6 +9,7 @@ offers 2025-11-25 whatever it is told, so that a gateway for clients of an older
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -30,7 +33,7 @@ HERE = Path(__file__).parent
 EXCEPTIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = tomllib.loads(
     (HERE / "gateway.toml").read_text(encoding="utf-8")
 )
-STATELESS, TASKS_SINCE = "2026-07-28", "2025-11-25"
+TASKS_SINCE = "2025-11-25"
 SKILLS = ("skills-directory", "skills-enumeration", "skills-manifest")
 #: How many runs of the suite go on at the same time. They wait most of the time.
 AT_ONCE = 4
@@ -45,24 +48,43 @@ class Case(NamedTuple):
     run: str
 
 
-def cases() -> Iterator[Case]:
+def exhaustive_cases() -> Iterator[Case]:
     """Yield all runs, the longest first.
 
     Clients of the two newest revisions have servers of every revision. An older client has a server of the newest
     revision with sessions or without: the catalog between the two sides knows neither revision.
     """
     revisions = sorted(REVISIONS, reverse=True)
+    newest = revisions[0]
     for row, near in enumerate(revisions):
         for column, far in enumerate(revisions if row < 2 else [revisions[row % 2]]):
             run = "2025-11-25"
-            if near == STATELESS:
+            if near == newest:
                 run = near if far >= TASKS_SINCE else "2026-07-28 without extensions"
             both = ("http", "stdio") if row == column else (("http", "stdio")[(row + column) % 2],)
             yield from (Case(far, near, transport, run) for transport in both)
-    yield from (Case(STATELESS, STATELESS, "http", run) for run in SKILLS)
+    yield from (Case(newest, newest, "http", run) for run in SKILLS)
 
 
-CASES = list(cases())
+def cases() -> Iterator[Case]:
+    """Yield the runs of ``make test``, the longest first.
+
+    Clients of the newest revision have servers of the two newest and of the oldest one. Older clients have one server:
+    the catalog between the two sides knows neither revision, and tests/gateway/test_revisions.py has all pairs.
+    """
+    oldest, *_, sessions, newest = sorted(REVISIONS)
+    full = "2026-07-28 without extensions"
+    yield Case(newest, newest, "http", newest)
+    yield Case(newest, newest, "stdio", newest)
+    yield Case(sessions, newest, "stdio", newest if sessions >= TASKS_SINCE else full)
+    yield Case(oldest, newest, "http", full)
+    yield Case(newest, sessions, "stdio", "2025-11-25")
+    yield Case(sessions, sessions, "http", "2025-11-25")
+    yield Case(newest, oldest, "http", "2025-11-25")
+    yield from (Case(newest, newest, "http", run) for run in SKILLS)
+
+
+CASES = list(exhaustive_cases() if "CARREL_EXHAUSTIVE" in os.environ else cases())
 Runs = Callable[[Case], dict[str, Outcome]]
 
 

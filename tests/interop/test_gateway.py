@@ -39,9 +39,16 @@ TOOLS = {
 }
 
 
-@pytest.mark.parametrize("upstream", ["stdio", "http"])
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize(("mode", "revision"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
+# Every pair of revision, transport and transport of the server behind the gateway.
+@pytest.mark.parametrize(
+    ("mode", "revision", "transport", "upstream"),
+    [
+        ("legacy", "2025-11-25", "stdio", "stdio"),
+        ("legacy", "2025-11-25", "http", "http"),
+        ("auto", "2026-07-28", "stdio", "http"),
+        ("auto", "2026-07-28", "http", "stdio"),
+    ],
+)
 def test_the_python_sdk_2_sees_everything_through_a_gateway(
     mode: str, revision: str, transport: str, upstream: str
 ) -> None:

@@ -49,8 +49,7 @@ def read_each(pairs: Sequence[tuple[list[str], str]]) -> list[dict[str, Any]]:
         return list(pool.map(read, pairs))
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize("era", [*ERAS, "auto"])
+@pytest.mark.parametrize(("era", "transport"), [("legacy", "stdio"), ("modern", "http"), ("auto", "stdio")])
 def test_the_inspector_reads_a_resource(era: str, transport: str, url: str) -> None:
     result = inspect(target(transport, url), era, "--method", "resources/read", "--uri", "book://lem/solaris")
     assert result["contents"] == [{"uri": "book://lem/solaris", "mimeType": "text/plain", "text": "solaris by lem"}]
