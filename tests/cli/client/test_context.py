@@ -132,6 +132,14 @@ def test_without_a_target_the_current_folder_is_packed(folder):
     assert [item["title"] for item in found["items"]] == ["tea.md"]
 
 
+def test_nothing_relevant_is_said_with_the_nearest_resources(tmp_path):
+    for number in range(300):
+        (tmp_path / f"page{number}.txt").write_text(f"A server answers word{number}.")
+    done = carrel("context", str(tmp_path), "bake lasagna server", text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "carrel: nothing relevant is found; the nearest: file:///" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

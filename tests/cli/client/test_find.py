@@ -103,6 +103,18 @@ def test_a_folder_is_searched_by_its_texts_if_a_server_with_an_index_is_given(tm
     assert (done.returncode, b"Only names" in done.stderr) == (1, False), done.stderr
 
 
+def test_nothing_relevant_is_said_with_the_nearest_texts(tmp_path):
+    for number in range(300):
+        (tmp_path / f"page{number}.txt").write_text(f"A server answers word{number}.")
+    done = carrel("find", shlex.join([*COMMAND, "serve", str(tmp_path), "--search"]), "bake lasagna server")
+    first, *nearest = done.stdout.decode().splitlines()
+    assert (done.returncode, first) == (1, "Nothing relevant found. No text has: bake, lasagna. The nearest:"), (
+        done.stderr
+    )
+    assert len(nearest) == 3
+    assert all(line.startswith("  file:///") for line in nearest)
+
+
 def test_resources_of_a_search_are_a_table_and_any_other_result_is_its_text():
     found = {"resources": [{"uri": "a:b", "name": "B"}, {"uri": "a:c", "title": "C", "name": "c"}]}
     rows = linked(CallToolResult(content=[], structured_content=found))
