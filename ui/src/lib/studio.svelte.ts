@@ -8,6 +8,7 @@ import { keyText, type Key, type Kind, type Question, type Server, type State, t
 type Listeners = {
   list: (kind: Kind | null) => void;
   resource: (key: Key | null, version: string | null) => void;
+  chat: (id: string | null) => void;
 };
 
 class Studio {
@@ -16,12 +17,13 @@ class Studio {
   servers = $state.raw<Server[]>([]);
   questions = $state.raw<Question[]>([]);
   version = $state("");
-  canSample = $state(false);
+  /** Name of the current model; null: none. */
+  model = $state<string | null>(null);
   searching = $state(false);
   problem = $state.raw<ProblemError | null>(null);
 
   private stream: EventStream | null = null;
-  private listeners: { [K in keyof Listeners]: Set<Listeners[K]> } = { list: new Set(), resource: new Set() };
+  private listeners: { [K in keyof Listeners]: Set<Listeners[K]> } = { list: new Set(), resource: new Set(), chat: new Set() };
   private interests = new Map<string, Key[]>();
   private sentInterest = "";
 
@@ -50,7 +52,7 @@ class Studio {
     this.servers = state.servers;
     this.questions = state.questions;
     this.version = state.version;
-    this.canSample = state.canSample;
+    this.model = state.model;
     this.searching = state.searching;
     this.phase = "ready";
     this.stream?.restart(state.seq);
@@ -103,6 +105,9 @@ class Studio {
       case "questionClosed":
         this.questions = this.questions.filter(({ id }) => id !== event.id);
         break;
+      case "chat":
+        this.listeners.chat.forEach((listener) => listener(event.id));
+        break;
       case "reset":
         void this.reset();
     }
@@ -117,6 +122,7 @@ class Studio {
     await recover();
     this.listeners.list.forEach((listener) => listener(null));
     this.listeners.resource.forEach((listener) => listener(null, null));
+    this.listeners.chat.forEach((listener) => listener(null));
   }
 
   private ownKeys(): Key[] {
