@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import base64
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from carrel.compat.fastmcp import Client, Context, FastMCP
+from carrel.compat.fastmcp import Client, Context, FastMCP, utilities
+from carrel.compat.fastmcp.borrowed import installed_folders
 from carrel.compat.fastmcp.client.auth import ClientCredentialsOAuthProvider
 from carrel.compat.fastmcp.exceptions import (
     DisabledError,
@@ -26,6 +31,7 @@ from carrel.compat.fastmcp.server.auth.redirect_validation import (
     build_client_redirect,
     is_redirect_uri_allowed_for_application_type,
 )
+from carrel.compat.fastmcp.utilities import types
 from carrel.compat.fastmcp.utilities.types import Audio, File, Image, find_kwarg_by_type, replace_type
 from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE
 
@@ -211,3 +217,20 @@ async def test_client_credentials_get_their_url_from_the_client_and_a_token_from
         assert (await http.post("https://shop.test/mcp")).status_code == 200
     assert "grant_type=client_credentials" in forms[0]
     assert "scope=a+b" in forms[0]
+
+
+def test_helpers_come_from_the_installed_package_which_is_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "fastmcp" / "utilities"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").write_text("raise RuntimeError")
+    (folder / "made_up_helper.py").write_text("ANSWER = 42")
+    (folder / "types.py").write_text("raise RuntimeError")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert installed_folders("utilities") == [str(folder)]
+    assert installed_folders("made_up") == []
+    monkeypatch.setattr(utilities, "__path__", [*utilities.__path__, str(folder)])
+    assert import_module(f"{utilities.__name__}.made_up_helper").ANSWER == 42
+    monkeypatch.delitem(sys.modules, f"{utilities.__name__}.made_up_helper")
+    assert find_spec(f"{utilities.__name__}.types").origin == types.__file__  # type: ignore[union-attr]
