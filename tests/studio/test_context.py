@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from carrel.host import Host
+from chat.scripted_model import ScriptedModel
 from support.studio_page import Page, folder_server, opened
 
 pytestmark = pytest.mark.slow
@@ -92,3 +93,19 @@ async def test_a_first_read_is_no_change(page: Page, tmp_path: Path) -> None:
     await page.event(lambda event: event["type"] == "resource")
     version = (await page.get("/contents", server="notes", uri=uri))["version"]
     assert [event["version"] for event in page.events if event["type"] == "resource"] == [version]
+
+
+async def test_the_model_helps_to_choose_if_it_is_asked_to(tmp_path: Path) -> None:
+    (tmp_path / "tea.md").write_text(TEA)
+    (tmp_path / "wine.md").write_text("# Wine\n\nGreen wine is served cold.\n")
+    model = ScriptedModel("green wine", "2 1")
+    async with opened(folder_server(tmp_path, "notes"), model=model) as page:
+        await page.ready("notes")
+        question = {"question": "what is green?", "budget": 500}
+        assert (await page.post_and_wait("/context", question))["modelTokens"] == 0
+        assert model.requests == []
+        assert (await page.post_and_wait("/context", {**question, "askModel": True}))["modelTokens"] == 220
+        assert "what is green?" in str(model.requests[0].messages)
+    async with opened(folder_server(tmp_path, "notes")) as page:
+        await page.ready("notes")
+        assert (await page.post_and_wait("/context", {**question, "askModel": True}))["modelTokens"] == 0

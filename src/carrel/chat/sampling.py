@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 
 from carrel.chat.arguments import argument_error
-from carrel.chat.model import Completion, Model, ModelRequest
+from carrel.chat.model import Completion, Model, ModelRequest, Usage
 from carrel.chat.sampling_reasoning import Reasoning
 from carrel.client.handlers import Handlers, Sampling
 from carrel.errors import TransportError
@@ -26,7 +26,7 @@ from carrel.wire.client_features import (
 from carrel.wire.content import TextContent
 from carrel.wire.tools import Tool
 
-__all__ = ["ModelChoice", "answer_sampling", "choose"]
+__all__ = ["ModelChoice", "answer_sampling", "choose", "complete", "question_asker"]
 
 #: Returns the model for the preferences of a request, such as one that ``open_model`` opens; gets the default one too.
 ModelChoice = Callable[[ModelPreferences | None, Model], Awaitable[Model]]
@@ -121,6 +121,23 @@ async def complete(model: Model, request: ModelRequest) -> Completion:
             if isinstance(event, Completion):
                 return event
     raise TransportError(f"{model.name} ended its answer early")
+
+
+def question_asker(
+    model: Model, count: Callable[[str, Usage], None] = lambda name, usage: None
+) -> Callable[[str, int], Awaitable[str]]:
+    """Return a function that asks a model one question with a limit of tokens, as the ``model`` of a context.
+
+    ``count`` gets the usage.
+    """
+
+    async def ask(prompt: str, most: int) -> str:
+        messages = [SamplingMessage(role="user", content=TextContent(prompt))]
+        answer = await complete(model, ModelRequest(messages=messages, max_tokens=most))
+        count(answer.model, answer.usage)
+        return "".join(block.text for block in answer.content if isinstance(block, TextContent))
+
+    return ask
 
 
 def corrections(completion: Completion, uses: list[ToolUseContent]) -> list[SamplingMessage]:

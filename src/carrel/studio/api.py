@@ -344,7 +344,7 @@ class LeftOut(API, frozen=True, kw_only=True):
 
 
 class Pack(API, frozen=True, kw_only=True):
-    """Packed context. ``text`` is the whole text for a model."""
+    """Packed context. ``text`` is the whole text for a model. ``model_tokens`` were taken by a model to choose."""
 
     question: str
     budget: int
@@ -354,6 +354,7 @@ class Pack(API, frozen=True, kw_only=True):
     left_out: tuple[LeftOut, ...]
     complete: bool
     text: str
+    model_tokens: int
 
 
 class Event(API, frozen=True, kw_only=True, omit_defaults=True):
@@ -451,9 +452,10 @@ class QuestionAnswer(Body, frozen=True, kw_only=True):
 
 
 class ContextRequest(Body, frozen=True, kw_only=True):
-    """Question for a context."""
+    """Question for a context. ``ask_model``: the current model helps to choose."""
 
     question: str = ""
+    ask_model: bool = False
     budget: int = 8000
     pin: list[str] = []
     without: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from carrel.context.options import Ask
 from carrel.context.pack import Packed
 from carrel.context.results import ContextItem
 from carrel.host.filters import Filter
@@ -56,8 +57,9 @@ def _hit(hit: SearchHit, words: str) -> Hit:
     )
 
 
-async def pack(host: Host, live: Live, request: ContextRequest, seen: int) -> Packed:
+async def pack(host: Host, live: Live, request: ContextRequest, seen: int, model: Ask | None = None) -> Packed:
     """Pack a context. ``seen`` is the number of changes up to the last one; after more, the index looks for changes.
+    ``model`` helps to choose.
 
     Raises:
         ConfigError: tantivy is not installed.
@@ -68,6 +70,7 @@ async def pack(host: Host, live: Live, request: ContextRequest, seen: int) -> Pa
     return await host.context(
         request.question,
         wait=PATIENCE,
+        model=model if request.question.strip() else None,
         budget=request.budget,
         pin=request.pin,
         without=request.without,
@@ -75,7 +78,7 @@ async def pack(host: Host, live: Live, request: ContextRequest, seen: int) -> Pa
     )
 
 
-def view_of(packed: Packed, *, stale: bool) -> Pack:
+def view_of(packed: Packed, *, stale: bool, model_tokens: int) -> Pack:
     """Return a packed context as the page shows it."""
     result = packed.packed
     return Pack(
@@ -87,6 +90,7 @@ def view_of(packed: Packed, *, stale: bool) -> Pack:
         left_out=tuple(LeftOut(uri=each.uri, reason=each.reason) for each in result.left_out),
         complete=result.complete,
         text=packed.text,
+        model_tokens=model_tokens,
     )
 
 

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from carrel.chat.sampling import question_asker
 from carrel.client.options import ClientOptions
 from carrel.host.config.server_config import ServerConfig
 from carrel.host.host import Host
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from carrel.chat.approvals import ApprovalStore
-    from carrel.chat.model import Model
+    from carrel.chat.model import Model, Usage
     from carrel.chat.store import ChatStore
     from carrel.context.pack import Packed
 
@@ -122,11 +123,23 @@ class Studio:
 
     async def pack(self, request: ContextRequest) -> Pack:
         """Pack a context for the page. See ``packed``."""
-        began = self.live.changes
-        packed = await self.packed(request)
-        return view_of(packed, stale=self.live.changes != began)
+        began, tokens = self.live.changes, 0
 
-    async def packed(self, request: ContextRequest) -> Packed:
-        """Pack a context. See ``carrel.studio.searching.pack``."""
+        def count(model: str, usage: Usage) -> None:
+            nonlocal tokens
+            tokens += usage.input_tokens + usage.output_tokens
+
+        packed = await self.packed(request, count)
+        return view_of(packed, stale=self.live.changes != began, model_tokens=tokens)
+
+    async def packed(
+        self, request: ContextRequest, count: Callable[[str, Usage], None] = lambda model, usage: None
+    ) -> Packed:
+        """Pack a context. ``count`` gets what the model takes. See ``carrel.studio.searching.pack``.
+
+        Raises:
+            ConfigError: the model shall help, and there is none; see also ``pack``.
+        """
         seen, self._packed_at = self._packed_at, self.live.changes
-        return await pack(self.host, self.live, request, seen)
+        ask = question_asker(self.models.get(self.models.current or ""), count) if request.ask_model else None
+        return await pack(self.host, self.live, request, seen, ask)

@@ -11,6 +11,8 @@ class Basket {
   question = $state("");
   budget = $state(4000);
   format = $state<Format>("markdown");
+  /** The current model helps to choose. */
+  askModel = $state(false);
   pins = $state.raw<Key[]>([]);
   without = $state.raw<string[]>([]);
   pack = $state.raw<Pack | null>(null);
@@ -129,7 +131,7 @@ class Basket {
 
   /** What the host packs, as the body of a request. */
   get body(): object {
-    return { question: this.asked, budget: this.budget, pin: this.pins.map(({ uri }) => uri), without: this.without };
+    return { question: this.asked, budget: this.budget, pin: this.pins.map(({ uri }) => uri), without: this.without, askModel: this.askModel };
   }
 
   private request(format: Format, signal?: AbortSignal): Promise<Pack> {

@@ -183,6 +183,8 @@ export interface Pack {
   leftOut: { uri: string; reason: string }[];
   complete: boolean;
   text: string;
+  /** Tokens that a model took that has helped to choose. */
+  modelTokens: number;
 }
 
 export interface Chip {

@@ -287,6 +287,8 @@ export const de: Dictionary = {
   nContextItems: "Kontext: {n} Eintrag | Kontext: {n} Einträge",
   withContext: "Mit dem Kontext",
   useContextHint: "Anhängen, was im Kontext ist, mit Nummern zum Zitieren",
+  chooseWithModel: "Mit dem Modell wählen",
+  modelTook: "Das Modell hat {n} Token verbraucht | Das Modell hat {n} Token verbraucht",
   useInChat: "Im Chat verwenden",
   chooseModel: "Modell wählen",
   choose: "Wählen",

@@ -295,6 +295,8 @@ export const en = {
   nContextItems: "Context: {n} item | Context: {n} items",
   withContext: "With the context",
   useContextHint: "Attach what is in the context, with numbers to cite",
+  chooseWithModel: "Choose with the model",
+  modelTook: "The model took {n} token | The model took {n} tokens",
   useInChat: "Use in the chat",
   chooseModel: "Choose a model",
   choose: "Choose",

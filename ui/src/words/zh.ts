@@ -287,6 +287,8 @@ export const zh: Dictionary = {
   nContextItems: "上下文：{n} 项",
   withContext: "附带上下文",
   useContextHint: "附加上下文中的内容，并带有可引用的编号",
+  chooseWithModel: "由模型协助挑选",
+  modelTook: "模型用了 {n} 词元",
   useInChat: "用于聊天",
   chooseModel: "选择模型",
   choose: "选择",

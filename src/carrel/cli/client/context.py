@@ -194,21 +194,12 @@ async def opened_model(name: str | None) -> AsyncIterator[Ask | None]:
     if name is None:
         yield None
         return
-    from carrel.chat.model import ModelRequest
     from carrel.chat.models.open import open_model
-    from carrel.chat.sampling import complete
-    from carrel.wire.client_features import SamplingMessage
-    from carrel.wire.content import TextContent
+    from carrel.chat.sampling import question_asker
 
     model = await open_model(name)
-
-    async def ask(prompt: str, most: int) -> str:
-        messages = [SamplingMessage(role="user", content=TextContent(prompt))]
-        answer = await complete(model, ModelRequest(messages=messages, max_tokens=most))
-        return "".join(block.text for block in answer.content if isinstance(block, TextContent))
-
     try:
-        yield ask
+        yield question_asker(model)
     finally:
         await model.close()
 
