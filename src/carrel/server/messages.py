@@ -113,10 +113,11 @@ class ClientMessages:
         if total is not None and not isfinite(total):
             total = None
         task = self.task
-        if task is not None and self._call.peer.revision.stateless:
+        if task is not None:
             share = "" if total is None else f" of {total:g}"
-            self._loop.call_soon_threadsafe(task.update, task.status, message or f"{progress:g}{share}")
-            return Sent(None)
+            self._loop.call_soon_threadsafe(task.say, message or f"{progress:g}{share}")
+            if self._call.peer.revision.stateless:
+                return Sent(None)
         token = self._call.progress_token
         if token is None or (self._progress is not None and progress <= self._progress):
             return Sent(None)

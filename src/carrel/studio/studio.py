@@ -22,6 +22,7 @@ from carrel.studio.operations import Operations
 from carrel.studio.questions import Questions
 from carrel.studio.searching import can_search, pack
 from carrel.studio.servers import Servers
+from carrel.studio.tasks import Tasks
 from carrel.transports.client.transport import Credentials
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Studio:
         )
         self.lists = Lists(self.host)
         self.operations = Operations(self.events)
+        self.tasks = Tasks(self.host, self.questions, self.events)
         watched = Watched()
         self.contents = Contents(self.host, self.lists, watched)
         self.servers = Servers(self.host, self.lists, self.events)
@@ -88,6 +90,7 @@ class Studio:
     async def __aexit__(self, *_: object) -> None:
         self.events.end()
         await self.operations.close()
+        await self.tasks.close()
         await self.servers.close()
         await self._open.aclose()
 
@@ -99,6 +102,7 @@ class Studio:
             seq=self.events.seq,
             servers=self.servers.all,
             questions=self.questions.waiting,
+            tasks=self.tasks.all,
             can_sample=self.questions.can_sample,
             searching=can_search(),
         )

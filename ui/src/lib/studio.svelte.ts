@@ -3,7 +3,7 @@
 import { deliver, get, post, recover, toProblem, type ProblemError } from "./api";
 import { EventStream, type LinkState } from "./stream";
 import { token } from "./token";
-import { keyText, type Key, type Kind, type Question, type Server, type State, type StreamEvent } from "./types";
+import { keyText, type Key, type Kind, type Question, type Server, type State, type StreamEvent, type TaskView } from "./types";
 
 type Listeners = {
   list: (kind: Kind | null) => void;
@@ -15,6 +15,8 @@ class Studio {
   link = $state<LinkState>("connecting");
   servers = $state.raw<Server[]>([]);
   questions = $state.raw<Question[]>([]);
+  /** Tasks that were started here, the last one first. */
+  tasks = $state.raw<TaskView[]>([]);
   version = $state("");
   canSample = $state(false);
   searching = $state(false);
@@ -49,6 +51,7 @@ class Studio {
     const state = await get<State>("/api/state");
     this.servers = state.servers;
     this.questions = state.questions;
+    this.tasks = state.tasks;
     this.version = state.version;
     this.canSample = state.canSample;
     this.searching = state.searching;
@@ -102,6 +105,14 @@ class Studio {
         break;
       case "questionClosed":
         this.questions = this.questions.filter(({ id }) => id !== event.id);
+        break;
+      case "task":
+        this.tasks = this.tasks.some(({ id }) => id === event.task.id)
+          ? this.tasks.map((task) => (task.id === event.task.id ? event.task : task))
+          : [event.task, ...this.tasks];
+        break;
+      case "taskGone":
+        this.tasks = this.tasks.filter(({ id }) => id !== event.id);
         break;
       case "reset":
         void this.reset();
