@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -49,13 +49,14 @@ async def browsing() -> AsyncIterator[Browser]:
 
 
 @asynccontextmanager
-async def studio(*arguments: str, cwd: Path | None = None) -> AsyncIterator[str]:
+async def studio(*arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> AsyncIterator[str]:
     """Start ``carrel studio`` with arguments, give the link that it prints, and end the command with Ctrl-C."""
     process = await asyncio.create_subprocess_exec(
-        *command("studio", "--no-open", "--port", "0", *arguments),
+        *command("studio", "--no-open", "--port", "0", *arguments, env=env),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         cwd=cwd,
+        env=env,
     )
     assert process.stdout is not None
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,10 @@ def visit(browser: Browser, request: pytest.FixtureRequest) -> Visit:
     name = re.sub(r"\W+", "-", request.node.name)
 
     @asynccontextmanager
-    async def visiting(*arguments: str, cwd: Path | None = None, **options: Any) -> AsyncIterator[Person]:
-        async with studio(*arguments, cwd=cwd) as link, opened_page(browser, link, name, **options) as person:
+    async def visiting(
+        *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, **options: Any
+    ) -> AsyncIterator[Person]:
+        async with studio(*arguments, cwd=cwd, env=env) as link, opened_page(browser, link, name, **options) as person:
             yield person
 
     return visiting

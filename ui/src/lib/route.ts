@@ -11,7 +11,9 @@ export type Selection =
 export interface Route {
   selection: Selection;
   /** Region that a page of one column shows; null: the region of the selection. */
-  region: "servers" | "picker" | "preview" | "context" | null;
+  region: "servers" | "picker" | "preview" | "context" | "chat" | null;
+  /** Conversation that the chat shows; empty: a new one. */
+  chat: string;
   tab: Kinds;
   as: "tree" | "list";
   sort: "name" | "recency" | "priority" | "size";
@@ -57,12 +59,14 @@ function parseSelection(pathname: string): Selection {
 export function parseRoute(url: URL): Route {
   const query = url.searchParams;
   const selection = parseSelection(url.pathname);
-  const region = { "/context": "context", "/servers": "servers", "/browse": "picker" }[url.pathname] ?? null;
+  const chat = /^\/chat(?:\/([^/]+))?$/.exec(url.pathname);
+  const region = chat ? "chat" : ({ "/context": "context", "/servers": "servers", "/browse": "picker" }[url.pathname] ?? null);
   const view = oneOf(query.get("view"), ["rendered", "text", "changes", ""] as const, "");
   const budget = Number(query.get("budget"));
   return {
     selection,
     region: region as Route["region"],
+    chat: decode(chat?.[1] ?? ""),
     tab: oneOf(query.get("tab"), ["resources", "templates", "tools", "prompts"] as const, TABS[selection.kind]),
     as: oneOf(query.get("as"), ["tree", "list"] as const, "tree"),
     sort: oneOf(query.get("sort"), ["name", "recency", "priority", "size"] as const, "name"),
@@ -85,6 +89,7 @@ function pathOf({ selection, region }: Route): string {
 
 /** Format the address of a route; defaults are left out. */
 export function formatRoute(route: Route): string {
+  if (route.region === "chat") return route.chat ? `/chat/${encodeURIComponent(route.chat)}` : "/chat";
   const path = pathOf(route);
   const query = new URLSearchParams();
   if (route.view) query.set("view", route.view);

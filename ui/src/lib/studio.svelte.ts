@@ -8,6 +8,7 @@ import { keyText, type Key, type Kind, type Question, type Server, type State, t
 type Listeners = {
   list: (kind: Kind | null) => void;
   resource: (key: Key | null, version: string | null) => void;
+  chat: (id: string | null) => void;
 };
 
 class Studio {
@@ -18,12 +19,13 @@ class Studio {
   /** Tasks that were started here, the last one first. */
   tasks = $state.raw<TaskView[]>([]);
   version = $state("");
-  canSample = $state(false);
+  /** Name of the current model; null: none. */
+  model = $state<string | null>(null);
   searching = $state(false);
   problem = $state.raw<ProblemError | null>(null);
 
   private stream: EventStream | null = null;
-  private listeners: { [K in keyof Listeners]: Set<Listeners[K]> } = { list: new Set(), resource: new Set() };
+  private listeners: { [K in keyof Listeners]: Set<Listeners[K]> } = { list: new Set(), resource: new Set(), chat: new Set() };
   private interests = new Map<string, Key[]>();
   private sentInterest = "";
 
@@ -53,7 +55,7 @@ class Studio {
     this.questions = state.questions;
     this.tasks = state.tasks;
     this.version = state.version;
-    this.canSample = state.canSample;
+    this.model = state.model;
     this.searching = state.searching;
     this.phase = "ready";
     this.stream?.restart(state.seq);
@@ -114,6 +116,9 @@ class Studio {
       case "taskGone":
         this.tasks = this.tasks.filter(({ id }) => id !== event.id);
         break;
+      case "chat":
+        this.listeners.chat.forEach((listener) => listener(event.id));
+        break;
       case "reset":
         void this.reset();
     }
@@ -128,6 +133,7 @@ class Studio {
     await recover();
     this.listeners.list.forEach((listener) => listener(null));
     this.listeners.resource.forEach((listener) => listener(null, null));
+    this.listeners.chat.forEach((listener) => listener(null));
   }
 
   private ownKeys(): Key[] {

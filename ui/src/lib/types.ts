@@ -11,7 +11,8 @@ export interface State {
   servers: Server[];
   questions: Question[];
   tasks: TaskView[];
-  canSample: boolean;
+  /** Name of the current model. */
+  model: string | null;
   searching: boolean;
 }
 
@@ -127,7 +128,7 @@ export interface Problem {
 
 export interface Operation {
   id: string;
-  kind: "read" | "call" | "get" | "context" | "search" | "complete";
+  kind: "read" | "call" | "get" | "context" | "search" | "complete" | "chat" | "models";
   state: "running" | "done" | "failed" | "cancelled";
   progress: { progress: number; total: number | null; message: string | null } | null;
   result: unknown;
@@ -142,7 +143,26 @@ export interface Question {
   schema: Struct | null;
   url: string | null;
   host: string | null;
-  sampling: { messages: { role: string; text: string }[]; systemPrompt: string | null; maxTokens: number } | null;
+  sampling: SamplingView | null;
+}
+
+/** Sampling request as the user has edited it: the texts of all messages, or the answer. */
+export interface SamplingEdit {
+  texts: string[];
+  systemPrompt: string | null;
+  maxTokens: number;
+  answer: string | null;
+}
+
+/** Sampling request: to be run, or with its answer to be sent. */
+export interface SamplingView {
+  messages: { role: string; text: string; others: string[] }[];
+  systemPrompt: string | null;
+  maxTokens: number;
+  tools: string[];
+  model: string | null;
+  answer: string | null;
+  calls: string[];
 }
 
 export interface TaskView {
@@ -200,6 +220,7 @@ export type StreamEvent = { seq: number } & (
   | { type: "questionClosed"; id: string }
   | { type: "task"; task: TaskView }
   | { type: "taskGone"; id: string }
+  | { type: "chat"; id: string }
   | { type: "reset" }
 );
 
