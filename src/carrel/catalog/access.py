@@ -93,7 +93,7 @@ class GateView(View):
             return False
         if verb in NAME_VERBS:
             return True
-        if verb != "read" and not gate.allows("read", target):
+        if verb != "read" and not gate.implies_read(verb) and not gate.allows("read", target):
             return False
         other = canonical(target)
         if "." in other and self.hides and DOT_SEGMENT.match(other):

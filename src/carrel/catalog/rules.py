@@ -266,6 +266,10 @@ class RuleView(View):
         """Return whether a template can name a resource on which a verb is allowed."""
         return self.intervals(verb).overlaps(head)
 
+    def implies_read(self, verb: Verb) -> bool:
+        """Return whether every resource on which a verb is allowed may be read: the rules of both are the same."""
+        return self._compiled(verb)[0] is self._compiled("read")[0]
+
     def differs(self, uri: str) -> bool:
         """Return whether callers with other views may get another answer about a resource."""
         return not self.everybody

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -60,18 +61,27 @@ class Policy:
         """Servers that rules are for."""
         self.claims = tuple(name.removeprefix(CLAIM) for name in Rules(self.rules).names)
         """Claims that patterns have in braces."""
+        self._local_roles = frozenset(role.name for role in self.roles.values() if role.local)
+        self._known: WeakKeyDictionary[Principal, RuleView | ServerView] = WeakKeyDictionary()
         self._everybody = all(rule.roles == {EVERYBODY} for rule in self.rules)
         self._rules = lru_cache(KEPT)(self._compile)
         self._views = lru_cache(KEPT)(self._view)
 
     def view(self, principal: Principal | None) -> RuleView | ServerView:
         """Return the view of a caller."""
-        values = {} if principal is None else {name: texts_of(claim_of(principal, name)) for name in self.claims}
-        return self.view_of(self.roles_of(principal), values)
+        if principal is None:
+            return self.view_of(self.roles_of(None))
+        found = self._known.get(principal)
+        if found is None:
+            values = {name: texts_of(claim_of(principal, name)) for name in self.claims}
+            found = self._known[principal] = self.view_of(self.roles_of(principal), values)
+        return found
 
     def roles_of(self, principal: Principal | None) -> frozenset[str]:
         """Return the names of the roles that a caller has."""
-        return frozenset(name for name, role in self.roles.items() if role.includes(principal, local=self.local))
+        if principal is None:
+            return self._local_roles if self.local else frozenset()
+        return frozenset(name for name, role in self.roles.items() if role.includes(principal))
 
     def view_of(
         self, roles: frozenset[str], claims: Mapping[str, tuple[str, ...]] | None = None

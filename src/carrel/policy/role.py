@@ -34,10 +34,8 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     local: bool = False
     where: str = ""
 
-    def includes(self, principal: Principal | None, *, local: bool = False) -> bool:
-        """Return whether a caller has the role. ``local`` tells whether a caller without a principal is local."""
-        if principal is None:
-            return self.local and local
+    def includes(self, principal: Principal) -> bool:
+        """Return whether an authenticated caller has the role."""
         if self.local:
             return False
         if self.token is not None and (principal.issuer or principal.subject != self.token):

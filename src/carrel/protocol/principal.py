@@ -48,6 +48,10 @@ class View:
         """
         return self.allows(verb, location)
 
+    def implies_read(self, verb: Verb) -> bool:
+        """Return whether every resource on which a verb is allowed may be read: then this is not checked again."""
+        return False
+
     def permits(self, method: str) -> bool:
         """Return whether requests of a method are permitted: asked where a tool does the same as such a request."""
         return True
