@@ -89,7 +89,7 @@ async def test_a_task_is_asked_for_as_often_as_the_server_wants_within_bounds(
     monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", told)
     async with Client(make_worker(), revision=revision) as client:
         task = await client.tasks.start_tool("slow", {"text": "yes"})
-        assert task._interval == seconds
+        assert task.interval == seconds
         await task.cancel()
 
 
@@ -239,3 +239,28 @@ async def test_an_answer_that_was_lost_on_the_way_is_sent_again_and_not_asked_fo
                 await task.result()
         assert (await task.result()).text == "hello Ada"
     assert asked == ["Who is there?"]
+
+
+@EVERYWHERE
+async def test_progress_before_a_question_is_the_status_message_and_the_question_stays(way: str, revision: str) -> None:
+    app = Server("worker")
+    release = asyncio.Event()
+
+    @app.tool(task="required")
+    async def bake(context: Context) -> str:
+        await context.report_progress(1, 2, "in the oven")
+        await release.wait()
+        await context.report_progress(2, 2, "out of it")
+        answer = await context.elicit("For whom?", Name)
+        return f"for {answer.data.name}"
+
+    async def answer(form: Form) -> dict[str, str]:
+        return {"name": "Ada"}
+
+    async with served(way, app, revision, handlers=Handlers(elicit_form=answer)) as client:
+        task = await client.tasks.start_tool("bake")
+        while task.message != "in the oven":
+            await task.poll()
+            await asyncio.sleep(0)  # a poll in memory does not
+        release.set()
+        assert (await task.result()).content[0].text == "for Ada"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +54,22 @@ async def test_a_page_that_is_not_built_says_how(tmp_path: Path) -> None:
     status, headers, body = await sent(tmp_path / "none", "/")
     assert (status, headers["content-type"]) == (503, "text/plain; charset=utf-8")
     assert b"make ui" in body
+
+
+async def test_a_page_that_is_built_again_has_its_new_files(folder: Path) -> None:
+    pages, bodies = Pages(folder), []
+
+    async def send(message: Any) -> None:
+        bodies.append(message.get("body"))
+
+    async def body_of(path: str) -> bytes:
+        await pages({"type": "http", "method": "GET", "path": path, "headers": []}, send, send)
+        return bytes(bodies[-1])
+
+    assert await body_of("/assets/a-1.js") == b"1"
+    (folder / "assets/a-1.js").unlink()
+    (folder / "assets/b-2.js").write_text("2")
+    (folder / "index.html").write_text("<!doctype html><title>New</title>")
+    os.utime(folder / "index.html", ns=(1, 1))
+    assert await body_of("/assets/b-2.js") == b"2"
+    assert await body_of("/assets/a-1.js") == b"there is no such file\n"

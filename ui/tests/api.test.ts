@@ -45,8 +45,10 @@ test("a 202 is awaited until its operation is done", async () => {
   const result = ask("GET", "/api/contents");
   await vi.waitFor(() => expect(fetching).toHaveBeenCalled());
   deliver(operation("one", "running"));
-  deliver(operation("one", "done", { text: "late" }));
+  fetching.mockReturnValueOnce(respond(200, operation("one", "done", { text: "late" })));
+  deliver(operation("one", "done")); // the event has no result
   expect(await result).toEqual({ text: "late" });
+  expect(fetching).toHaveBeenLastCalledWith("/api/operations/one", expect.objectContaining({ method: "GET" }));
 });
 
 test("an operation that ends before the request learns its id is not lost", async () => {

@@ -266,17 +266,23 @@ class ToolTask:
             return None
         return self._state.status_message
 
+    async def poll(self) -> TaskStatus:
+        """Poll the status (``tasks/get``). ``refresh`` and ``result`` answer input requests, this method does not."""
+        if self.id is not None and self.status not in TERMINAL:
+            state = await self._tasks.request(self._about(GET_TASK, self.id))
+            if self.status not in TERMINAL:  # another poll may have been faster
+                self._state = state
+        return self.status
+
     async def refresh(self) -> TaskStatus:
         """Poll the status (``tasks/get``), and answer the input requests that the task waits for."""
-        if self.id is None or self.status in TERMINAL:
-            return self.status
-        state: DetailedTask | Task = await self._tasks.request(self._about(GET_TASK, self.id))
-        self._state = state
+        await self.poll()
+        state = self._state
         if isinstance(state, DetailedTask) and state.status == "input_required" and state.input_requests is not None:
             await self._tasks.answer(state.task_id, state.input_requests, self._call)
-        if state.status in TERMINAL:
+        if isinstance(state, DetailedTask | Task) and state.status in TERMINAL:
             self._tasks.forget(state.task_id)
-        return state.status
+        return self.status
 
     async def __aiter__(self) -> AsyncIterator[TaskStatus]:
         status = self.status
@@ -296,7 +302,8 @@ class ToolTask:
         return about
 
     @property
-    def _interval(self) -> float:
+    def interval(self) -> float:
+        """Seconds between polls: the server's, within limits."""
         state = self._state
         told = state.poll_interval_ms if isinstance(state, DetailedTask) else getattr(state, "poll_interval", None)
         return INTERVAL if told is None else min(LONGEST * 1000, max(SHORTEST * 1000, told)) / 1000
@@ -304,7 +311,7 @@ class ToolTask:
     async def _pause(self) -> None:
         """Wait for the poll interval, or until the server notifies of a status to act on."""
         try:
-            async with asyncio.timeout(self._interval):
+            async with asyncio.timeout(self.interval):
                 await self._news.wait()
         except TimeoutError:
             pass

@@ -112,12 +112,11 @@ class ClientMessages:
             return Sent(None)
         if total is not None and not isfinite(total):
             total = None
-        task = self.task
-        if task is not None and self._call.peer.revision.stateless:
+        task, token = self.task, self._call.progress_token
+        if task is not None and (token is None or self._call.peer.revision.stateless):
             share = "" if total is None else f" of {total:g}"
-            self._loop.call_soon_threadsafe(task.update, task.status, message or f"{progress:g}{share}")
+            self._loop.call_soon_threadsafe(task.say, message or f"{progress:g}{share}")
             return Sent(None)
-        token = self._call.progress_token
         if token is None or (self._progress is not None and progress <= self._progress):
             return Sent(None)
         self._progress = progress

@@ -45,6 +45,9 @@ class RunningTask(ChannelTask, Protocol):
     def update(self, status: TaskStatus, message: str | None = None) -> None:
         """Change the status of the task and notify its client."""
 
+    def say(self, message: str) -> None:
+        """Change the status message of the task."""
+
     async def ask(self, requests: Iterable[tuple[str, ClientRequest]]) -> list[Any]:
         """Send requests, each with its preferred key, to the client of the task, and wait for the answers."""
 

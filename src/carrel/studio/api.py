@@ -6,6 +6,8 @@ from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from carrel.wire.tasks import TaskStatus
+
 __all__ = [
     "Change",
     "Changes",
@@ -40,6 +42,8 @@ __all__ = [
     "SearchResult",
     "Server",
     "State",
+    "TaskRequest",
+    "TaskView",
     "Text",
     "TextKind",
     "TreeRow",
@@ -104,7 +108,7 @@ class Counts(API, frozen=True, kw_only=True):
 
 
 class Server(API, frozen=True, kw_only=True):
-    """State of a server. ``latency`` is in milliseconds."""
+    """State of a server. ``latency`` is in milliseconds. ``tasks``: the server may make a task of any call."""
 
     name: str
     title: str | None
@@ -119,6 +123,7 @@ class Server(API, frozen=True, kw_only=True):
     counts: Counts
     checklist: tuple[Check, ...]
     stderr: bool
+    tasks: bool
 
 
 class SampledMessage(API, frozen=True, kw_only=True):
@@ -164,6 +169,7 @@ class State(API, frozen=True, kw_only=True):
     seq: int
     servers: tuple[Server, ...]
     questions: tuple[Question, ...]
+    tasks: tuple[TaskView, ...]
     model: str | None
     searching: bool
 
@@ -322,6 +328,20 @@ class OperationView(API, frozen=True, kw_only=True):
     error: Problem | None
 
 
+class TaskView(API, frozen=True, kw_only=True):
+    """Task: a tool call that continues on its server. ``id`` is the page's. Times are ISO 8601."""
+
+    id: str
+    server: str
+    tool: str
+    arguments: dict[str, Any]
+    status: TaskStatus
+    message: str | None
+    created: str
+    updated: str
+    error: Problem | None
+
+
 class PackItem(API, frozen=True, kw_only=True):
     """Item of a packed context. ``stale``: the resource has changed since."""
 
@@ -362,7 +382,17 @@ class Event(API, frozen=True, kw_only=True, omit_defaults=True):
 
     seq: int
     type: Literal[
-        "server", "serverGone", "list", "resource", "operation", "question", "questionClosed", "chat", "reset"
+        "server",
+        "serverGone",
+        "list",
+        "resource",
+        "operation",
+        "question",
+        "questionClosed",
+        "task",
+        "taskGone",
+        "chat",
+        "reset",
     ]
     server: Server | str | None = None
     name: str | None = None
@@ -371,6 +401,7 @@ class Event(API, frozen=True, kw_only=True, omit_defaults=True):
     version: str | None = None
     operation: OperationView | None = None
     question: Question | None = None
+    task: TaskView | None = None
     id: str | None = None
 
     @property
@@ -378,8 +409,9 @@ class Event(API, frozen=True, kw_only=True, omit_defaults=True):
         """Subject of the event: a later event with the same subject replaces it."""
         server = self.server.name if isinstance(self.server, Server) else self.server
         operation = None if self.operation is None else self.operation.id
-        question = self.id if self.question is None else self.question.id
-        kind = "server" if self.type == "serverGone" else "question" if self.type == "questionClosed" else self.type
+        asked = self.question or self.task
+        question = self.id if asked is None else asked.id
+        kind = self.type.removesuffix("Gone").removesuffix("Closed")
         key = None if self.key is None else (self.key.server, self.key.uri)
         return kind, server or self.name, self.kind, key, operation, question
 
@@ -431,6 +463,14 @@ class OperationRequest(Body, frozen=True, kw_only=True):
     server: str
     name: str | None = None
     uri: str | None = None
+    arguments: dict[str, Any] = {}
+
+
+class TaskRequest(Body, frozen=True, kw_only=True):
+    """Tool to call as a task."""
+
+    server: str
+    name: str
     arguments: dict[str, Any] = {}
 
 

@@ -114,4 +114,5 @@ class Operations:
     def _set(self, operation: Operation, **values: Any) -> None:
         operation.view = msgspec.structs.replace(operation.view, **values)
         if operation.told:
-            self._events.put(type="operation", operation=operation.view)
+            # A result may be long: the page fetches it when it is done.
+            self._events.put(type="operation", operation=msgspec.structs.replace(operation.view, result=None))

@@ -21,13 +21,21 @@ class Pages:
 
     def __init__(self, folder: Path = STATIC) -> None:
         self._folder = folder
+        self._known: dict[str, Path] = {}
+        self._built: int | None = None
 
+    @property
     def _files(self) -> dict[str, Path]:
-        files = (file for file in self._folder.rglob("*") if file.is_file() and not file.is_symlink())
-        return {f"/{file.relative_to(self._folder).as_posix()}": file for file in files}
+        """The files by path. A page that is built again has another index, so the folder is read again."""
+        index = self._known.get("/index.html")
+        if index is None or self._built != _time_of(index):
+            files = (file for file in self._folder.rglob("*") if file.is_file() and not file.is_symlink())
+            self._known = {f"/{file.relative_to(self._folder).as_posix()}": file for file in files}
+            self._built = _time_of(self._folder / "index.html")
+        return self._known
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        files = self._files()
+        files = self._files
         path = scope["path"]
         if path.startswith(HASHED) and path not in files:
             await _send(scope, send, 404, b"there is no such file\n", "text/plain; charset=utf-8")
@@ -41,6 +49,11 @@ class Pages:
             mime_type += "; charset=utf-8"
         cached = b"max-age=31536000, immutable" if path.startswith(HASHED) else b"no-cache"
         await _send(scope, send, 200, file.read_bytes(), mime_type, cached)
+
+
+def _time_of(file: Path) -> int | None:
+    """Return the time at which a file was written in nanoseconds, or None if it does not exist."""
+    return file.stat().st_mtime_ns if file.is_file() else None
 
 
 async def _send(

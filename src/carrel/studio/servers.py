@@ -13,6 +13,7 @@ from carrel.host.host import Host
 from carrel.host.hosted_server import HostedServer
 from carrel.log import Log
 from carrel.printable import printable, printable_lines
+from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.methods import LIST_NOTIFICATIONS
 from carrel.redaction import without_secrets
 from carrel.studio.api import Check, Counts, ItemKind, Server
@@ -89,6 +90,7 @@ class Servers:
             ),
             checklist=self._checks.get(server.name, ()) if server.state == "failed" else (),
             stderr=bool(server.stderr),
+            tasks=_decides_tasks(server),
         )
 
     def announce(self, name: str) -> None:
@@ -167,3 +169,8 @@ class Servers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _decides_tasks(server: HostedServer) -> bool:
+    """Return whether a server has the tasks extension, with which it decides what becomes a task."""
+    return server.state == "ready" and TASKS.name in (server.client.capabilities.extensions or {})

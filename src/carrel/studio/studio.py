@@ -25,6 +25,7 @@ from carrel.studio.operations import Operations
 from carrel.studio.questions import Questions
 from carrel.studio.searching import can_search, pack, view_of
 from carrel.studio.servers import Servers
+from carrel.studio.tasks import Tasks
 from carrel.transports.client.transport import Credentials
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Studio:
         )
         self.lists = Lists(self.host)
         self.operations = Operations(self.events)
+        self.tasks = Tasks(self.host, self.questions, self.events)
         watched = Watched()
         self.contents = Contents(self.host, self.lists, watched)
         self.servers = Servers(self.host, self.lists, self.events)
@@ -105,6 +107,7 @@ class Studio:
         self.events.end()
         await self.chats.close()
         await self.operations.close()
+        await self.tasks.close()
         await self.models.close()
         await self.servers.close()
         await self._open.aclose()
@@ -117,6 +120,7 @@ class Studio:
             seq=self.events.seq,
             servers=self.servers.all,
             questions=self.questions.waiting,
+            tasks=self.tasks.all,
             model=self.models.current,
             searching=can_search(),
         )

@@ -112,3 +112,32 @@ async def test_a_call_that_may_destroy_is_confirmed(visit: Visit) -> None:
         await preview.get_by_role("button", name="Call").click()
         await dialog.get_by_role("button", name="Call it").click()
         await expect(preview.get_by_role("region", name="Result")).to_contain_text("burnt letters")
+
+
+async def test_a_task_continues_while_the_page_is_loaded_again(visit: Visit) -> None:
+    async with visit(SERVER) as me:
+        await me.ready("asking")
+        preview = await choose(me, "Tools", "Bake bread")
+        tasks = preview.get_by_role("region", name="Tasks")
+        await preview.get_by_role("textbox", name="loaves").fill("12")
+        await preview.get_by_role("button", name="Start as a task").click()
+        await expect(tasks.get_by_role("listitem", name="bake, working")).to_contain_text("1 of 12 in the oven")
+        await me.page.reload()
+        await expect(tasks.get_by_role("listitem", name="bake, working")).to_contain_text("1 of 12 in the oven")
+        # a second one, which asks a question and has a result
+        await preview.get_by_role("textbox", name="loaves").fill("3")
+        await preview.get_by_role("button", name="Start as a task").click()
+        dialog = me.see("dialog")
+        await expect(dialog).to_contain_text("How large is the last one?")
+        await dialog.get_by_role("button", name="Decline").click()
+        done = tasks.get_by_role("listitem", name="bake, completed")
+        await done.get_by_role("button", name="Result").click()
+        await expect(done.get_by_role("region", name="Result")).to_contain_text("3 loaves, decline")
+        # the drawer has both, and cancels the first
+        await me.see("tab", "Tasks 1").click()
+        drawer = me.see("tabpanel", "Tasks")
+        await expect(drawer.get_by_role("listitem")).to_have_count(2)
+        await drawer.get_by_role("button", name="Cancel").click()
+        await expect(drawer.get_by_role("listitem", name="bake, cancelled")).to_be_visible()
+        await drawer.get_by_role("button", name="Remove").last.click()
+        await expect(drawer.get_by_role("listitem")).to_have_count(1)

@@ -56,6 +56,16 @@ async def count(context: Context) -> str:
     return "never"
 
 
+@app.tool(task="optional", title="Bake bread")
+async def bake(context: Context, loaves: int = 2) -> str:
+    """Bake; the size of the last loaf is a question, and many loaves take for ever."""
+    await context.report_progress(1, loaves, f"1 of {loaves} in the oven")
+    if loaves > 9:
+        await asyncio.Event().wait()
+    answer = await context.elicit("How large is the last one?", FORM)
+    return f"{loaves} loaves, {answer.action}"
+
+
 @app.tool
 async def order(context: Context) -> str:
     answer = await context.elicit("Which book?", FORM)

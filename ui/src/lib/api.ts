@@ -68,7 +68,7 @@ async function readProblem(response: Response): Promise<Problem> {
 }
 
 interface Waiter {
-  settle: (operation: Operation) => void;
+  settle: (operation: Operation) => unknown;
   progress: ((operation: Operation) => void) | undefined;
 }
 
@@ -79,7 +79,7 @@ const finished = new Map<string, Operation>();
 export function deliver(operation: Operation): void {
   const waiter = waiters.get(operation.id);
   if (operation.state === "running") return waiter?.progress?.(operation);
-  if (waiter) return waiter.settle(operation);
+  if (waiter) return void waiter.settle(operation);
   finished.set(operation.id, operation);
   for (const id of finished.keys()) {
     if (finished.size <= 100) break;
@@ -107,9 +107,15 @@ export function awaitOperation<T>(id: string, signal?: AbortSignal, progress?: (
       clearInterval(poll);
       signal?.removeEventListener("abort", cancel);
     };
-    const settle = (operation: Operation) => {
+    const settle = async (operation: Operation) => {
       done();
       finished.delete(id);
+      try {
+        // An event has no result, which may be long.
+        if (operation.state === "done" && operation.result === null) operation = (await (await send("GET", `/api/operations/${id}`)).json()) as Operation;
+      } catch (error) {
+        return reject(toProblem(error));
+      }
       if (operation.state === "done") resolve(operation.result as T);
       else reject(new ProblemError(operation.error ?? { title: operation.state, status: 0 }));
     };
@@ -121,7 +127,7 @@ export function awaitOperation<T>(id: string, signal?: AbortSignal, progress?: (
     const poll = setInterval(() => void recover(), 5000);
     waiters.set(id, { settle, progress });
     const early = finished.get(id);
-    if (early) return settle(early);
+    if (early) return void settle(early);
     if (signal?.aborted) return cancel();
     signal?.addEventListener("abort", cancel);
   });

@@ -3,7 +3,7 @@
 import { deliver, get, post, recover, toProblem, type ProblemError } from "./api";
 import { EventStream, type LinkState } from "./stream";
 import { token } from "./token";
-import { keyText, type Key, type Kind, type Question, type Server, type State, type StreamEvent } from "./types";
+import { keyText, type Key, type Kind, type Question, type Server, type State, type StreamEvent, type TaskView } from "./types";
 
 type Listeners = {
   list: (kind: Kind | null) => void;
@@ -16,6 +16,8 @@ class Studio {
   link = $state<LinkState>("connecting");
   servers = $state.raw<Server[]>([]);
   questions = $state.raw<Question[]>([]);
+  /** Tasks that were started here, the last one first. */
+  tasks = $state.raw<TaskView[]>([]);
   version = $state("");
   /** Name of the current model; null: none. */
   model = $state<string | null>(null);
@@ -51,6 +53,7 @@ class Studio {
     const state = await get<State>("/api/state");
     this.servers = state.servers;
     this.questions = state.questions;
+    this.tasks = state.tasks;
     this.version = state.version;
     this.model = state.model;
     this.searching = state.searching;
@@ -104,6 +107,14 @@ class Studio {
         break;
       case "questionClosed":
         this.questions = this.questions.filter(({ id }) => id !== event.id);
+        break;
+      case "task":
+        this.tasks = this.tasks.some(({ id }) => id === event.task.id)
+          ? this.tasks.map((task) => (task.id === event.task.id ? event.task : task))
+          : [event.task, ...this.tasks];
+        break;
+      case "taskGone":
+        this.tasks = this.tasks.filter(({ id }) => id !== event.id);
         break;
       case "chat":
         this.listeners.chat.forEach((listener) => listener(event.id));

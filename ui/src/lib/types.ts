@@ -10,6 +10,7 @@ export interface State {
   seq: number;
   servers: Server[];
   questions: Question[];
+  tasks: TaskView[];
   /** Name of the current model. */
   model: string | null;
   searching: boolean;
@@ -35,6 +36,8 @@ export interface Server {
   counts: { resources: number | null; templates: number | null; tools: number | null; prompts: number | null };
   checklist: Check[];
   stderr: boolean;
+  /** The server may make a task of any call. */
+  tasks: boolean;
 }
 
 export interface Row {
@@ -162,6 +165,18 @@ export interface SamplingView {
   calls: string[];
 }
 
+export interface TaskView {
+  id: string;
+  server: string;
+  tool: string;
+  arguments: Struct;
+  status: "working" | "input_required" | "completed" | "failed" | "cancelled";
+  message: string | null;
+  created: string;
+  updated: string;
+  error: Problem | null;
+}
+
 export interface PackItem {
   server: string;
   uri: string;
@@ -205,6 +220,8 @@ export type StreamEvent = { seq: number } & (
   | { type: "operation"; operation: Operation }
   | { type: "question"; question: Question }
   | { type: "questionClosed"; id: string }
+  | { type: "task"; task: TaskView }
+  | { type: "taskGone"; id: string }
   | { type: "chat"; id: string }
   | { type: "reset" }
 );

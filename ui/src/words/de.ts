@@ -228,6 +228,16 @@ export const de: Dictionary = {
   secretWarning: "Geben Sie hier nie einem Server ein Passwort.",
   noOutput: "Das Programm hat nichts geschrieben.",
 
+  tasks: "Aufgaben",
+  noTasks: "Es wurde keine Aufgabe begonnen.",
+  startTask: "Als Aufgabe beginnen",
+  startTaskHelp: "Der Aufruf läuft auf dem Server weiter. Sie können inzwischen anderes tun und das Ergebnis später holen.",
+  task_working: "läuft",
+  task_input_required: "fragt etwas",
+  task_completed: "fertig",
+  task_failed: "gescheitert",
+  task_cancelled: "abgebrochen",
+
   commands: "Befehle",
   commandHint: "Einen Befehl oder den Namen einer Ressource eingeben",
   noCommand: "Nichts gefunden",

@@ -235,6 +235,17 @@ export const en = {
   secretWarning: "Never give a password to a server here.",
   noOutput: "The program has written nothing.",
 
+  // tasks
+  tasks: "Tasks",
+  noTasks: "No task has been started.",
+  startTask: "Start as a task",
+  startTaskHelp: "The call continues on the server. You can leave, and fetch its result later.",
+  task_working: "working",
+  task_input_required: "asks something",
+  task_completed: "completed",
+  task_failed: "failed",
+  task_cancelled: "cancelled",
+
   // palette, help, settings
   commands: "Commands",
   commandHint: "Type a command or the name of a resource",

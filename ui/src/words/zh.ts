@@ -228,6 +228,16 @@ export const zh: Dictionary = {
   secretWarning: "请勿在此向服务器提供密码。",
   noOutput: "程序没有输出。",
 
+  tasks: "任务",
+  noTasks: "还没有启动任务。",
+  startTask: "作为任务启动",
+  startTaskHelp: "调用会在服务器上继续运行。您可以离开，稍后再取结果。",
+  task_working: "进行中",
+  task_input_required: "等待回答",
+  task_completed: "已完成",
+  task_failed: "失败",
+  task_cancelled: "已取消",
+
   commands: "命令",
   commandHint: "输入命令或资源的名称",
   noCommand: "没有找到",

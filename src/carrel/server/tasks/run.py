@@ -122,6 +122,10 @@ class TaskRun:
         )
         self._changed(self)
 
+    def say(self, message: str) -> None:
+        """Change the status message of the task."""
+        self.update(self.status, message)
+
     async def ask(self, requests: Iterable[tuple[str, ClientRequest]]) -> list[Any]:
         """Send requests, each with its preferred key, to the client of the task, and wait for the answers."""
         loop = asyncio.get_running_loop()
