@@ -67,7 +67,8 @@ class StderrTail:
 class HostedServer:
     """Server of a host. ``provider`` is its provider, or None until its configuration has been resolved.
 
-    ``notify`` is called with the server and the changed lists, or with no lists if its status has changed.
+    ``notify`` is called with the server and the changed lists, or with no lists if its status has changed. ``prepare``
+    is called with the server and its new client, which is not connected yet.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class HostedServer:
         *,
         inputs: Inputs,
         start_timeout: float = PATIENCE,
+        prepare: Callable[[HostedServer, Client], object] | None = None,
     ) -> None:
         self.config = config
         self.name = config.name
@@ -87,6 +89,7 @@ class HostedServer:
         self._options = options
         self._notify = notify
         self._inputs = inputs
+        self._prepare = prepare
         self._start_timeout = start_timeout if config.start_timeout is None else config.start_timeout
         self._stderr = StderrTail()
         self._resolved: ServerConfig | None = None
@@ -206,6 +209,8 @@ class HostedServer:
                     self._failure = error
                     self._notify(self, ())
                     return
+                if self._prepare is not None:
+                    self._prepare(self, client)
                 provider = RemoteProvider(
                     client, name=self.name, start_timeout=self._start_timeout, entries=self.entries
                 )

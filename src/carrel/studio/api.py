@@ -47,7 +47,7 @@ __all__ = [
 
 T = TypeVar("T")
 ItemKind: TypeAlias = Literal["resource", "template", "tool", "prompt"]
-OperationKind: TypeAlias = Literal["read", "call", "get", "complete", "context", "search"]
+OperationKind: TypeAlias = Literal["read", "call", "get", "complete", "context", "search", "wire", "doctor"]
 TextKind: TypeAlias = Literal[
     "text",
     "markdown",
@@ -351,7 +351,9 @@ class Event(API, frozen=True, kw_only=True, omit_defaults=True):
     """Event of the stream. Which members it has depends on ``type``."""
 
     seq: int
-    type: Literal["server", "serverGone", "list", "resource", "operation", "question", "questionClosed", "reset"]
+    type: Literal[
+        "server", "serverGone", "list", "resource", "operation", "question", "questionClosed", "reset", "wire"
+    ]
     server: Server | str | None = None
     name: str | None = None
     kind: ItemKind | None = None

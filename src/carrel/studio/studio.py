@@ -22,6 +22,8 @@ from carrel.studio.operations import Operations
 from carrel.studio.questions import Questions
 from carrel.studio.searching import can_search, pack
 from carrel.studio.servers import Servers
+from carrel.studio.timeline.log import WireLog, record
+from carrel.studio.timeline.timeline import Timeline
 from carrel.transports.client.transport import Credentials
 
 if TYPE_CHECKING:
@@ -62,12 +64,15 @@ class Studio:
         self.events = Events()
         self.questions = Questions(self.events, model)
         options["handlers"] = self.questions.handlers()
+        self.timeline = Timeline(WireLog(lambda: self.events.put(type="wire")))
+        """Messages between the host and its servers."""
         self.host = Host(
             configs,
             files=files,
             start_timeout=start_timeout,
             enter_timeout=PATIENCE,
             credentials=credentials,
+            prepare=lambda server, client: record(client, self.timeline.log, server.name),
             **options,
         )
         self.lists = Lists(self.host)
