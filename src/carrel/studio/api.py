@@ -352,7 +352,7 @@ class Event(API, frozen=True, kw_only=True, omit_defaults=True):
 
     seq: int
     type: Literal[
-        "server", "serverGone", "list", "resource", "operation", "question", "questionClosed", "reset", "wire"
+        "server", "serverGone", "list", "resource", "operation", "question", "questionClosed", "reset", "wire", "doctor"
     ]
     server: Server | str | None = None
     name: str | None = None

@@ -14,6 +14,7 @@ from carrel.protocol import VERSION
 from carrel.studio.api import ContextRequest, Pack, State
 from carrel.studio.contents import Contents
 from carrel.studio.events import Events
+from carrel.studio.examinations import Examinations
 from carrel.studio.gate import new_token
 from carrel.studio.links import Links
 from carrel.studio.lists import Lists
@@ -81,6 +82,7 @@ class Studio:
         self.contents = Contents(self.host, self.lists, watched)
         self.servers = Servers(self.host, self.lists, self.events)
         self.live = Live(self.host, self.servers, self.lists, self.contents, watched, self.events)
+        self.examinations = Examinations(self.events)
         self.links = Links()
         self._packed_at = 0
         self._open = AsyncExitStack()
@@ -93,6 +95,7 @@ class Studio:
     async def __aexit__(self, *_: object) -> None:
         self.events.end()
         await self.operations.close()
+        await self.examinations.close()
         await self.servers.close()
         await self._open.aclose()
 

@@ -8,6 +8,8 @@ import { keyText, type Key, type Kind, type Question, type Server, type State, t
 type Listeners = {
   list: (kind: Kind | null) => void;
   resource: (key: Key | null, version: string | null) => void;
+  wire: () => void;
+  doctor: (server: string) => void;
 };
 
 class Studio {
@@ -21,7 +23,7 @@ class Studio {
   problem = $state.raw<ProblemError | null>(null);
 
   private stream: EventStream | null = null;
-  private listeners: { [K in keyof Listeners]: Set<Listeners[K]> } = { list: new Set(), resource: new Set() };
+  private listeners: { [K in keyof Listeners]: Set<Listeners[K]> } = { list: new Set(), resource: new Set(), wire: new Set(), doctor: new Set() };
   private interests = new Map<string, Key[]>();
   private sentInterest = "";
 
@@ -94,6 +96,12 @@ class Studio {
       case "resource":
         this.listeners.resource.forEach((listener) => listener(event.key, event.version));
         break;
+      case "wire":
+        this.listeners.wire.forEach((listener) => listener());
+        break;
+      case "doctor":
+        this.listeners.doctor.forEach((listener) => listener(event.name));
+        break;
       case "operation":
         deliver(event.operation);
         break;
@@ -117,6 +125,7 @@ class Studio {
     await recover();
     this.listeners.list.forEach((listener) => listener(null));
     this.listeners.resource.forEach((listener) => listener(null, null));
+    this.listeners.wire.forEach((listener) => listener());
   }
 
   private ownKeys(): Key[] {

@@ -183,6 +183,8 @@ export type StreamEvent = { seq: number } & (
   | { type: "operation"; operation: Operation }
   | { type: "question"; question: Question }
   | { type: "questionClosed"; id: string }
+  | { type: "wire" }
+  | { type: "doctor"; name: string }
   | { type: "reset" }
 );
 
