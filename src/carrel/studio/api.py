@@ -352,7 +352,17 @@ class Event(API, frozen=True, kw_only=True, omit_defaults=True):
 
     seq: int
     type: Literal[
-        "server", "serverGone", "list", "resource", "operation", "question", "questionClosed", "reset", "wire", "doctor"
+        "server",
+        "serverGone",
+        "list",
+        "resource",
+        "operation",
+        "question",
+        "questionClosed",
+        "reset",
+        "wire",
+        "doctor",
+        "interface",
     ]
     server: Server | str | None = None
     name: str | None = None

@@ -16,6 +16,7 @@ from carrel.studio.contents import Contents
 from carrel.studio.events import Events
 from carrel.studio.examinations import Examinations
 from carrel.studio.gate import new_token
+from carrel.studio.interfaces import Interfaces
 from carrel.studio.links import Links
 from carrel.studio.lists import Lists
 from carrel.studio.live import Live, Watched
@@ -80,7 +81,8 @@ class Studio:
         self.operations = Operations(self.events)
         watched = Watched()
         self.contents = Contents(self.host, self.lists, watched)
-        self.servers = Servers(self.host, self.lists, self.events)
+        self.interfaces = Interfaces(self.events)
+        self.servers = Servers(self.host, self.lists, self.events, self.interfaces)
         self.live = Live(self.host, self.servers, self.lists, self.contents, watched, self.events)
         self.examinations = Examinations(self.events)
         self.links = Links()

@@ -29,8 +29,13 @@ def visit(browser: Browser, request: pytest.FixtureRequest) -> Visit:
     name = re.sub(r"\W+", "-", request.node.name)
 
     @asynccontextmanager
-    async def visiting(*arguments: str, cwd: Path | None = None, **options: Any) -> AsyncIterator[Person]:
-        async with studio(*arguments, cwd=cwd) as link, opened_page(browser, link, name, **options) as person:
+    async def visiting(
+        *arguments: str, cwd: Path | None = None, command: str = "studio", **options: Any
+    ) -> AsyncIterator[Person]:
+        async with (
+            studio(*arguments, cwd=cwd, name=command) as link,
+            opened_page(browser, link, name, **options) as person,
+        ):
             yield person
 
     return visiting

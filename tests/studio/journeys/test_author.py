@@ -25,7 +25,7 @@ def servers(tmp_path: Path) -> str:
     file = tmp_path / "mcp.json"
     entries = {
         "deficient": {"command": sys.executable, "args": [str(SERVERS / "deficient.py")]},
-        "asking": {"command": sys.executable, "args": ["-m", "carrel", "serve", str(SERVERS / "asking.py")]},
+        "asking": {"command": sys.executable, "args": ["-m", "carrel", "run", str(SERVERS / "asking.py")]},
     }
     file.write_text(json.dumps({"mcpServers": entries}))
     return str(file)
@@ -66,6 +66,7 @@ async def test_an_invalid_answer_is_flagged_and_sent_again_with_a_change(visit: 
         # the request in the editor: opening it sends nothing
         await message.get_by_role("link", name="Its request").first.click()
         count = me.see("tabpanel", "Wire").get_by_role("status").filter(has_text="message")
+        await me.see("combobox", "All methods").select_option("tools/call")
         await me.see("combobox", "Which messages").select_option("All")
         await expect(me.see("grid", "Messages").get_by_role("row").first).to_be_visible()
         row = me.see("grid", "Messages").get_by_role("row", name=re.compile("^(?!.*response).*tools.call sum")).first
@@ -106,7 +107,10 @@ async def test_the_timeline_is_filtered_by_server_and_text_and_read_by_keyboard(
         await expect(me.region("Message")).to_contain_text("response to resources/templates/list")
         await expect(me.page).to_have_url(re.compile(r"server=asking&text=weather\+of\+a\+day&message=\d+"))
         await me.page.go_back()
-        await me.see("button", "Back to the list").click()
+        await expect(me.region("Message")).to_have_count(0)
+        await grid.focus()
+        await press(me, "Home", "Enter")
+        await me.region("Message").get_by_role("button", name="Back to the list").click()
         await expect(me.region("Message")).to_have_count(0)
 
 
@@ -154,4 +158,40 @@ async def test_the_views_of_authors_fit_a_narrow_dark_page(visit: Visit, servers
         await me.page.locator("section.preview button.primary").click()
         await me.page.locator("section.preview .score").wait_for()
         assert await too_wide(me) == []
+        assert await faults(me) == []
+
+
+WRITTEN = """\
+from carrel import Server
+
+app = Server("draft")
+
+
+@app.tool
+def greet(who: str) -> str:
+    return f"Hello {who}"
+"""
+LATER = WRITTEN.replace("who: str", "who: str, loud: bool = False") + "\n\n@app.tool\ndef part() -> None: ...\n"
+
+
+async def test_a_server_that_is_written_is_reloaded_and_its_changes_are_shown(visit: Visit, tmp_path: Path) -> None:
+    program = tmp_path / "draft.py"
+    program.write_text(WRITTEN)
+    async with visit(str(program), command="dev") as me:
+        await me.ready("draft")
+        await me.see("tab", "Tools").click()
+        await me.see("grid", "Tools").get_by_role("row", name=re.compile("greet")).click()
+        preview = me.region("Preview")
+        await preview.get_by_role("textbox", name="who").fill("Ada")
+        await preview.get_by_role("button", name="Call").click()
+        await expect(preview.get_by_role("region", name="Result")).to_contain_text("Hello Ada")
+        program.write_text(LATER)
+        await me.see("tab", re.compile("^Interface")).click()
+        changes = me.see("list", "Interface")
+        await expect(changes.get_by_text("new part")).to_be_visible()
+        await expect(changes.get_by_role("region", name="greet")).to_contain_text(re.compile('added: ?\\s*"loud"'))
+        # the page has kept what was typed, and calls the new server
+        await expect(preview.get_by_role("textbox", name="who")).to_have_value("Ada")
+        await preview.get_by_role("button", name="Call").click()
+        await expect(preview.get_by_role("region", name="Result")).to_contain_text("Hello Ada")
         assert await faults(me) == []

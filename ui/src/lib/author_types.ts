@@ -1,6 +1,6 @@
 // Types of the HTTP interface for authors of servers.
 
-import type { Hunk, Problem } from "./types";
+import type { Hunk, Kind, Problem } from "./types";
 
 export interface WireRow {
   number: number;
@@ -78,4 +78,18 @@ export interface DoctorView {
   revision: string;
   score: number | null;
   error: Problem | null;
+}
+
+export interface ItemChange {
+  kind: Kind;
+  name: string;
+  change: "added" | "removed" | "changed";
+  hunks: Hunk[];
+}
+
+export interface InterfaceChange {
+  server: string;
+  time: number;
+  items: ItemChange[];
+  more: number;
 }

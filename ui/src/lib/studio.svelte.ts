@@ -3,6 +3,8 @@
 import { deliver, get, post, recover, toProblem, type ProblemError } from "./api";
 import { EventStream, type LinkState } from "./stream";
 import { token } from "./token";
+import { ui } from "./ui.svelte";
+import { t } from "./words.svelte";
 import { keyText, type Key, type Kind, type Question, type Server, type State, type StreamEvent } from "./types";
 
 type Listeners = {
@@ -10,6 +12,7 @@ type Listeners = {
   resource: (key: Key | null, version: string | null) => void;
   wire: () => void;
   doctor: (server: string) => void;
+  interface: (server: string) => void;
 };
 
 class Studio {
@@ -21,9 +24,11 @@ class Studio {
   canSample = $state(false);
   searching = $state(false);
   problem = $state.raw<ProblemError | null>(null);
+  /** Changes of what servers offer, since the page was opened. */
+  interfaceChanges = $state(0);
 
   private stream: EventStream | null = null;
-  private listeners: { [K in keyof Listeners]: Set<Listeners[K]> } = { list: new Set(), resource: new Set(), wire: new Set(), doctor: new Set() };
+  private listeners: { [K in keyof Listeners]: Set<Listeners[K]> } = { list: new Set(), resource: new Set(), wire: new Set(), doctor: new Set(), interface: new Set() };
   private interests = new Map<string, Key[]>();
   private sentInterest = "";
 
@@ -101,6 +106,11 @@ class Studio {
         break;
       case "doctor":
         this.listeners.doctor.forEach((listener) => listener(event.name));
+        break;
+      case "interface":
+        this.interfaceChanges++;
+        ui.say(t("interfaceChanged", { name: event.name }));
+        this.listeners.interface.forEach((listener) => listener(event.name));
         break;
       case "operation":
         deliver(event.operation);

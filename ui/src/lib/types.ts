@@ -184,7 +184,7 @@ export type StreamEvent = { seq: number } & (
   | { type: "question"; question: Question }
   | { type: "questionClosed"; id: string }
   | { type: "wire" }
-  | { type: "doctor"; name: string }
+  | { type: "doctor" | "interface"; name: string }
   | { type: "reset" }
 );
 

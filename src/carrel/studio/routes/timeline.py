@@ -1,4 +1,4 @@
-"""Routes of the timeline: windows of messages, one message, and requests that are sent again."""
+"""Routes of the timeline: windows of messages, one message, requests that are sent again, changed interfaces."""
 
 from __future__ import annotations
 
@@ -48,7 +48,11 @@ def routes(studio: Studio) -> list[Route]:
         studio.servers.find(wanted.server)
         return await reply(studio.operations, "wire", lambda: resend(studio.host, studio.timeline, wanted))
 
+    async def interface(request: Request) -> Any:
+        return {"changes": list(studio.interfaces.changes)}
+
     return [
+        route("GET", "/interface", interface),
         route("GET", "/wire", window),
         route("POST", "/wire/resend", send),
         route("GET", "/wire/{number:int}", detail),
