@@ -120,6 +120,61 @@ def test_the_protocol_loads_no_event_loop(what: str) -> None:
     assert not {"asyncio", "selectors", "threading", "carrel.server", "carrel.transports"} & loaded
 
 
+# Programs for mcp
+
+PROGRAMS = {
+    "mcp 1": ("from mcp.server.fastmcp import FastMCP", "FastMCP"),
+    "mcp 2": ("from mcp.server import MCPServer", "MCPServer"),
+}
+PROGRAM = """
+import sys
+{imported}
+mcp = {name}("s")
+@mcp.tool()
+def add(a: int, b: int) -> int:
+    return a + b
+mcp.run()
+models, waiting = set(), [sys.modules["pydantic"].BaseModel]
+while waiting:
+    found = waiting.pop().__subclasses__()
+    models.update(f"{{each.__module__}}.{{each.__name__.replace(' ', '')}}" for each in found)
+    waiting += found
+print(*sys.modules, file=sys.stderr)
+print(*models, file=sys.stderr)
+"""
+#: What a program for ``mcp`` on stdio does not need before it has answered ``initialize`` and ``tools/list``.
+UNWANTED_MODULES = {"uvicorn", "starlette", "httpx", "jsonschema_rs", "cryptography", "carrel.compat.fastmcp"}
+UNWANTED_MODELS = {"ServerResult", "ClientRequest", "CreateMessageRequest", "ElicitRequest"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_for_mcp_lists_its_tools_with_few_modules_and_models(program: str, tmp_path: Path) -> None:
+    imported, name = PROGRAMS[program]
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM.format(imported=imported, name=name))
+    given = {"protocolVersion": REVISIONS[-2], "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "carrel", "run", "--compat", str(file)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for number, (method, params) in enumerate((("initialize", given), ("tools/list", {}))):
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        assert "result" in json.loads(process.stdout.readline())
+    modules, models = (set(line.split()) for line in process.communicate(timeout=60)[1].splitlines()[-2:])
+    assert UNWANTED_MODULES & modules == set()
+    assert UNWANTED_MODELS & {model.rpartition(".")[2] for model in models if model.startswith("carrel")} == set()
+    assert len(modules) <= {"mcp 1": 560, "mcp 2": 545}[program], f"{len(modules)} modules"
+    assert len(models) <= {"mcp 1": 97, "mcp 2": 67}[program], f"{len(models)} models"
+
+
 # The way of one request
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 
@@ -13,6 +14,7 @@ PAGE = read("docs/troubleshooting.md")
 FOREIGN = {"carrel: command not found", "async def functions are not natively supported"}
 
 
+@cache
 def source() -> str:
     """Return all of the source, with each text in one piece and … for its variable parts."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src" / "carrel").rglob("*.py")))

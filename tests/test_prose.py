@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,29 +23,35 @@ PUZZLING = re.compile(
 )
 
 
-def source_texts() -> Iterator[str]:
-    for path in sorted((ROOT / "src").rglob("*.py")):
-        source = path.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(source)):
-            if (
-                isinstance(node, ast.Expr)
-                and isinstance(node.value, ast.Constant)
-                and isinstance(node.value.value, str)
-            ):
-                yield node.value.value
-        for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            if token.type == tokenize.COMMENT:
-                yield token.string
+#: Comments on lines of their own, and behind code, where ``ruff format`` puts two spaces before them.
+COMMENT = re.compile(r"^\s*(#.*)|\S  (# .*)", re.MULTILINE)
 
 
-def message_texts() -> Iterator[str]:
-    """Yield the strings of the code with several words: messages, help and descriptions."""
+@cache
+def strings() -> tuple[list[str], list[str]]:
+    """Return the docstrings, and the strings with several words: messages, help and descriptions."""
+    documentation: list[str] = []
+    messages: list[str] = []
     for path in sorted((ROOT / "src").rglob("*.py")):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
         for node in nodes:
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-                yield node.value if " " in node.value else ""
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                if id(node) in docstrings:
+                    documentation.append(node.value)
+                elif " " in node.value:
+                    messages.append(node.value)
+    return documentation, messages
+
+
+def source_texts() -> Iterator[str]:
+    yield from strings()[0]
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        yield from (own or behind for own, behind in COMMENT.findall(path.read_text(encoding="utf-8")))
+
+
+def message_texts() -> Iterator[str]:
+    yield from strings()[1]
 
 
 def documentation_texts() -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from carrel import Server
-from carrel.chat.approvals import ApprovalStore, definition_digest
+from carrel.chat.approvals import ApprovalRequest, ApprovalStore, CallRejected, Decision, definition_digest
 from carrel.host.config import ServerConfig
 from carrel.wire.client_features import blocks_of
 from carrel.wire.tools import Tool, ToolAnnotations
@@ -42,6 +42,19 @@ async def test_each_call_is_asked_about_with_its_arguments_and_a_rejected_one_is
         assert [end.outcome for end in parts.ends()] == ["rejected", "done"]
         rejected = blocks_of(parts.model.requests[1].messages[-1])[0]
         assert "The user has not approved this call" in rejected.content[0].text  # type: ignore[union-attr]
+
+
+async def test_the_model_reads_the_reason_of_a_rejection() -> None:
+    def decide(question: ApprovalRequest) -> Decision:
+        raise CallRejected("Ask for blue lamps.")
+
+    async with chatting(*calls(1)) as parts:
+        parts.decide = decide
+        await parts.session.say("Go")
+        assert parts.asked[0].id == "0"
+        assert [end.outcome for end in parts.ends()] == ["rejected"]
+        rejected = blocks_of(parts.model.requests[1].messages[-1])[0]
+        assert rejected.content[0].text.endswith("The user's reason: Ask for blue lamps.")  # type: ignore[union-attr]
 
 
 async def test_always_is_remembered_in_a_private_file_for_the_next_chat(tmp_path: Path) -> None:

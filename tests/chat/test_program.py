@@ -153,6 +153,7 @@ async def test_ctrl_c_clears_the_line_and_twice_on_an_empty_one_it_leaves() -> N
         ("/attach @shop:book://{author}/{title} author=lem title=x", "shop:book://lem/x goes with"),
         ("/attach /none", "/none cannot be read: No such file or directory"),
         ("/save", "/save needs the name of a file"),
+        ("/rename", "/rename needs a title"),
         ("/resume", "conversations are not saved"),
         ("/retry", "nothing to retry"),
         ("@shop:note://none", "note://none"),
@@ -192,8 +193,10 @@ async def test_another_model_a_new_conversation_an_old_one_and_a_file(tmp_path: 
         await it.out.wait_for(id)
         it.keys(f"/resume {id}{LINE}")
         await it.out.wait_for(f"Continuing {id}: First (4 messages)")
+        it.keys(f"/rename My chat{LINE}")
+        await it.out.wait_for("Renamed: My chat")
     assert "I am another one." in (tmp_path / "chat.md").read_text()
-    assert store.find(id).model == "test:b"
+    assert (store.find(id).model, store.find(id).title) == ("test:b", "My chat")
 
 
 async def test_the_line_of_state_has_model_tokens_and_servers() -> None:

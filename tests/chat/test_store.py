@@ -37,6 +37,21 @@ async def test_a_conversation_is_saved_with_its_attachments_model_and_usage_and_
     assert store.find().usage.input_tokens == 300
 
 
+async def test_a_conversation_is_renamed_and_deleted_with_its_media(tmp_path: Path) -> None:
+    store = ChatStore(tmp_path / "chats")
+    async with chatting("Hi.", "Bye.", store=store) as parts:
+        parts.session.file.rename("Lamps")
+        await parts.session.say("Hello")
+        assert store.find().title == "Lamps"
+        parts.session.file.rename("Red lamps")
+        assert store.find().title == "Red lamps"
+        parts.session.file.rename("")
+        assert store.find().title == "Hello"
+        parts.session.file.save_media(b"PNG", "image/png")
+    store.delete(store.find())
+    assert list(store.directory.iterdir()) == []
+
+
 async def test_files_are_for_their_user_alone(tmp_path: Path) -> None:
     store = ChatStore(tmp_path / "data" / "chats")
     async with chatting("Hi.", store=store) as parts:

@@ -3,12 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 
 from carrel import Client
 from carrel.errors import AuthorizationError, PeerError
+from carrel.security.server.static_tokens import make_token
 from carrel.transports.client.options import HTTPOptions
 from support.carrel_process import carrel, command, serving
 from support.http_process import free_port
@@ -53,11 +53,8 @@ def folder(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"text of {name}")
     (tmp_path / "carrel.toml").write_text(FILE)
-    made = subprocess.run(
-        [sys.executable, "-m", "carrel.security", "alice"], capture_output=True, text=True, check=True, timeout=120
-    )
-    (tmp_path / "tokens.txt").write_text(made.stdout)
-    [token] = [word for word in made.stderr.split() if word.startswith("carrel_")]
+    token, line = make_token("alice")
+    (tmp_path / "tokens.txt").write_text(f"{line}\n")
     return tmp_path, token
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from carrel.compat.generation import find_generation, generation_of_source
 
+HTTP = "from mcp.client.streamable_http import streamable_http_client\nasync def main():\n "
+
 
 @pytest.mark.parametrize(
     ("source", "generation"),
@@ -22,6 +24,9 @@ from carrel.compat.generation import find_generation, generation_of_source
         ("import mcp_types", 2),
         ("from mcp.server.lowlevel import Server\napp = Server('a', on_list_tools=f)", 2),
         ("from mcp import types\ntypes.Tool(name='a', input_schema={})", 2),
+        (f"{HTTP}async with streamable_http_client(u) as (a, b): ...", 2),
+        (f"{HTTP}async with streamable_http_client(u) as (a, b, _): ...", 1),
+        (f"{HTTP}async with streamable_http_client(u) as (a, b, *_): ...", None),
         ("from mcp import ClientSession, StdioServerParameters", None),
         ("input_schema = 1", None),
         ("from mcp import", None),

@@ -21,6 +21,8 @@ from support.transport_recorder import Asker
 
 SERVERS = Path(__file__).parent / "servers"
 HANDSHAKE = [name for name, revision in REVISIONS.items() if not revision.stateless]
+#: Revisions of sessions, by the way in which servers answer: each revision with each server, in one of the ways.
+BY_WAY = {"stream": (HANDSHAKE[0], HANDSHAKE[-1]), "json": tuple(HANDSHAKE[1:-1])}
 CAPABLE = {"elicitation": {}}
 
 
@@ -94,12 +96,12 @@ async def be_asked(client: Asker) -> None:
     assert (await client.recorder.result(id))["content"][0]["text"] == "Hello, Ada"
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_sessions(url: str, way: str, revision: str) -> None:
-    async with Asker(HTTPTransport(url), revision, **CAPABLE) as client:
-        assert (await client.shake_hands())["protocolVersion"] == revision
-        await tour(client, streams=way == "stream")
-        assert client.recorder.failures == {}
+async def test_sessions(url: str, way: str) -> None:
+    for revision in BY_WAY[way]:
+        async with Asker(HTTPTransport(url), revision, **CAPABLE) as client:
+            assert (await client.shake_hands())["protocolVersion"] == revision
+            await tour(client, streams=way == "stream")
+            assert client.recorder.failures == {}
 
 
 async def test_questions(stream_url: str) -> None:
@@ -128,7 +130,7 @@ async def test_a_session_that_has_ended(url: str) -> None:
         assert await client.ask("list_resources", PageParams())
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
+@pytest.mark.parametrize("revision", [HANDSHAKE[0], HANDSHAKE[-1]])
 async def test_http_with_sse(sse_url: str, revision: str) -> None:
     async with Asker(HTTPSSETransport(sse_url), revision, **CAPABLE) as client:
         assert (await client.shake_hands())["protocolVersion"] == revision

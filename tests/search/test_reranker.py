@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel import Server
+from carrel import Client, Server
 from carrel.errors import ConfigError
 from carrel.search import reranker as module
 from carrel.search.options import SearchOptions
@@ -59,6 +59,28 @@ async def test_no_more_passages_are_read_than_the_options_say(tmp_path: Path, mo
     model = f"onnx:{write_reranker(tmp_path / 'model')}"
     assert await found(tmp_path, reranker=model, reranked=1) == plain
     assert {len(texts) for texts in read} == {1}
+
+
+async def test_the_tool_reads_passages_and_reranks_them_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Sequence[str]] = []
+    scores = Reranker._scores
+
+    def recorded(self: Reranker, query: str, texts: Sequence[str]) -> list[float]:
+        read.append(texts)
+        return scores(self, query, texts)
+
+    monkeypatch.setattr(Reranker, "_scores", recorded)
+    app = Server("s")
+    app.add_provider(str(write(tmp_path / "shared", **TEXTS)))
+    model = f"onnx:{write_reranker(tmp_path / 'model')}"
+    index = app.add_search(SearchOptions(folder=str(tmp_path / "cache"), reranker=model))
+    async with Client(app) as client:
+        await index.ready()
+        result = await client.call_tool("search", {"query": "garage automobile", "limit": 2})
+        assert len(read) == 1
+        found = [hit["resource"]["name"] for hit in result.structured_content["hits"]]  # type: ignore[index]
+        assert found == names(await index.search("garage automobile", limit=2)) == ["meant.md", "words.md"]
+        assert "clinic" in result.content[0].text  # type: ignore[union-attr]
 
 
 async def test_after_the_time_the_other_passages_keep_their_places(

@@ -8,17 +8,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from carrel.studio import api
+from carrel.studio import api, chat_api
 
-TYPES = (Path(__file__).parents[2] / "ui/src/lib/types.ts").read_text(encoding="utf-8")
+LIB = Path(__file__).parents[2] / "ui/src/lib"
+TYPES = "".join((LIB / name).read_text(encoding="utf-8") for name in ("types.ts", "chat-types.ts"))
 INTERFACES = dict(re.findall(r"^export interface (\w+)(?:<T>)? \{\n(.*?)^\}", TYPES, re.MULTILINE | re.DOTALL))
+STRUCTS = {**vars(api), **vars(chat_api)}
 #: Structs with another name in the page.
 NAMED = {"Operation": "OperationView"}
 
 
 @pytest.mark.parametrize("name", sorted(INTERFACES))
 def test_an_interface_of_the_page_has_the_members_of_its_struct(name: str) -> None:
-    struct = getattr(api, NAMED.get(name, name))
+    struct = STRUCTS[NAMED.get(name, name)]
     members = re.findall(r"^  (\w+)\??:", INTERFACES[name], re.MULTILINE)
     assert sorted(members) == sorted(field.encode_name for field in msgspec.structs.fields(struct))
 
@@ -26,10 +28,10 @@ def test_an_interface_of_the_page_has_the_members_of_its_struct(name: str) -> No
 def test_every_struct_of_responses_has_an_interface() -> None:
     written = {NAMED.get(name, name) for name in INTERFACES}
     # Written where they are used, or sent without a type.
-    inline = {"Change", "Counts", "LeftOut", "Part", "ProgressView", "SampledMessage", "SamplingView", "Event"}
+    inline = {"Change", "Counts", "LeftOut", "Part", "ProgressView", "SampledMessage", "ChatSummaries", "Event"}
     found = {
         name
-        for name, value in vars(api).items()
+        for name, value in STRUCTS.items()
         if isinstance(value, type) and issubclass(value, api.API) and value is not api.API
     }
     assert found - written - inline <= {"Key", "SearchResult", "Completions"}

@@ -51,7 +51,7 @@ async def test_servers_have_their_state(page: Page) -> None:
     assert (notes["transport"], notes["state"], notes["reason"], notes["stderr"]) == ("memory", "ready", None, False)
     assert notes["revision"] == "2026-07-28"
     assert state["questions"] == []
-    assert state["canSample"] is False
+    assert state["model"] is None
 
 
 async def test_items_are_windows_of_a_list(page: Page) -> None:

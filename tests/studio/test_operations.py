@@ -11,6 +11,8 @@ import pytest
 
 from carrel import Context, Server
 from carrel.studio.events import KEPT, Events
+from carrel.wire.client_features import blocks_of
+from carrel.wire.content import TextContent
 from chat.scripted_model import ScriptedModel
 from support.studio_page import Page, app_server, opened
 
@@ -154,9 +156,13 @@ async def test_sampling_is_shown_and_refused_without_a_model(page: Page) -> None
     _, view = await page.ask("POST", "/operations", call("think"))
     question = (await page.event(lambda event: event["type"] == "question"))["question"]
     assert question["sampling"] == {
-        "messages": [{"role": "user", "text": "What is tea?"}],
+        "messages": [{"role": "user", "text": "What is tea?", "others": []}],
         "systemPrompt": None,
         "maxTokens": 10,
+        "tools": [],
+        "model": None,
+        "answer": None,
+        "calls": [],
     }
     status, problem = await page.ask("POST", f"/questions/{question['id']}", {"action": "accept"})
     assert (status, "--model" in problem["detail"]) == (409, True)
@@ -231,13 +237,42 @@ async def test_a_model_answers_sampling_once_the_user_has_accepted() -> None:
     async with opened(app_server(app), model=model) as page:
         await page.ready("thinker")
         await page.listen()
-        assert (await page.get("/state"))["canSample"] is True
+        assert (await page.get("/state"))["model"] == "test:model"
         _, view = await page.ask(
             "POST", "/operations", {"kind": "call", "server": "thinker", "name": "think", "arguments": {}}
         )
-        question = (await page.event(lambda event: event["type"] == "question"))["question"]
+        request = (await page.event(lambda event: event["type"] == "question"))["question"]
         assert model.requests == []
-        await page.post(f"/questions/{question['id']}", {"action": "accept"})
+        edit = {"texts": ["What is green tea?"], "systemPrompt": "Be brief.", "maxTokens": 5}
+        for wrong in ({**edit, "texts": []}, {**edit, "maxTokens": 0}):
+            status, _ = await page.ask("POST", f"/questions/{request['id']}", {"action": "accept", "sampling": wrong})
+            assert status in (400, 422)
+        await page.post(f"/questions/{request['id']}", {"action": "accept", "sampling": edit})
+        answer = (await page.event(lambda event: event.get("question", request)["id"] != request["id"]))["question"]
+        assert answer["sampling"]["answer"] == "A drink."
+        await page.post(f"/questions/{answer['id']}", {"action": "accept", "sampling": {"answer": "A green drink."}})
         _, result = await page.outcome(view["id"])
-        assert result["content"][0]["text"] == "A drink."
-        assert len(model.requests) == 1
+        assert result["content"][0]["text"] == "A green drink."
+        (sent,) = model.requests
+        assert blocks_of(sent.messages[0]) == [TextContent("What is green tea?")]
+        assert (sent.system_prompt, sent.max_tokens) == ("Be brief.", 5)
+
+
+async def test_an_answer_of_the_model_can_be_refused_before_it_is_sent() -> None:
+    app = Server("tools")
+
+    @app.tool
+    async def think(context: Context) -> str:
+        return (await context.sample("What is tea?", max_tokens=10)).text
+
+    async with opened(app_server(app), model=ScriptedModel("A secret.")) as page:
+        await page.ready("tools")
+        await page.listen()
+        _, view = await page.ask("POST", "/operations", call("think"))
+        request = (await page.event(lambda event: event["type"] == "question"))["question"]
+        await page.post(f"/questions/{request['id']}", {"action": "accept"})
+        answer = (await page.event(lambda event: event.get("question", request)["id"] != request["id"]))["question"]
+        await page.post(f"/questions/{answer['id']}", {"action": "decline"})
+        _, result = await page.outcome(view["id"])
+        assert "rejected" in str(result)
+        assert "secret" not in str(result)

@@ -1,8 +1,8 @@
 """Program that runs commands of Carrel in forks of itself, in which some packages cannot be imported.
 
 Its input is JSON lines, ``[[arguments], [blocked modules]]``. For each it prints a JSON line with the exit code, the
-output, and the optional modules whose import was tried. Arguments that begin with ``python`` are those of a Python
-program instead.
+output, and the optional modules whose import was tried, each with the module of Carrel that tried it. Arguments that
+begin with ``python`` are those of a Python program instead.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Blocker(MetaPathFinder):
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name in OPTIONAL:
             with self._note.open("a") as file:
-                file.write(f"{name}\n")
+                file.write(f"{name} {importer()}\n")
         return None if name in self._blocked else self._finder.find_spec(name, path, target)
 
     def invalidate_caches(self) -> None:
@@ -45,6 +45,17 @@ class Blocker(MetaPathFinder):
 
     def __getattr__(self, name: str) -> Any:  # such as find_distributions
         return getattr(self._finder, name)
+
+
+def importer() -> str:
+    """Return the name of the module of Carrel that is importing, or an empty text if none is."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        name: str = frame.f_globals.get("__name__", "")
+        if name.startswith("carrel."):
+            return name
+    return ""
 
 
 def import_modules_that_try_no_optional_one(note: Path) -> None:
@@ -112,7 +123,7 @@ def fork(arguments: list[str], blocked: list[str], folder: Path) -> dict[str, An
             sys.stderr.flush()
         os._exit(code)
     _, status = os.waitpid(child, 0)
-    tried = sorted(set(note.read_text().split()))
+    tried = sorted(line.split(" ") for line in set(note.read_text().splitlines()))
     return {"code": os.waitstatus_to_exitcode(status), "output": output.read_text(errors="replace"), "tried": tried}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -49,14 +49,17 @@ async def browsing() -> AsyncIterator[Browser]:
 
 
 @asynccontextmanager
-async def studio(*arguments: str, cwd: Path | None = None, name: str = "studio") -> AsyncIterator[str]:
+async def studio(
+    *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, name: str = "studio"
+) -> AsyncIterator[str]:
     """Start ``carrel studio`` or ``carrel dev --studio``, give the link that it prints, and end it with Ctrl-C."""
     options = ("--studio",) if name == "dev" else ("--no-open", "--port", "0")
     process = await asyncio.create_subprocess_exec(
-        *command(name, *options, *arguments),
+        *command(name, *options, *arguments, env=env),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         cwd=cwd,
+        env=env,
     )
     assert process.stdout is not None
     try:

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from support.forking import accept, start
+from support.forking import accept, forked, start
 
 __all__ = ["SUBPROCESS", "Fork", "launch", "run"]
 
@@ -42,6 +42,8 @@ MODULES = (
     *(f"sqlalchemy.dialects.{name}" for name in ("mysql.pymysql", "postgresql.asyncpg", "sqlite")),
     *("html_to_markdown", "lxml.etree", "mammoth", "PIL.Image", "pptx", "pypdfium2", "python_calamine", "striprtf"),
 )
+#: Program that stands for the command in a process that another command starts.
+PROGRAM = str(Path(__file__).with_name("carrel_command.py"))
 #: How long the process may take to start, in seconds.
 PATIENCE = 120.0
 
@@ -113,6 +115,7 @@ class Fork:
             "argv": argv,
             "cwd": os.fspath(cwd or Path.cwd()),
             "environment": dict(environment),
+            "carrel": forked(sys.executable, PROGRAM),
         }
         self._link.sendall(json.dumps(task).encode() + b"\n")
         self.pid = int.from_bytes(self._link.recv(4, socket.MSG_WAITALL), "big")
@@ -213,6 +216,9 @@ def become(link: socket.socket) -> Any:
     os.chdir(task["cwd"])
     sys.path[0] = task["cwd"]
     sys.argv = task["argv"]
+    import_module("carrel.cli.target").CARREL = tuple(
+        task["carrel"]
+    )  # commands that start a server have it forked as well
     return task
 
 

@@ -282,11 +282,18 @@ class RuleView(View):
 class Rules:
     """Access rules, and the views of callers by their values. Callers with the same values share a view.
 
+    Args:
+        rules: the rules.
+        key: what the keys of the views begin with, if several ``Rules`` are used beside each other.
+        everybody: whether these are the rules of all callers.
+
     Raises:
         ConfigError: a pattern is invalid, or a rule has verbs for URIs and for names.
     """
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[Rule], *, key: str = "", everybody: bool = True) -> None:
+        self._key = key
+        self._everybody = everybody
         self._patterns: dict[Verb, list[_Pattern]] = {}
         for rule in rules:
             if rule.verbs & NAME_VERBS and rule.verbs - NAME_VERBS:
@@ -306,5 +313,6 @@ class Rules:
         return self._view(tuple((value,) if isinstance(value, str) else tuple(sorted(value)) for value in held))
 
     def _compile(self, held: tuple[tuple[str, ...], ...]) -> RuleView:
-        key = msgspec.json.encode(held).decode()
-        return RuleView(self._patterns, dict(zip(self.names, held, strict=True)), key, everybody=not self.names)
+        key = self._key + msgspec.json.encode(held).decode()
+        everybody = self._everybody and not self.names
+        return RuleView(self._patterns, dict(zip(self.names, held, strict=True)), key, everybody)

@@ -17,23 +17,41 @@ import msgspec
 from carrel.errors import ConfigError
 from carrel.host.config.server_config import ServerConfig
 from carrel.regular_file import replace_file
+from carrel.security.client.file_store import default_directory
 from carrel.wire.tools import Tool
 
-__all__ = ["ApprovalRequest", "ApprovalStore", "Approvals", "Asker", "Decision", "definition_digest"]
+__all__ = [
+    "ApprovalRequest",
+    "ApprovalStore",
+    "Approvals",
+    "Asker",
+    "CallRejected",
+    "Decision",
+    "default_approvals",
+    "definition_digest",
+]
 
 Decision: TypeAlias = Literal["yes", "no", "always"]
 
 
+class CallRejected(Exception):
+    """The user rejects a call, with a reason for the model."""
+
+
 class ApprovalRequest(msgspec.Struct, frozen=True):
-    """Request to the user to approve a tool call. ``changed``: the tool has changed since it was always approved."""
+    """Request to the user to approve a tool call. ``changed``: the tool has changed since it was always approved.
+
+    ``id`` is the id of the model's tool use.
+    """
 
     server: str
     tool: Tool
     arguments: dict[str, Any]
     changed: bool = False
+    id: str = ""
 
 
-#: Asks the user; raises CancelledError if the user wants to stop altogether.
+#: Asks the user; raises CancelledError if the user wants to stop altogether, CallRejected to tell the model a reason.
 Asker: TypeAlias = Callable[[ApprovalRequest], Awaitable[Decision]]
 
 
@@ -45,6 +63,11 @@ def definition_digest(config: ServerConfig, tool: Tool) -> str:
     server = (config.command, list(config.args), (config.url or "").partition("?")[0])
     definition = msgspec.to_builtins(tool)
     return sha256(msgspec.json.encode([server, definition], order="sorted")).hexdigest()
+
+
+def default_approvals() -> Path:
+    """Return the file of the approvals of this user."""
+    return default_directory().parent / "approvals.json"
 
 
 class ApprovalStore:
@@ -112,8 +135,12 @@ class Approvals:
         self._ask = ask
         self._asking = asyncio.Lock()
 
-    async def approve(self, config: ServerConfig, tool: Tool, arguments: dict[str, Any]) -> bool:
-        """Return whether a call may be made."""
+    async def approve(self, config: ServerConfig, tool: Tool, arguments: dict[str, Any], id: str = "") -> bool:
+        """Return whether a call may be made. ``id`` is the id of the tool use.
+
+        Raises:
+            CallRejected: it may not, and the user gives a reason.
+        """
         if f"{config.name}:{tool.name}" in self.allowed:
             return True
         digest = definition_digest(config, tool)
@@ -123,7 +150,7 @@ class Approvals:
                 return True
             if self._ask is None:
                 return False
-            request = ApprovalRequest(config.name, tool, arguments, changed=known is not None)
+            request = ApprovalRequest(config.name, tool, arguments, changed=known is not None, id=id)
             decision = await self._ask(request)
             if decision == "always":
                 self.remembered.put(config.name, tool.name, digest)

@@ -9,10 +9,10 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from carrel.chat.compaction import ATTACHED
-from carrel.chat.contents import binary_block, blocks_of_contents, marked, size_of, truncate
+from carrel.chat.contents import binary_block, block_of_item, blocks_of_contents, marked, size_of, truncate
 from carrel.errors import ConfigError
 from carrel.host import Host
 from carrel.media_types import is_textual, type_of_bytes, type_of_name
@@ -20,7 +20,10 @@ from carrel.near_names import did_you_mean
 from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.client_features import SamplingContent
 
-__all__ = ["Attachment", "expand_template", "find_mentions", "read_attachments", "read_file"]
+if TYPE_CHECKING:
+    from carrel.context.results import ContextItem
+
+__all__ = ["Attachment", "Mention", "attach_items", "expand_template", "find_mentions", "read_attachments", "read_file"]
 
 #: Characters of all resources of one message.
 BUDGET = 200_000
@@ -118,6 +121,14 @@ async def read_attachments(host: Host, mentions: Sequence[Mention], budget: int 
         content = blocks_of_contents(server, result.contents, share)
         found.append(Attachment(server, uri, content, size_of(content)))
     return found
+
+
+def attach_items(items: Sequence[ContextItem]) -> list[Attachment]:
+    """Return the items of a packed context as attachments, numbered from 1."""
+    blocks = [block_of_item(number, item) for number, item in enumerate(items, 1)]
+    return [
+        Attachment(item.server, item.uri, [block], size_of([block])) for item, block in zip(items, blocks, strict=True)
+    ]
 
 
 def shares(count: int, budget: int) -> list[int]:

@@ -5,8 +5,8 @@ Text from servers is marked as a resource with its server and URI, so that the m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
@@ -24,9 +24,23 @@ from carrel.wire.content import (
 from carrel.wire.resources import ResourceContents, TextResourceContents
 from carrel.wire.tools import CallToolResult
 
-__all__ = ["PDF", "blocks_of_contents", "blocks_of_result", "plain_block", "size_of", "truncate"]
+if TYPE_CHECKING:
+    from carrel.context.results import ContextItem
+
+__all__ = [
+    "CITED",
+    "PDF",
+    "block_of_item",
+    "blocks_of_contents",
+    "blocks_of_result",
+    "plain_block",
+    "size_of",
+    "truncate",
+]
 
 PDF = "application/pdf"
+#: Key in ``_meta`` of the items of a packed context: the number, title and lines by which an answer cites them.
+CITED = "carrel/cited"
 #: Binary contents above this are not sent to models, in bytes: no vendor takes more in a request.
 MAX_BINARY = 20_000_000
 
@@ -76,8 +90,21 @@ def binary_block(data: bytes, kind: str, meta: dict[str, Any] | None = None) -> 
 
 def marked(server: str, uri: str, kind: str, text: str) -> str:
     """Return the text of a resource within marks that it cannot end itself."""
+    return _within_marks({"server": server, "uri": uri, "type": kind}, text)
+
+
+def block_of_item(number: int, item: ContextItem) -> TextContent:
+    """Return an item of a packed context as content for the model, with the number and the lines to cite it by."""
+    lines = {} if item.lines is None else {"lines": f"{item.lines[0]}-{item.lines[1]}"}
+    text = _within_marks({"number": str(number), "server": item.server, "uri": item.uri, **lines}, item.text)
+    cited = {"number": number, "title": item.title, "lines": item.lines and list(item.lines)}
+    return TextContent(text, meta={ATTACHED: [item.server, item.uri], CITED: cited})
+
+
+def _within_marks(attributes: Mapping[str, str], text: str) -> str:
+    written = "".join(f' {name}="{quoted(value)}"' for name, value in attributes.items())
     safe = text.replace("</resource", "<\\/resource")
-    return f'<resource server="{quoted(server)}" uri="{quoted(uri)}" type="{quoted(kind)}">\n{safe}\n</resource>'
+    return f"<resource{written}>\n{safe}\n</resource>"
 
 
 def quoted(text: str) -> str:

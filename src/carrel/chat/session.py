@@ -17,7 +17,7 @@ from carrel.chat.store import ChatFile, ChatStore, Saved
 from carrel.chat.toolbox import ChatToolbox
 from carrel.errors import ConfigError
 from carrel.host import Host
-from carrel.wire.client_features import SamplingMessage
+from carrel.wire.client_features import SamplingContent, SamplingMessage
 from carrel.wire.content import TextContent
 
 __all__ = ["ChatSession"]
@@ -86,14 +86,29 @@ class ChatSession:
         Raises:
             MCPError: a resource cannot be read (the message was not added), or the model cannot be reached.
         """
+        return await self.send(await self.compose(text))
+
+    async def compose(self, text: str) -> list[SamplingContent]:
+        """Return a message with the pending attachments, and with the resources that it mentions.
+
+        Raises:
+            MCPError: a resource cannot be read.
+        """
         mentions = await find_mentions(self.host, text)
         attached = [*self.pending, *await read_attachments(self.host, mentions)]
         for one in attached:
             target = f"{one.server}:{one.uri}" if one.server else one.uri
             self._show(Notice(text=f"attached {target} ({one.size:,} characters)"))
         self.pending = []
-        content = [block for one in attached for block in one.content]
-        return self._noted(await self.chat.say([*content, TextContent(text)]))
+        return [*(block for one in attached for block in one.content), TextContent(text)]
+
+    async def send(self, content: Sequence[SamplingContent]) -> TurnEnd:
+        """Send a message that ``compose`` has returned, and return the answer.
+
+        Raises:
+            MCPError: the model cannot be reached.
+        """
+        return self._noted(await self.chat.say(content))
 
     async def say_prompt(self, call: PromptCall, values: Mapping[str, str]) -> TurnEnd:
         """Return the answer to the messages of a prompt. See ``say``."""

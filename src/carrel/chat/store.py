@@ -1,13 +1,14 @@
 """Store of conversations: one JSON Lines file each, readable only by its user, to which messages are appended.
 
 The first line is a header. The other lines are messages, replacements of all messages (after a compaction), and changes
-of the model. A line that a crash truncated is skipped.
+of the model or the title. A line that a crash truncated is skipped.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -24,17 +25,20 @@ from carrel.wire.client_features import SamplingMessage, blocks_of
 from carrel.wire.content import TextContent
 from carrel.wire.resources import read_contents
 
-__all__ = ["ChatFile", "ChatStore", "Saved", "default_chats"]
+__all__ = ["ChatFile", "ChatStore", "Saved", "default_chats", "title_of"]
 
 SUFFIX = ".jsonl"
+#: Ending of the folder with the images and audio of a conversation.
+MEDIA = ".media"
 TITLE = 60
 
 
 class ChatLine(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
-    """Line of a file. Each line has one of ``message``, ``messages``, ``usage``, or is the first one (``chat``)."""
+    """Line of a file: the first one (``chat``), or ``message``, ``messages``, ``usage``, ``title`` or ``model``."""
 
     at: str = ""
     chat: str | None = None
+    title: str | None = None
     model: str | None = None
     targets: list[str] | None = None
     message: SamplingMessage | None = None
@@ -44,7 +48,7 @@ class ChatLine(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel")
 
 
 class Saved(msgspec.Struct, kw_only=True):
-    """Saved conversation: its id, start, last change, model, targets, messages and usage."""
+    """Saved conversation: id, start, last change, model, targets, messages and usage. ``name`` is a chosen title."""
 
     id: str
     began: str
@@ -54,16 +58,22 @@ class Saved(msgspec.Struct, kw_only=True):
     messages: list[SamplingMessage]
     usage: Usage
     cost: float | None
+    name: str = ""
 
     @property
     def title(self) -> str:
-        """The beginning of the user's first message."""
-        for message in self.messages:
-            for block in blocks_of(message) if message.role == "user" else ():
-                if isinstance(block, TextContent) and ATTACHED not in (block.meta or {}):
-                    text = " ".join(block.text.split())
-                    return text if len(text) <= TITLE else f"{text[: TITLE - 1]}…"
-        return ""
+        """The title that the user chose, or else the beginning of the user's first message."""
+        return self.name or title_of(self.messages)
+
+
+def title_of(messages: Iterable[SamplingMessage]) -> str:
+    """Return the beginning of the user's first message; empty if there is none."""
+    for message in messages:
+        for block in blocks_of(message) if message.role == "user" else ():
+            if isinstance(block, TextContent) and ATTACHED not in (block.meta or {}):
+                text = " ".join(block.text.split())
+                return text if len(text) <= TITLE else f"{text[: TITLE - 1]}…"
+    return ""
 
 
 def default_chats() -> Path:
@@ -103,6 +113,13 @@ class ChatFile:
         else:
             self._write(ChatLine(model=model))
 
+    def rename(self, title: str) -> None:
+        """Give the conversation a title; an empty one is replaced by the beginning of the first message."""
+        if self._first is not None:
+            self._first.title = title
+        else:
+            self._write(ChatLine(title=title))
+
     def count(self, usage: Usage, cost: float | None) -> None:
         """Record the total usage of the conversation."""
         if self._first is None:
@@ -112,7 +129,7 @@ class ChatFile:
         """Write an image or audio beside the conversation, and return the name of its file; None if it cannot be."""
         if self.path is None:
             return None
-        folder = self.path.with_suffix(".media")
+        folder = self.path.with_suffix(MEDIA)
         ending = "".join(letter for letter in kind.partition("/")[2].partition(";")[0] if letter.isalnum())[:10]
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -193,6 +210,19 @@ class ChatStore:
             raise ConfigError(f"{what} {id!r}{hint}")
         return self._read(self.directory / f"{matching[0]}{SUFFIX}")
 
+    def delete(self, saved: Saved) -> None:
+        """Delete a conversation, with its images and audio.
+
+        Raises:
+            ConfigError: the file cannot be deleted.
+        """
+        path = self.directory / f"{saved.id}{SUFFIX}"
+        try:
+            path.unlink(missing_ok=True)
+            shutil.rmtree(path.with_suffix(MEDIA), ignore_errors=True)
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be deleted: {error.strerror}") from None
+
     @staticmethod
     def _read(path: Path) -> Saved:
         decoder = msgspec.json.Decoder(ChatLine, dec_hook=read_contents)
@@ -216,6 +246,7 @@ def _apply(saved: Saved, line: ChatLine) -> None:
     saved.began = saved.began or line.at
     saved.changed = line.at or saved.changed
     saved.model = line.model or saved.model
+    saved.name = saved.name if line.title is None else line.title
     saved.targets = saved.targets if line.targets is None else line.targets
     if line.messages is not None:
         saved.messages = line.messages

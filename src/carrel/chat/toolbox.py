@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from carrel.chat.approvals import Approvals
+from carrel.chat.approvals import Approvals, CallRejected
 from carrel.chat.arguments import argument_error
 from carrel.chat.contents import blocks_of_result, size_of
 from carrel.chat.events import ChatEvent, ToolEnd, ToolProgress, ToolStart, ToolUse
@@ -22,7 +22,7 @@ from carrel.wire.client_features import ToolResultContent, ToolUseContent
 from carrel.wire.content import ContentBlock, TextContent
 from carrel.wire.tools import Tool
 
-__all__ = ["READING", "CallOrigin", "ChatToolbox"]
+__all__ = ["READING", "REJECTED", "CallOrigin", "ChatToolbox"]
 
 #: Characters of one tool result that go to the model.
 RESULT_BUDGET = 100_000
@@ -30,6 +30,7 @@ RESULT_BUDGET = 100_000
 SHOWN = 4000
 #: Name under which reading resources of a server is approved; no tool of a server is called so.
 READING = "@read_resource"
+#: Beginning of the result of a call that the user has not approved.
 REJECTED = "The user has not approved this call. Do not repeat it unless the user asks for it."
 
 
@@ -111,6 +112,8 @@ class ChatToolbox:
                 content, outcome = [TextContent(REJECTED)], "rejected"
         except asyncio.CancelledError:
             raise
+        except CallRejected as rejected:
+            content, outcome = [TextContent(f"{REJECTED} The user's reason: {rejected}")], "rejected"
         except MCPError as error:
             content, outcome = [TextContent(message_of(error))], "error"
         finally:
@@ -131,10 +134,12 @@ class ChatToolbox:
     async def _approved(self, use: ToolUseContent) -> bool:
         if use.name in self._known:
             server, tool = self._known[use.name]
-            return await self.approvals.approve(self.host.server(server).config, tool, use.input)
+            return await self.approvals.approve(self.host.server(server).config, tool, use.input, use.id)
         if use.name == READ_RESOURCE_TOOL.name and use.input.get("server") in self.host.servers:
             reading = msgspec.structs.replace(READ_RESOURCE_TOOL, name=READING)
-            return await self.approvals.approve(self.host.server(use.input["server"]).config, reading, use.input)
+            return await self.approvals.approve(
+                self.host.server(use.input["server"]).config, reading, use.input, use.id
+            )
         return True  # a listing, or a tool that there is not
 
     async def _called(self, use: ToolUseContent) -> tuple[list[ContentBlock], bool]:

@@ -27,6 +27,8 @@ GROUPS = {
         "config": ("config.config", "show the effective settings, check a carrel.toml"),
         "install": ("install.install", "add a server to Claude, VS Code, Cursor and other applications"),
         "import": ("install.import_", "copy the servers of these applications"),
+        "policy": ("policy.policy", "check, explain, test and compare the access rules of a carrel.toml"),
+        "token": ("policy.token", "add, list and remove access tokens of callers"),
         "login": ("client.login", "log in to a server in the browser, for all commands"),
         "logout": ("client.logout", "log out of a server, and revoke its token"),
         "completion": ("completion.completion", "print a completion script for your shell"),

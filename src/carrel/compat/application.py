@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias, cast, get_args
 from weakref import WeakKeyDictionary
 
+import msgspec
 from pydantic import BaseModel, ValidationError
 
 from carrel.catalog.provider import Request
@@ -33,8 +34,9 @@ from carrel.protocol.encoding import encode
 from carrel.protocol.revisions import LATEST
 from carrel.protocol.server import Call
 from carrel.server.app import Server
+from carrel.server.runtime import Operation
 from carrel.server.session_state import SessionState
-from carrel.wire.base import Icon, Implementation
+from carrel.wire.base import Icon, Implementation, Result
 from carrel.wire.lifecycle import DiscoverResult, ServerCapabilities
 
 __all__ = ["Application", "Handler", "HandlerError", "request_ctx"]
@@ -111,6 +113,9 @@ class Application(Server[Any]):
         self.add_provider(HandlersProvider(self))
         for operation in REQUESTS:
             self.endpoint.runtime.operations[operation] = functools.partial(self._answer, operation)
+        if self._declared.extensions:
+            operations = self.endpoint.runtime.operations
+            operations["initialize"] = functools.partial(self._initialize, operations["initialize"])
         self._names_method = discovery is not None  # in the data of error responses
         if discovery is not None:
             result = DiscoverResult(
@@ -120,13 +125,19 @@ class Application(Server[Any]):
             )
             self.endpoint.runtime.operations["discover"] = lambda call, channel: result
 
+    def _initialize(self, original: Operation, call: Call, channel: Channel) -> bytes:
+        """Answer ``initialize`` with the extensions that the author declares. Carrel itself omits them there."""
+        result = msgspec.to_builtins(call.peer.revision.project(cast("Result", original(call, channel))))
+        result["capabilities"]["extensions"] = self._declared.extensions
+        return encode(result)
+
     def capabilities(self) -> ServerCapabilities:
         """Return the capabilities that the author declares."""
         return self._declared
 
     def _answer(self, operation: str, call: Call, channel: Channel) -> Awaitable[Any]:
         kind, handler = self._handler(operation)
-        if handler is None:
+        if kind is None or handler is None:
             raise MethodNotFound("Method not found", call.method if self._names_method else None)
         return self._run(handler, request_of(kind, call), Exchange(self.endpoint.runtime, call, channel))
 
@@ -134,10 +145,11 @@ class Application(Server[Any]):
         """Return whether there is a handler for an operation."""
         return any(kind.__name__ == REQUESTS.get(operation) for kind in self._handlers)
 
-    def _handler(self, operation: str) -> tuple[type[BaseModel], Handler | None]:
-        """Return the type of the requests of an operation, and its handler or None."""
-        kind: type[BaseModel] = getattr(types, REQUESTS[operation])
-        return kind, self._handlers.get(kind)
+    def _handler(self, operation: str) -> tuple[type[BaseModel], Handler] | tuple[None, None]:
+        """Return the type of the requests of an operation and its handler, or None without a handler."""
+        name = REQUESTS[operation]
+        found = ((kind, handler) for kind, handler in self._handlers.items() if kind.__name__ == name)
+        return next(found, (None, None))
 
     async def ask(self, operation: str, params: Mapping[str, Any], request: Request) -> bytes:
         """Call the handler of an operation, and return its result as JSON.
@@ -146,7 +158,7 @@ class Application(Server[Any]):
             MethodNotFound: the operation has no handler.
         """
         kind, handler = self._handler(operation)
-        if handler is None or request.call is None or request.channel is None:
+        if kind is None or handler is None or request.call is None or request.channel is None:
             raise MethodNotFound("Method not found")
         given = kind.model_validate({"method": kind.model_fields["method"].default, "params": params})
         result = await self._run(handler, given, Exchange(self.endpoint.runtime, request.call, request.channel))
@@ -172,7 +184,7 @@ class Application(Server[Any]):
         )
         entered = current_exchange.set(exchange), request_ctx.set(context), http_scope.set(scope)
         try:
-            result = await handler(request)
+            result = await getattr(handler, "bare", handler)(request)
         except McpError as error:
             raise HandlerError(error.error.code, error.error.message, error.error.data) from None
         except ProtocolError:

@@ -296,6 +296,8 @@ def _by_style(tree: ast.AST) -> int | None:
             return 1
         if name in SNAKE:
             return 2
+        if isinstance(node, ast.withitem) and (streams := _named_streams(node)):
+            return 2 if streams == 2 else 1
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(map(_registers, node.decorator_list)):
             return 1
     return None
@@ -310,6 +312,14 @@ def _called(node: ast.Call) -> str | None:
         if isinstance(function, ast.Attribute)
         else None
     )
+
+
+def _named_streams(node: ast.withitem) -> int:
+    """Return the number of names that a program gives to the streams of a connection over HTTP; 0 if it is open."""
+    call, names = node.context_expr, node.optional_vars
+    if not (isinstance(call, ast.Call) and _called(call) == "streamable_http_client" and isinstance(names, ast.Tuple)):
+        return 0
+    return 0 if any(isinstance(name, ast.Starred) for name in names.elts) else len(names.elts)
 
 
 def _registers(decorator: ast.expr) -> bool:

@@ -51,10 +51,9 @@ class Models(dict[str, Any]):
         kind: Any = Literal[method]
         fields: dict[str, Any] = {"method": (kind, method)}
         if params == "PaginatedRequestParams?":
-            return self._create(name, self["PaginatedRequest"][kind], fields)
-        base = self["Request" if name.endswith("Request") else "Notification"]
+            return self._create(name, self["PaginatedRequest"], fields)
         fields["params"] = _field(self._evaluate(params.rstrip("?")), "None" if params.endswith("?") else "")
-        return self._create(name, base[fields["params"][0], kind], fields)
+        return self._create(name, self["Request" if name.endswith("Request") else "Notification"], fields)
 
     def _models(self, name: str, row: str) -> Any:
         bases, _, columns = row.removeprefix("(").partition("):") if row.startswith("(") else ("Model", "", row)

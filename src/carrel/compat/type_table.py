@@ -127,12 +127,12 @@ CancelTaskRequestParams(RequestParams): task_id: str
 CancelTaskResult(Result, Task)
 ListTasksResult(PaginatedResult): tasks: list[Task]
 TaskStatusNotificationParams(NotificationParams, Task)
-ClientRequest(RootModel[ClientRequestType])
-ClientNotification(RootModel[ClientNotificationType])
-ClientResult(RootModel[ClientResultType])
-ServerRequest(RootModel[ServerRequestType])
-ServerNotification(RootModel[ServerNotificationType])
-ServerResult(RootModel[ServerResultType])
+ClientRequest(UnionModel[ClientRequestType])
+ClientNotification(UnionModel[ClientNotificationType])
+ClientResult(UnionModel[ClientResultType])
+ServerRequest(UnionModel[ServerRequestType])
+ServerNotification(UnionModel[ServerNotificationType])
+ServerResult(UnionModel[ServerResultType])
 """
 
 MESSAGES = """

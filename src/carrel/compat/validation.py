@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jsonschema_rs
-
 __all__ = ["Validators"]
 
 
@@ -30,6 +28,8 @@ class Validators:
 
 
 def _compiled(schema: dict[str, Any]) -> Callable[[Any], bool] | None:
+    import jsonschema_rs  # loaded by the first call of a tool, not by the start of a server
+
     try:
         return jsonschema_rs.validator_for(schema).is_valid
     except (ValueError, jsonschema_rs.ReferencingError):
@@ -41,6 +41,8 @@ def _error_message(value: Any, schema: dict[str, Any]) -> str | None:
     try:
         import jsonschema  # type: ignore[import-untyped]
     except ImportError:
+        import jsonschema_rs
+
         try:
             jsonschema_rs.validate(schema, value)
         except ValueError as error:

@@ -15,10 +15,10 @@ from carrel.context.documents import Document, document_of
 from carrel.context.options import BUDGET, MODEL_TOKENS, Ask
 from carrel.context.pack import ContextPack
 from carrel.context.packer import Packer
-from carrel.context.results import Format, LeftOut, PackedContext
+from carrel.context.results import NEAREST, Format, LeftOut, PackedContext
 from carrel.context.tokenizer import tokenizer_of
 from carrel.search.index import MAX_LIMIT, SearchIndex
-from carrel.search.results import SearchPassage
+from carrel.search.results import PassageResults, SearchPassage
 from carrel.wire.resources import Resource
 
 __all__ = ["ContextIndex"]
@@ -133,33 +133,31 @@ class ContextIndex(SearchIndex):
         packer = Packer(options.question, options.budget, tokenizer_of(options.tokenizer), options.format)
         return await self.in_thread(request, partial(packer.pack, documents, left_out, complete=complete))
 
-    async def found(self, question: str, limit: int, request: Request) -> tuple[Sequence[SearchPassage], bool]:
-        """Return the passages for a question, best first, and whether all resources were searched."""
-        results = await self.passages(question, limit=limit, request=request)
-        return results.passages, results.complete
+    async def found(self, question: str, limit: int, request: Request) -> PassageResults:
+        """Return the passages for a question, best first."""
+        return await self.passages(question, limit=limit, request=request)
 
-    async def _candidates(
-        self, options: Question, limit: int, request: Request
-    ) -> tuple[Sequence[SearchPassage], bool]:
+    async def _candidates(self, options: Question, limit: int, request: Request) -> PassageResults:
         """Return the passages for a question, in the order of the search, or of the model if there is one."""
-        passages, complete = await self.found(options.question, limit, request)
+        results = await self.found(options.question, limit, request)
         if options.model is None:
-            return passages, complete
+            return results
+        passages = results.passages
         choice = ModelChoice(options.question, options.model, options.model_tokens)
         words = await choice.words()
         if words:
-            more, _ = await self.found(words, limit, request)
+            more = await self.found(words, limit, request)
             known = {(each.source, each.link) for each in passages}
-            passages = [*passages, *(each for each in more if (each.source, each.link) not in known)]
+            passages = [*passages, *(each for each in more.passages if (each.source, each.link) not in known)]
             passages.sort(key=lambda each: -each.score)
-        return await choice.ranked(passages), complete
+        return msgspec.structs.replace(results, passages=await choice.ranked(passages))
 
     async def _gather(self, options: Question, request: Request) -> tuple[list[Document], list[LeftOut], bool]:
         """Return the documents that may be packed, the resources that may not, and whether all were searched."""
         limit = min(MAX_LIMIT, max(LEAST, options.budget // PER_PASSAGE))
-        passages, complete = await self._candidates(options, limit, request)
+        results = await self._candidates(options, limit, request)
         groups: dict[tuple[str, str], list[SearchPassage]] = {}
-        for passage in passages:
+        for passage in results.passages:
             groups.setdefault((passage.source, passage.resource.uri), []).append(passage)
         left_out: dict[str, str] = {}
         documents = await self._pinned(options, groups, left_out, request)
@@ -177,7 +175,11 @@ class ContextIndex(SearchIndex):
                 left_out[first.resource.uri] = "cannot be read as text"
             else:
                 documents.append(made)
-        return documents, [LeftOut(uri, reason) for uri, reason in left_out.items()], complete
+        packed = {document.resource.uri for document in documents}
+        for near in results.nearest if not results.passages else ():
+            if near.resource.uri not in packed and not options.excludes(near.resource.uri):
+                left_out.setdefault(near.resource.uri, NEAREST)
+        return documents, [LeftOut(uri, reason) for uri, reason in left_out.items()], results.complete
 
     async def _pinned(
         self,

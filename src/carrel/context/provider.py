@@ -11,7 +11,7 @@ from msgspec import Meta, Raw
 from carrel.catalog.provider import Page, Provider, Request
 from carrel.context.index import ContextIndex
 from carrel.context.pack import ContextPack
-from carrel.context.results import Format
+from carrel.context.results import NEAREST, Format
 from carrel.errors import InvalidParams
 from carrel.search.provider import request_to_read
 from carrel.wire.content import TextContent
@@ -142,4 +142,7 @@ def _nothing(pack: ContextPack) -> str:
     """Return the text for a pack without items."""
     if any(each.reason == "over the budget" for each in pack.left_out):
         return "The budget is too small for what was found."
+    nearest = [f"- <{each.uri}>" for each in pack.left_out if each.reason == NEAREST]
+    if nearest:
+        return "\n".join(["Nothing relevant is found. The nearest resources:", *nearest])
     return "Nothing is found." if pack.packed.complete else "Nothing is found yet: the index is not complete."

@@ -6,10 +6,14 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["ContextChanges", "ContextItem", "Format", "LeftOut", "PackedContext", "as_json"]
+__all__ = ["NEAREST", "ContextChanges", "ContextItem", "Format", "LeftOut", "PackedContext", "as_json"]
 
 Format: TypeAlias = Literal["markdown", "xml", "json"]
 """Format of a packed context. JSON is for programs: its items are counted as they are in Markdown."""
+
+
+#: Reason to leave out the nearest resources if nothing is relevant.
+NEAREST = "the nearest, but not relevant"
 
 
 class ContextItem(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Raw
 
 from carrel.awaitables import MaybeAwaitable, resolved
-from carrel.catalog.access import may_reach
+from carrel.catalog.access import NAME_VERBS, may_reach
 from carrel.catalog.provider import ListChanges, ListName, Page, Provider, Request
 from carrel.catalog.registry import Kind
 from carrel.catalog.routes import valid_uri
@@ -221,6 +221,17 @@ class GatewayCatalog(HostCatalog):
         """Return the server of a tool or prompt, or None if no server or several servers have it."""
         found = self.names.find(kind, name)
         return None if found is None else self.get(found[0])
+
+    def server_of(self, verb: Verb, target: str) -> str | None:
+        """Return the name of the server of a tool, prompt or URI; None if it is not known, or ambiguous."""
+        try:
+            if verb in NAME_VERBS:
+                found = self.find_named("tool" if verb == "call" else "prompt", target)
+            else:
+                found = self.find_uri(target)
+        except MCPError:
+            return None
+        return None if found is None else found.name
 
     def _index_templates(self) -> None:
         self._patterns = {}

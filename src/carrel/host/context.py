@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ from carrel.host.remote import RemoteProvider
 from carrel.log import Log
 from carrel.search.index import MAX_LIMIT
 from carrel.search.options import SearchOptions
-from carrel.search.results import SearchHit, SearchPassage
+from carrel.search.results import PassageResults, SearchHit, SearchPassage
 from carrel.uri.parse import normal_form
 from carrel.wire.resources import TextResourceContents, decoded
 
@@ -111,12 +111,13 @@ class HostIndex(ContextIndex):
             # The first batch is empty: the servers are watched from now on, and something may have changed before.
             self.on_changes(changes, {} if changes else {"resources_list_changed": None})
 
-    async def found(self, question: str, limit: int, request: Request) -> tuple[Sequence[SearchPassage], bool]:
+    async def found(self, question: str, limit: int, request: Request) -> PassageResults:
         """Return the passages in the index, and passages that the search tools of servers find elsewhere."""
-        (own, complete), others = await asyncio.gather(super().found(question, limit, request), self._asked(question))
-        known = {(passage.source, passage.resource.uri) for passage in own}
+        own, others = await asyncio.gather(super().found(question, limit, request), self._asked(question))
+        known = {(passage.source, passage.resource.uri) for passage in own.passages}
         more = [each for each in others if (each.source, each.resource.uri) not in known]
-        return sorted([*own, *more], key=lambda each: -each.score)[:MAX_LIMIT], complete
+        passages = sorted([*own.passages, *more], key=lambda each: -each.score)[:MAX_LIMIT]
+        return msgspec.structs.replace(own, passages=passages)
 
     async def _asked(self, question: str) -> list[SearchPassage]:
         servers = [each for each in self.catalog.providers if isinstance(each, RemoteProvider)]

@@ -35,10 +35,13 @@ FIELDS = {"text": "text", "heading": "text", "name": "name", "headings": "text",
 #: Words whose stems are kept.
 STEMS = 256
 #: Weights of headings, relative to the text of a passage.
-HEADING = 0.5
+HEADING = 0.3
 #: What a passage gets for having a word at all, of the weight of the word, as in BM25+: a passage with many words of a
 #: question counts more than a passage that has a few of them often.
 DELTA = 1.0
+
+#: Fields that have a word which is not absent, and how much less the weight of a word depends on few documents.
+NAMED_IN, SMOOTHED = ("text", "heading", "name"), 3
 
 T = TypeVar("T")
 
@@ -183,9 +186,14 @@ class Engine:
     # Searching
 
     @property
+    def documents(self) -> int:
+        """Number of passages and resources."""
+        return int(self._searcher.num_docs)
+
+    @property
     def has_documents(self) -> bool:
         """Whether there is anything in the index."""
-        return bool(self._searcher.num_docs)
+        return bool(self.documents)
 
     def terms(self, text: str) -> set[str]:
         """Return the terms of a text, as they are in the index."""
@@ -273,11 +281,30 @@ class Engine:
         stems = [english(text), *(english(" ".join(each)) for each in others)]
         return list(dict.fromkeys(each[0] for each in stems if each)) or [text]
 
-    def weight(self, words: Sequence[Word], *, even: bool = False) -> float:
-        """Return the score of a passage of usual length that has each of some words once."""
-        terms = [term for word in words for term in (word.terms if word.cjk else self._stems(word.text)[:1])]
-        weights = float(len(terms)) if even else sum(self._rarity("text", term) for term in terms)
-        return (1 + DELTA) * weights
+    def absent(self, words: Sequence[Word]) -> tuple[float, list[str]]:
+        """Return the share of words, by their weight, that no document has, and these words.
+
+        Rare words weigh more. Of a word in Chinese, Japanese or Korean, each pair of characters counts, except absent
+        pairs beside a pair that a document has: they may be the end of one word and the beginning of the next one.
+        """
+        searcher = self._searcher
+        every = absent = 0.0
+        found: list[str] = []
+        for word in words:
+            if word.cjk and len(word.text) == 1:
+                continue  # begins words, which are too many to count
+            forms = [(each,) for each in word.terms] if word.cjk else [(word.text, *self._stems(word.text))]
+            having = [max(searcher.doc_freq(field, form) for form in each for field in NAMED_IN) for each in forms]
+            for at, count in enumerate(having):
+                weight = math.log(1 + (searcher.num_docs + 0.5) / (count + 0.5 + SMOOTHED))
+                if count:
+                    every += weight
+                elif not any(having[max(at - 1, 0) : at + 2]):
+                    every += weight
+                    absent += weight
+            if not any(having):
+                found.append(word.text)
+        return (absent / every if every else 0.0), found
 
     def _any(self, words: Sequence[Word], fields: Mapping[str, float], even: bool) -> Any:
         """Return the query for any of the words in fields, which have weights."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.provider import Request
 from carrel.search.engine import Match
 from carrel.search.manifest import IndexedResource
-from carrel.search.ranking import Matches, Ranked, rank
+from carrel.search.ranking import Matches, Ranked, best_of_each, rank
 from carrel.search.store import IndexStore
 from carrel.search.terms import Word
 from carrel.uri.parse import percent_encode
@@ -18,14 +19,17 @@ from carrel.uri.parse import percent_encode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Filters", "find", "named"]
+__all__ = ["Filters", "FoundPassages", "find", "named"]
 
 #: Passages, and resources by their text and names, that are ranked, for each one that is wanted, and at least.
 RANKED_PER_HIT, RANKED = 8, 300
 #: Resources by their text, of which all passages are ranked, and most of these passages.
 WHOLE, OF_WHOLE = 20, 400
-#: Share of the score for all words of a query that the best passage must have; else none is relevant.
-LEAST = 0.1
+#: Share of the words of a query, by their weight, that may be absent from the whole index; else nothing is relevant: in
+#: an index of one document, how much less it is for ten times as many documents, and at least.
+ABSENT, ABSENT_STEP, LEAST_ABSENT = 1.4, 0.25, 0.35
+#: Passages that are returned as the nearest if nothing is relevant.
+NEAREST = 3
 #: Documents of the index that are looked at for one list, of which the caller may see few.
 MAX_LOOKED_AT = 500_000
 
@@ -126,8 +130,20 @@ class Accepted:
                 self.entries[number] = entry
 
 
-def find(store: IndexStore, words: list[Word], filters: Filters, limit: int, vector: Any = None) -> list[Ranked]:
-    """Return the passages that match some words, or a vector, best first, more than ``limit`` if there are.
+class FoundPassages(NamedTuple):
+    """Passages for a query, best first.
+
+    If nothing is relevant, ``ranked`` has only resources whose names have all words, ``nearest`` has the nearest
+    passages, and ``absent`` the words that no text has.
+    """
+
+    ranked: list[Ranked]
+    nearest: list[Ranked]
+    absent: list[str]
+
+
+def find(store: IndexStore, words: list[Word], filters: Filters, limit: int, vector: Any = None) -> FoundPassages:
+    """Return the passages that match some words, or a vector, more than ``limit`` if there are.
 
     Raises:
         Damaged: the index cannot be read.
@@ -142,14 +158,23 @@ def find(store: IndexStore, words: list[Word], filters: Filters, limit: int, vec
     if whole:
         first = [match.number for match in whole[:WHOLE]]
         passages += engine.passages(words, OF_WHOLE, even=even, resources=first)
-    if passages and passages[0].score < LEAST * engine.weight(words, even=even):
-        passages, whole = [], []
     names = accepted.of(lambda size, offset: engine.names(words, size, offset, even=even), wanted)
     misspelled = accepted.of(lambda size, offset: engine.names(words, size, offset, misspelled=True, even=even), RANKED)
     meant: list[Match] = []
     if vector is not None and store.vectors is not None:
         meant = accepted.of(store.vectors.nearest(vector), wanted)
-    return rank(accepted.entries, Matches(passages, whole, names, misspelled, meant), words, by_rank=even)
+    ranked = rank(accepted.entries, Matches(passages, whole, names, misspelled, meant), words, by_rank=even)
+    # An embedding may be near without the words. Absent words would tell a caller about hidden resources.
+    share, absent = (0.0, []) if meant or even else engine.absent(words)
+    if share <= max(LEAST_ABSENT, ABSENT - ABSENT_STEP * math.log10(max(engine.documents, 1))):
+        return FoundPassages(ranked, [], [])
+    by_name = {match.number for match in misspelled}
+    nearest = [each for each in ranked if each.passage is not None]
+    return FoundPassages(
+        [each._replace(passage=None) for each in best_of_each(ranked) if each.entry.number in by_name],
+        [] if by_name else nearest[:NEAREST],
+        [] if by_name else absent,
+    )
 
 
 def named(store: IndexStore, words: list[Word], filters: Filters, limit: int) -> list[str]:

@@ -84,11 +84,27 @@ class Hits:
         found = await self._first(store, ranked, query, limit, request)
         return [self._passage(each, text) for each, text in found]
 
+    async def both(
+        self, store: IndexStore, ranked: Sequence[Ranked], query: str, hits: int, passages: int, request: Request
+    ) -> tuple[list[SearchHit], list[SearchPassage]]:
+        """Return the first hits and the first passages, read and reranked once: the hits are of the passages first."""
+        found = await self._first(store, ranked, query, max(hits, passages), request)
+        best: dict[int, tuple[Ranked, str]] = {}
+        for each, text in found:
+            best.setdefault(each.entry.number, (each, text))
+        if len(best) < hits:
+            others = [each for each in best_of_each(ranked) if each.entry.number not in best]
+            for each, text in await self._readable(store, others, hits - len(best), request):
+                best[each.entry.number] = each, text
+        first = list(best.values())[:hits]
+        made: list[SearchHit] = await self._index.in_thread(request, self._made, store, first, words_of(query))
+        return made, [self._passage(each, text) for each, text in found[:passages]]
+
     async def _first(
         self, store: IndexStore, ranked: Sequence[Ranked], query: str, limit: int, request: Request
     ) -> list[tuple[Ranked, str]]:
         """Return the first ``limit`` that the caller can read, with the texts of their passages, after reranking."""
-        if self._reranker is None:
+        if self._reranker is None or not ranked:
             return await self._readable(store, ranked, limit, request)
         found = await self._readable(store, ranked, max(limit, self._reranker.most), request)
         return (await self._reranker.rerank(query, found))[:limit]

@@ -12,7 +12,7 @@ before ranking, and every snippet is read with the rights of the caller.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from time import monotonic
@@ -25,12 +25,12 @@ from carrel.log import Log
 from carrel.search.embedder import Embed, Embedder, EmbeddingsEndpoint, EmbeddingsFunction
 from carrel.search.embeddings import Embeddings
 from carrel.search.engine import Damaged
-from carrel.search.find import Filters, find, named
+from carrel.search.find import Filters, FoundPassages, find, named
 from carrel.search.folder import IndexFolder
 from carrel.search.hits import Hits, ReadableText
 from carrel.search.indexer import Indexer, Progress
 from carrel.search.options import SearchOptions
-from carrel.search.results import PassageResults, SearchResults
+from carrel.search.results import PassageResults, SearchHit, SearchPassage, SearchResults
 from carrel.search.store import IndexStore
 from carrel.search.terms import words_of
 from carrel.search.vectors import numbers
@@ -344,8 +344,10 @@ class SearchIndex:
         """
         request = request or Request()
         filters = Filters(self, source, mime_type, path, request)
-        found = await self._answer(query, limit, filters, request, self._hits.read)
-        return SearchResults(query=query, hits=found or [], complete=found is not None and self.complete)
+        answer = await self._answer(query, limit, filters, request, self._hits.read)
+        hits, nearest, absent = answer or ([], [], [])
+        complete = answer is not None and self.complete
+        return SearchResults(query=query, hits=hits, complete=complete, nearest=nearest, absent=absent)
 
     async def passages(
         self,
@@ -367,8 +369,36 @@ class SearchIndex:
         """
         request = request or Request()
         filters = Filters(self, source, mime_type, path, request)
-        found = await self._answer(query, limit, filters, request, self._hits.passages)
-        return PassageResults(query=query, passages=found or [], complete=found is not None and self.complete)
+        answer = await self._answer(query, limit, filters, request, self._hits.passages)
+        found, nearest, absent = answer or ([], [], [])
+        complete = answer is not None and self.complete
+        return PassageResults(query=query, passages=found, complete=complete, nearest=nearest, absent=absent)
+
+    async def hits_and_passages(
+        self, query: str, *, limit: int, passages: int, request: Request, **filters: str | None
+    ) -> tuple[SearchResults, PassageResults]:
+        """Return the results of ``search`` and ``passages``, which are searched, read and reranked once.
+
+        ``filters`` are the source, the MIME type and the path of ``search``, all of them.
+
+        Raises:
+            ConfigError: the server is not running.
+            ValueError: a limit is not between 1 and 100.
+        """
+
+        async def read(
+            store: IndexStore, ranked: Sequence[Ranked], query: str, most: int, request: Request
+        ) -> tuple[list[SearchHit], list[SearchPassage]]:
+            return await self._hits.both(store, ranked, query, limit, passages, request)
+
+        most = max(limit, passages)
+        answer = await self._answer(query, most, Filters(self, request=request, **filters), request, read)
+        (hits, texts), (near_hits, near_texts), absent = answer or (([], []), ([], []), [])
+        complete = answer is not None and self.complete
+        return (
+            SearchResults(query=query, hits=hits, complete=complete, nearest=near_hits, absent=absent),
+            PassageResults(query=query, passages=texts, complete=complete, nearest=near_texts, absent=absent),
+        )
 
     async def text(self, uri: str, source: str | None = None, request: Request | None = None) -> ReadableText | None:
         """Return a resource with its whole text, or None if the caller of ``request`` may not or cannot read it.
@@ -386,19 +416,25 @@ class SearchIndex:
             return None
 
     async def _answer(
-        self, query: str, limit: int, filters: Filters, request: Request, read: Callable[..., Awaitable[list[T]]]
-    ) -> list[T] | None:
-        """Return the answers to a query that ``read`` makes of the ranked resources; None if the index is damaged."""
+        self, query: str, limit: int, filters: Filters, request: Request, read: Callable[..., Awaitable[T]]
+    ) -> tuple[T, T, list[str]] | None:
+        """Return what ``read`` makes of the passages of a query and of the nearest ones, and words that no text has.
+
+        None without an index, or if it is damaged.
+        """
         if not 1 <= limit <= MAX_LIMIT:
             raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, not {limit}")
         self._pool.check()
         words, store = words_of(query), self._store
-        if store is None or not words:
-            return []
+        if store is None:
+            return None
         try:
-            vector = None if self._embeddings is None else await self._embeddings.of_query(query)
-            ranked: list[Ranked] = await self.in_thread(request, find, store, words, filters, limit, vector)
-            return await read(store, ranked, query, limit, request)
+            found = FoundPassages([], [], [])
+            if words:
+                vector = None if self._embeddings is None else await self._embeddings.of_query(query)
+                found = await self.in_thread(request, find, store, words, filters, limit, vector)
+            answer = await read(store, found.ranked, query, limit, request)
+            return answer, await read(store, found.nearest, query, limit, request), found.absent
         except Damaged as error:
             await self._after_damage(error)
             return None

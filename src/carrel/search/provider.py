@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, MutableSequence
 from typing import Any, TypeAlias
 
@@ -54,7 +53,7 @@ SEARCH = Tool(
     name=TOOL,
     title="Search",
     description="Search names and full text of all resources that are here. Returns the best passages, as many as fit "
-    "in the budget of tokens, and links to the best resources.",
+    "in the budget of tokens, and links to the best resources, or says that nothing relevant is found.",
     input_schema={
         "type": "object",
         "properties": {
@@ -86,6 +85,8 @@ SEARCH = Tool(
             "query": {"type": "string"},
             "hits": {"type": "array", "items": {"type": "object", "additionalProperties": True}},
             "complete": {"type": "boolean"},
+            "nearest": {"type": "array", "items": {"type": "object", "additionalProperties": True}},
+            "absent": {"type": "array", "items": {"type": "string"}},
         },
         "required": ["query", "hits", "complete"],
         "additionalProperties": True,
@@ -222,10 +223,14 @@ class SearchProvider(Provider):
             reader = request_to_read(request)
         except ValueError as error:
             return _failed(str(error))
-        filters = {"source": given.source, "mime_type": given.mime_type, "path": given.path}
-        results, passages = await asyncio.gather(
-            self.index.search(given.query, limit=given.limit, request=reader, **filters),
-            self.index.passages(given.query, limit=PASSAGES, request=reader, **filters),
+        results, passages = await self.index.hits_and_passages(
+            given.query,
+            limit=given.limit,
+            passages=PASSAGES,
+            request=reader,
+            source=given.source,
+            mime_type=given.mime_type,
+            path=given.path,
         )
         page = passages_as_markdown(passages, given.budget)
         return CallToolResult(content=[TextContent(page), *_links(results)], structured_content=as_json(results))

@@ -20,6 +20,7 @@ __all__ = [
     "SearchResults",
     "as_json",
     "as_markdown",
+    "nothing_found",
     "passages_as_markdown",
 ]
 
@@ -48,11 +49,17 @@ class SearchHit(Wire, kw_only=True):
 
 
 class SearchResults(Wire, kw_only=True):
-    """Hits of a query, best first. ``complete``: all shared resources were indexed at the time of the query."""
+    """Hits of a query, best first. ``complete``: all shared resources were indexed at the time of the query.
+
+    If nothing is relevant, there are no hits, ``nearest`` are the nearest passages, and ``absent`` are the words of the
+    query that no text has.
+    """
 
     query: str
     hits: list[SearchHit]
     complete: bool
+    nearest: Sequence[SearchHit] = ()
+    absent: Sequence[str] = ()
 
 
 class SearchPassage(Wire, kw_only=True):
@@ -74,11 +81,13 @@ class SearchPassage(Wire, kw_only=True):
 
 
 class PassageResults(Wire, kw_only=True):
-    """Passages of a query, best first; a resource may have several. ``complete``: see ``SearchResults``."""
+    """Passages of a query, best first; a resource may have several. The other fields are as in ``SearchResults``."""
 
     query: str
     passages: list[SearchPassage]
     complete: bool
+    nearest: Sequence[SearchPassage] = ()
+    absent: Sequence[str] = ()
 
 
 def as_json(results: SearchResults) -> dict[str, Any]:
@@ -91,7 +100,7 @@ def as_markdown(results: SearchResults) -> str:
     """Return results as a page in Markdown, with a link and a snippet for each hit."""
     lines = [f"# {_plain(results.query)}", ""]
     if not results.hits:
-        lines.append("Nothing is found.")
+        lines += nothing_found(results)
     for number, hit in enumerate(results.hits, 1):
         resource = hit.resource
         line = f", line {hit.line}" if hit.line is not None else ""
@@ -111,7 +120,7 @@ def passages_as_markdown(results: PassageResults, budget: int) -> str:
     lines = [f"# {_plain(results.query)}", ""]
     end = [] if results.complete else ["The index is not complete yet; there may be more."]
     if not results.passages:
-        lines.append("Nothing is found.")
+        lines += nothing_found(results)
 
     def fits(more: Sequence[str]) -> bool:
         return estimate_tokens(_page([*lines, *more, *end])) <= budget
@@ -126,6 +135,18 @@ def passages_as_markdown(results: PassageResults, budget: int) -> str:
             break
         lines += entry
     return _page([*lines, *end])
+
+
+def nothing_found(results: SearchResults | PassageResults) -> list[str]:
+    """Return lines in Markdown that say that nothing is found, or nothing relevant, and what is the nearest."""
+    if not results.nearest:
+        return ["Nothing is found."]
+    absent = f" No text has: {', '.join(map(_plain, results.absent))}." if results.absent else ""
+    lines = [f"Nothing relevant is found.{absent} The nearest:", ""]
+    for near in results.nearest:
+        span = "" if near.first_line is None else f", lines {near.first_line}-{near.last_line}"
+        lines.append(f"- [{_plain(near.resource.title or near.resource.name)}](<{near.link}>){span}")
+    return lines
 
 
 def _page(lines: Iterable[str]) -> str:

@@ -134,7 +134,7 @@ class Server(Registration, Generic[State]):
 
             check_level(log_level)
         self.name = name
-        self.gate = gate
+        self._gate = gate
         self._log_level = log_level
         ttl_ms, scope = cache_hint_of(ttl, str(scope))
         settings = ServerSettings(
@@ -173,8 +173,8 @@ class Server(Registration, Generic[State]):
         notified_lists = self._capabilities.notified_lists
         runtime.operations.update(Operations(runtime, watches, notified_lists).handlers())
         runtime.operations.update(operations.handlers())
-        runtime.hub.gate = self.gate
-        self._dispatch = Dispatch(runtime.description, runtime.operations, self._capabilities.requirements(), self.gate)
+        self._dispatch = Dispatch(runtime.description, runtime.operations, self._capabilities.requirements())
+        self.gate = self._gate
         runtime.operations_changed = self._dispatch.compose
         self.endpoint = ServerEndpoint(runtime, self._dispatch, self._lifecycle, watches, notified_lists)
         """The interface of transports, and of servers that this one is added to."""
@@ -191,6 +191,19 @@ class Server(Registration, Generic[State]):
     @limits.setter
     def limits(self, limits: Limits) -> None:
         self._runtime.change_limits(_checked(limits))
+
+    @property
+    def gate(self) -> Gate | None:
+        """The access gate (docs/access.md). It may be set while the server runs; call ``list_changed`` then."""
+        return self._gate
+
+    @gate.setter
+    def gate(self, gate: Gate | None) -> None:
+        self._gate = self._runtime.hub.gate = self._dispatch.gate = gate
+
+    def list_changed(self) -> None:
+        """Notify all clients that all lists may have changed, because the gate decides otherwise now."""
+        self._runtime.notify(lists=LISTS)
 
     @property
     def dependency_overrides(self) -> dict[Callable[..., Any], Callable[..., Any]]:

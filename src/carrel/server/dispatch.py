@@ -55,8 +55,8 @@ class Dispatch:
     """Dispatcher of the requests of one server to their handlers.
 
     ``description`` has the extensions of the server. ``handlers`` are the handlers by operation name, which may change;
-    ``requirements`` are conditions of some of them. With ``gate``, calls get the view of their caller, and the catalog
-    leaves out everything that the view hides.
+    ``requirements`` are conditions of some of them. With a ``gate``, calls get the view of their caller, and the
+    catalog leaves out everything that the view hides.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class Dispatch:
         description: Description,
         handlers: Mapping[str, Operation],
         requirements: Mapping[str, Requirement],
-        gate: Gate | None = None,
     ) -> None:
         self._description = description
         self._handlers = handlers
-        self._gate = gate
+        self.gate: Gate | None = None
+        """Access gate."""
         self._requirements = requirements
         self._middleware: list[tuple[Middleware | MiddlewareFunction, frozenset[str]]] = []
         self._composed: dict[str, Operation] = {}
@@ -140,9 +140,9 @@ class Dispatch:
             handler = self._handlers.get(operation)
             if handler is None:
                 raise MethodNotFound(f"Method not found: {call.request.method}")
-            if self._gate is not None or call.principal is not None:
+            if self.gate is not None or call.principal is not None:
                 call.client.principal = call.principal
-                call.view = find_view(self._gate, call.principal)
+                call.view = find_view(self.gate, call.principal)
                 if call.view is not None and call.request.method not in REQUESTS:
                     _check_target(call, call.view)
             if self._composed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -35,6 +35,7 @@ __all__ = [
     "QuestionAnswer",
     "Row",
     "SampledMessage",
+    "SamplingEdit",
     "SamplingView",
     "SearchResult",
     "Server",
@@ -47,7 +48,9 @@ __all__ = [
 
 T = TypeVar("T")
 ItemKind: TypeAlias = Literal["resource", "template", "tool", "prompt"]
-OperationKind: TypeAlias = Literal["read", "call", "get", "complete", "context", "search", "wire", "doctor"]
+OperationKind: TypeAlias = Literal[
+    "read", "call", "get", "complete", "context", "search", "chat", "models", "wire", "doctor"
+]
 TextKind: TypeAlias = Literal[
     "text",
     "markdown",
@@ -121,18 +124,26 @@ class Server(API, frozen=True, kw_only=True):
 
 
 class SampledMessage(API, frozen=True, kw_only=True):
-    """Message of a sampling request. Contents that are not text are described."""
+    """Message of a sampling request. ``others`` describes contents that are not text."""
 
     role: str
     text: str
+    others: tuple[str, ...]
 
 
 class SamplingView(API, frozen=True, kw_only=True):
-    """Sampling request of a server."""
+    """Sampling request of a server: to be run if ``answer`` is None, or else with the answer, to be sent.
+
+    ``tools`` are the names of tools that the model may use, ``calls`` are the calls in the answer, as JSON.
+    """
 
     messages: tuple[SampledMessage, ...]
     system_prompt: str | None
     max_tokens: int
+    tools: tuple[str, ...]
+    model: str | None
+    answer: str | None = None
+    calls: tuple[str, ...] = ()
 
 
 class Question(API, frozen=True, kw_only=True):
@@ -155,7 +166,7 @@ class State(API, frozen=True, kw_only=True):
     seq: int
     servers: tuple[Server, ...]
     questions: tuple[Question, ...]
-    can_sample: bool
+    model: str | None
     searching: bool
 
 
@@ -359,10 +370,11 @@ class Event(API, frozen=True, kw_only=True, omit_defaults=True):
         "operation",
         "question",
         "questionClosed",
-        "reset",
+        "chat",
         "wire",
         "doctor",
         "interface",
+        "reset",
     ]
     server: Server | str | None = None
     name: str | None = None
@@ -434,11 +446,21 @@ class OperationRequest(Body, frozen=True, kw_only=True):
     arguments: dict[str, Any] = {}
 
 
+class SamplingEdit(Body, frozen=True, kw_only=True):
+    """Sampling request as the user has edited it: the texts of all messages, or the text of the answer."""
+
+    texts: list[str] = []
+    system_prompt: str | None = None
+    max_tokens: Annotated[int, msgspec.Meta(ge=1)] = 1
+    answer: str | None = None
+
+
 class QuestionAnswer(Body, frozen=True, kw_only=True):
-    """Answer of the user to a question."""
+    """Answer of the user to a question. ``content`` is for forms, ``sampling`` for sampling; None: as it was asked."""
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | None = None
+    sampling: SamplingEdit | None = None
 
 
 class ContextRequest(Body, frozen=True, kw_only=True):

@@ -5,42 +5,40 @@ from __future__ import annotations
 import asyncio
 import secrets
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from carrel.chat.sampling_review import reviewed_sampling
 from carrel.client.answers import check
-from carrel.client.handlers import Form, Handlers, Sampling, ServerRequest, URLElicitation
-from carrel.errors import INTERNAL_ERROR, ConfigError, PeerError
+from carrel.client.handlers import Form, Handlers, SampleHandler, Sampling, ServerRequest, URLElicitation
+from carrel.errors import ConfigError
 from carrel.printable import printable
-from carrel.studio.api import Question, QuestionAnswer, SampledMessage, SamplingView
+from carrel.studio.api import Question, QuestionAnswer
 from carrel.studio.events import Events
+from carrel.studio.models import Models
 from carrel.studio.problems import NotFound, Refused
-from carrel.wire.client_features import CreateMessageResult, ElicitResult, blocks_of
-from carrel.wire.content import TextContent
-
-if TYPE_CHECKING:
-    from carrel.chat.model import Model
+from carrel.studio.sampling import edited_answer, edited_request, view_of
+from carrel.wire.client_features import CreateMessageResult, ElicitResult
 
 __all__ = ["Questions"]
 
 #: Number of questions that may wait for the user. Further ones are cancelled.
 MAX_WAITING = 50
 CANCELLED = QuestionAnswer(action="cancel")
-#: Code and message for a sampling request that the user refuses, as in the specification.
-REJECTED = (-1, "User rejected sampling request")
 
 
 class Questions:
-    """Questions that wait for the user. ``model`` answers sampling requests that the user has accepted."""
+    """Questions that wait for the user. The current model answers sampling requests that the user has accepted."""
 
-    def __init__(self, events: Events, model: Model | None = None) -> None:
+    def __init__(self, events: Events, models: Models) -> None:
         self._events = events
-        self._model = model
+        self._models = models
+        self._samplers: dict[str | None, SampleHandler] = {}
         self._waiting: dict[str, tuple[Question, asyncio.Future[QuestionAnswer]]] = {}
 
     @property
-    def can_sample(self) -> bool:
-        """Whether a model can answer sampling requests."""
-        return self._model is not None
+    def model(self) -> str | None:
+        """Name of the model that answers sampling requests."""
+        return self._models.current
 
     @property
     def waiting(self) -> tuple[Question, ...]:
@@ -49,10 +47,14 @@ class Questions:
 
     def handlers(self, server: str | None = None) -> Handlers:
         """Return handlers that ask the user, for the requests of a server; None for any server."""
+        if server not in self._samplers:
+            reviewer = Reviewer(self, server)
+            self._samplers[server] = reviewed_sampling(lambda: self._models.get(self._models.current or ""), reviewer)
         return Handlers(
             elicit_form=partial(self._form, server),
             elicit_url=partial(self._url, server),
-            sample=partial(self._sample, server),
+            sample=self._samplers[server],
+            sample_tools=True,
             together=True,
         )
 
@@ -67,8 +69,12 @@ class Questions:
         if found is None or found[1].done():
             raise NotFound("There is no such question")
         question, waits = found
-        if answer.action == "accept" and question.kind == "sampling" and self._model is None:
-            raise Refused(409, "No model is configured: start carrel studio with --model")
+        if answer.action == "accept" and question.kind == "sampling" and self._models.current is None:
+            raise Refused(409, "No model is chosen: choose one in the chat, or start carrel studio with --model")
+        if answer.sampling is not None and question.sampling is not None:
+            wanted = len(question.sampling.messages) if question.sampling.answer is None else 0
+            if len(answer.sampling.texts) != wanted:
+                raise Refused(422, f"The request has {wanted} messages")
         if answer.action == "accept" and question.schema is not None:
             try:
                 check(answer.content or {}, question.schema)
@@ -76,7 +82,8 @@ class Questions:
                 raise Refused(422, str(error)) from None
         waits.set_result(answer)
 
-    async def _ask(self, server: str | None, request: ServerRequest, **question: Any) -> QuestionAnswer:
+    async def ask(self, server: str | None, request: ServerRequest, **question: Any) -> QuestionAnswer:
+        """Ask the user on behalf of a server, and return the answer."""
         if len(self._waiting) >= MAX_WAITING:
             return CANCELLED
         asked = Question(id=secrets.token_urlsafe(12), server=server or printable(request.server), **question)
@@ -90,36 +97,33 @@ class Questions:
             self._events.put(type="questionClosed", id=asked.id)
 
     async def _form(self, server: str | None, form: Form) -> ElicitResult:
-        answer = await self._ask(server, form, kind="form", message=form.message, schema=form.schema)
+        answer = await self.ask(server, form, kind="form", message=form.message, schema=form.schema)
         return ElicitResult(action=answer.action, content=answer.content if answer.action == "accept" else None)
 
     async def _url(self, server: str | None, page: URLElicitation) -> ElicitResult:
-        answer = await self._ask(server, page, kind="url", message=page.message, url=page.url, host=page.host)
+        answer = await self.ask(server, page, kind="url", message=page.message, url=page.url, host=page.host)
         return ElicitResult(action=answer.action)
 
-    async def _sample(self, server: str | None, sampling: Sampling) -> CreateMessageResult:
-        view = SamplingView(
-            messages=tuple(
-                SampledMessage(role=message.role, text="\n".join(map(_text_of, blocks_of(message))))
-                for message in sampling.messages
-            ),
-            system_prompt=sampling.system_prompt,
-            max_tokens=sampling.max_tokens,
-        )
-        answer = await self._ask(server, sampling, kind="sampling", message="", sampling=view)
-        if answer.action != "accept" or self._model is None:
-            raise PeerError(*REJECTED)
-        from carrel.chat.sampling import answer_sampling
 
-        sample = answer_sampling(self._model).sample
-        assert sample is not None
-        try:
-            given = await sample(sampling)
-        except Exception as error:
-            raise PeerError(INTERNAL_ERROR, "The request to the model failed") from error
-        assert isinstance(given, CreateMessageResult)
-        return given
+class Reviewer:
+    """Shows sampling requests of a server, and the answers of the model, which the user may edit."""
 
+    def __init__(self, questions: Questions, server: str | None) -> None:
+        self._questions = questions
+        self._server = server
 
-def _text_of(block: object) -> str:
-    return block.text if isinstance(block, TextContent) else f"[{type(block).__name__}]"
+    async def review_request(self, sampling: Sampling) -> Sampling | None:
+        """Return the request as it shall be answered; None if it is refused."""
+        answer = await self._ask(sampling, None)
+        return None if answer is None else edited_request(sampling, answer.sampling)
+
+    async def review_answer(self, sampling: Sampling, answer: CreateMessageResult) -> CreateMessageResult | None:
+        """Return the answer as it shall be sent; None if it is not sent."""
+        decision = await self._ask(sampling, answer)
+        return None if decision is None else edited_answer(answer, decision.sampling)
+
+    async def _ask(self, sampling: Sampling, answer: CreateMessageResult | None) -> QuestionAnswer | None:
+        """Return the answer of the user if it accepts."""
+        view = view_of(sampling, self._questions.model, answer)
+        given = await self._questions.ask(self._server, sampling, kind="sampling", message="", sampling=view)
+        return given if given.action == "accept" else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from carrel.context.pack import Packed
 from carrel.context.results import ContextItem
 from carrel.host.filters import Filter
 from carrel.host.host import Host
@@ -14,7 +15,7 @@ from carrel.studio.api import ContextRequest, Hit, LeftOut, Pack, PackItem, Sear
 from carrel.studio.live import Live
 from carrel.studio.rows import row_of
 
-__all__ = ["can_search", "pack", "search"]
+__all__ = ["can_search", "pack", "search", "view_of"]
 
 #: Largest number of hits; more are looked for if the filter may leave some out.
 MAX_HITS = 100
@@ -55,17 +56,16 @@ def _hit(hit: SearchHit, words: str) -> Hit:
     )
 
 
-async def pack(host: Host, live: Live, request: ContextRequest, seen: int) -> Pack:
+async def pack(host: Host, live: Live, request: ContextRequest, seen: int) -> Packed:
     """Pack a context. ``seen`` is the number of changes up to the last one; after more, the index looks for changes.
 
     Raises:
         ConfigError: tantivy is not installed.
         ValueError: the budget is less than 1.
     """
-    began = live.changes
-    if began != seen:
+    if live.changes != seen:
         await (await host.index(wait=PATIENCE)).look()
-    packed = await host.context(
+    return await host.context(
         request.question,
         wait=PATIENCE,
         budget=request.budget,
@@ -73,13 +73,17 @@ async def pack(host: Host, live: Live, request: ContextRequest, seen: int) -> Pa
         without=request.without,
         format=request.format,
     )
+
+
+def view_of(packed: Packed, *, stale: bool) -> Pack:
+    """Return a packed context as the page shows it."""
     result = packed.packed
     return Pack(
         question=result.question,
         budget=result.budget,
         tokens=result.tokens,
         tokenizer=result.tokenizer,
-        items=tuple(_item(item, stale=live.changes != began) for item in result.items),
+        items=tuple(_item(item, stale=stale) for item in result.items),
         left_out=tuple(LeftOut(uri=each.uri, reason=each.reason) for each in result.left_out),
         complete=result.complete,
         text=packed.text,

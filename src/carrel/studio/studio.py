@@ -12,6 +12,7 @@ from carrel.host.config.server_config import ServerConfig
 from carrel.host.host import Host
 from carrel.protocol import VERSION
 from carrel.studio.api import ContextRequest, Pack, State
+from carrel.studio.chats import Chats
 from carrel.studio.contents import Contents
 from carrel.studio.events import Events
 from carrel.studio.examinations import Examinations
@@ -20,18 +21,22 @@ from carrel.studio.interfaces import Interfaces
 from carrel.studio.links import Links
 from carrel.studio.lists import Lists
 from carrel.studio.live import Live, Watched
+from carrel.studio.models import Models
 from carrel.studio.operations import Operations
 from carrel.studio.questions import Questions
-from carrel.studio.searching import can_search, pack
+from carrel.studio.searching import can_search, pack, view_of
 from carrel.studio.servers import Servers
 from carrel.studio.timeline.log import WireLog, record
 from carrel.studio.timeline.timeline import Timeline
 from carrel.transports.client.transport import Credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from carrel.chat.approvals import ApprovalStore
     from carrel.chat.model import Model
+    from carrel.chat.store import ChatStore
+    from carrel.context.pack import Packed
 
 __all__ = ["Studio"]
 
@@ -45,7 +50,10 @@ class Studio:
     Args:
         configs: the servers.
         files: configuration files with more servers.
-        model: model that answers sampling requests that the user accepts.
+        model: model of conversations and of sampling requests that the user accepts, or its name.
+        store: where conversations are saved; None for the user's own, which ``carrel chat`` has.
+        approvals: the tools that are approved for always; None for the user's own file.
+        targets: the servers as the user named them, to be saved with a conversation.
         start_timeout: seconds that connecting to a server may take.
         credentials: returns the credentials of a server with a URL.
         options: options of the clients.
@@ -56,7 +64,10 @@ class Studio:
         configs: Iterable[ServerConfig] = (),
         *,
         files: Iterable[Path] = (),
-        model: Model | None = None,
+        model: Model | str | None = None,
+        store: ChatStore | None = None,
+        approvals: ApprovalStore | None = None,
+        targets: Sequence[str] = (),
         start_timeout: float = 30.0,
         credentials: Callable[[ServerConfig], Credentials | None] | None = None,
         **options: Unpack[ClientOptions],
@@ -64,7 +75,8 @@ class Studio:
         self.token = new_token()
         """Token of this launch, which every request for the API needs."""
         self.events = Events()
-        self.questions = Questions(self.events, model)
+        self.models = Models(model) if model is None or isinstance(model, str) else Models(model=model)
+        self.questions = Questions(self.events, self.models)
         options["handlers"] = self.questions.handlers()
         self.timeline = Timeline(WireLog(lambda: self.events.put(type="wire")))
         """Messages between the host and its servers."""
@@ -86,6 +98,9 @@ class Studio:
         self.live = Live(self.host, self.servers, self.lists, self.contents, watched, self.events)
         self.examinations = Examinations(self.events)
         self.links = Links()
+        self.chats = Chats(
+            self.host, self.models, self.events, self.packed, store=store, remembered=approvals, targets=targets
+        )
         self._packed_at = 0
         self._open = AsyncExitStack()
 
@@ -96,8 +111,10 @@ class Studio:
 
     async def __aexit__(self, *_: object) -> None:
         self.events.end()
+        await self.chats.close()
         await self.operations.close()
         await self.examinations.close()
+        await self.models.close()
         await self.servers.close()
         await self._open.aclose()
 
@@ -109,11 +126,17 @@ class Studio:
             seq=self.events.seq,
             servers=self.servers.all,
             questions=self.questions.waiting,
-            can_sample=self.questions.can_sample,
+            model=self.models.current,
             searching=can_search(),
         )
 
     async def pack(self, request: ContextRequest) -> Pack:
+        """Pack a context for the page. See ``packed``."""
+        began = self.live.changes
+        packed = await self.packed(request)
+        return view_of(packed, stale=self.live.changes != began)
+
+    async def packed(self, request: ContextRequest) -> Packed:
         """Pack a context. See ``carrel.studio.searching.pack``."""
         seen, self._packed_at = self._packed_at, self.live.changes
         return await pack(self.host, self.live, request, seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from carrel.cli import main
 from carrel.host.config.read import read_file
 from support.carrel_process import carrel
+from support.parties import python
 
 SERVER = """
 import sys
@@ -27,6 +29,22 @@ def words() -> str:
 
 if __name__ == "__main__":
     mcp.run()
+"""
+
+#: Reads a server from a configuration file, as applications do, and calls its tool with the official SDK.
+SDK = """
+import asyncio, json, sys
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+async def main():
+    with open(sys.argv[1]) as file:
+        server = StdioServerParameters(**json.load(file)["mcpServers"][sys.argv[2]])
+    async with stdio_client(server) as streams, ClientSession(*streams) as client:
+        await client.initialize()
+        print((await client.call_tool("words")).content[0].text)
+
+asyncio.run(main())
 """
 
 
@@ -72,6 +90,24 @@ def test_a_server_in_toml_is_rewritten_and_restored(tmp_path: Path, entries: dic
     assert tomllib.loads(file.read_text())["mcp_servers"]["present"]["args"][-3:] == [sys.executable, "-m", "a"]
     assert main([*options, "--remove"]) == 0
     assert tomllib.loads(file.read_text()) == tomllib.loads(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [{}, {"args": []}], ids=["no field of arguments", "no arguments"])
+def test_the_official_sdk_starts_a_rewritten_server_without_arguments(tmp_path: Path, given: dict[str, object]) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!{sys.executable}{SERVER}")
+    program.chmod(0o755)
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"present": {"command": str(program), **given}}}, indent=2))
+    before = file.read_text()
+    options = ["install", "cursor", "present", "--config", str(file), "--yes", "--compat"]
+    assert main(options) == 0
+    command = [str(python("1")), "-c", SDK, str(file), "present"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "carrel []\n", done.stderr
+    assert main([*options, "--remove"]) == 0
+    assert file.read_text() == before
 
 
 def test_a_name_that_is_not_there_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,6 @@ def on_original(program: Sequence[str]) -> list[str]:
 def alike(answers: Any) -> Any:
     """Return answers without what may differ: see docs/coming-from-fastmcp.md."""
     found = normal(answers)
-    found.get("initialize", {}).get("capabilities", {}).pop("extensions", None)
     return json.loads(re.sub(r"errors\.pydantic\.dev/[0-9.]+", "errors.pydantic.dev", json.dumps(found)))
 
 

@@ -57,6 +57,7 @@ async def test_capabilities_are_those_of_the_version_for_each_revision(mcp: Fast
     assert found["2025-11-25"].tools.list_changed  # type: ignore[union-attr]
     assert found["2026-07-28"].tools.list_changed == (version == 3)  # type: ignore[union-attr]
     assert found["2026-07-28"].extensions == {"io.modelcontextprotocol/ui": {}}
+    assert found["2025-11-25"].extensions == (found["2026-07-28"].extensions if version == 3 else None)
 
 
 async def test_error_responses_are_those_of_the_version(mcp: FastMCP, version: int) -> None:

@@ -38,9 +38,16 @@ def note(file):
         errors.write(json.dumps([file, f"{type(error).__name__}: {error}"[:300]]) + "\n")
 
 
+def do_nothing(*arguments, **options):
+    """Do nothing, in place of a private function that shared code of tests calls, such as to clear a cache."""
+
+
 def guarded(statement, file):
     """Return a statement that notes its failure instead of ending the module."""
-    call = ast.parse(f"__import__({__name__!r}).note({file!r})").body
+    code = f"__import__({__name__!r}).note({file!r})"
+    if file.endswith("conftest.py") and isinstance(statement, ast.ImportFrom) and statement.names[0].name[0] == "_":
+        code += f"\n{statement.names[0].name} = __import__({__name__!r}).do_nothing"
+    call = ast.parse(code).body
     handler = ast.ExceptHandler(ast.Name("Exception", ast.Load()), None, call)
     whole = ast.copy_location(ast.Try([statement], [handler], [], []), statement)
     for node in ast.walk(handler):

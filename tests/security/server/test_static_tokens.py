@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +13,6 @@ from hypothesis import strategies as st
 
 from carrel.errors import ConfigError
 from carrel.security import StaticTokens
-from carrel.security.__main__ import main
 from carrel.security.server.bearer import InvalidToken
 from carrel.security.server.static_tokens import make_token
 from support.http_requests import ask, build, initialize, request
@@ -100,25 +97,6 @@ async def test_the_file_is_read_again_when_it_changes(tmp_path: Path, caplog: py
     assert "all requests are refused" in caplog.text
     path.write_text(line("two"))
     assert await lets_in("two")
-
-
-def test_the_program_makes_a_token_and_its_line(tmp_path: Path):
-    command = [sys.executable, "-m", "carrel.security"]
-    done = subprocess.run([*command, "alice", "a", "b"], capture_output=True, text=True, check=True, timeout=60)
-    token = done.stderr.split()[-1]
-    assert done.stdout == line(token, "alice a b")
-    assert token not in done.stdout
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [[], ["--help"], ["a b"], ["a#b"], [""], ["alice", 'x"y'], ["alice", "offline_access"], ["alice", "a#b"]],
-)
-def test_the_program_says_what_it_wants(capsys: pytest.CaptureFixture[str], arguments: list[str]):
-    assert main(arguments) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith(("usage: ", "carrel: "))
 
 
 def test_over_http_there_are_sessions_of_their_own_and_no_metadata(tmp_path: Path):

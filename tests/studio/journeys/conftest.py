@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,14 @@ def visit(browser: Browser, request: pytest.FixtureRequest) -> Visit:
 
     @asynccontextmanager
     async def visiting(
-        *arguments: str, cwd: Path | None = None, command: str = "studio", **options: Any
+        *arguments: str,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        command: str = "studio",
+        **options: Any,
     ) -> AsyncIterator[Person]:
         async with (
-            studio(*arguments, cwd=cwd, name=command) as link,
+            studio(*arguments, cwd=cwd, env=env, name=command) as link,
             opened_page(browser, link, name, **options) as person,
         ):
             yield person

@@ -127,9 +127,13 @@ class Basket {
     this.busy = false;
   }
 
+  /** What the host packs, as the body of a request. */
+  get body(): object {
+    return { question: this.asked, budget: this.budget, pin: this.pins.map(({ uri }) => uri), without: this.without };
+  }
+
   private request(format: Format, signal?: AbortSignal): Promise<Pack> {
-    const pin = this.pins.map(({ uri }) => uri);
-    return post<Pack>("/api/context", { question: this.asked, budget: this.budget, pin, without: this.without, format }, signal);
+    return post<Pack>("/api/context", { ...this.body, format }, signal);
   }
 
   /** Return the packed text in a format. */

@@ -15,7 +15,9 @@ export interface Route {
   author: AuthorRoute | null;
   selection: Selection;
   /** Region that a page of one column shows; null: the region of the selection. */
-  region: "servers" | "picker" | "preview" | "context" | null;
+  region: "servers" | "picker" | "preview" | "context" | "chat" | null;
+  /** Conversation that the chat shows; empty: a new one. */
+  chat: string;
   tab: Kinds;
   as: "tree" | "list";
   sort: "name" | "recency" | "priority" | "size";
@@ -61,13 +63,15 @@ function parseSelection(pathname: string): Selection {
 export function parseRoute(url: URL): Route {
   const query = url.searchParams;
   const selection = parseSelection(url.pathname);
-  const region = { "/context": "context", "/servers": "servers", "/browse": "picker" }[url.pathname] ?? null;
+  const chat = /^\/chat(?:\/([^/]+))?$/.exec(url.pathname);
+  const region = chat ? "chat" : ({ "/context": "context", "/servers": "servers", "/browse": "picker" }[url.pathname] ?? null);
   const view = oneOf(query.get("view"), ["rendered", "text", "changes", "wire", ""] as const, "");
   const budget = Number(query.get("budget"));
   return {
     author: parseAuthor(url),
     selection,
     region: region as Route["region"],
+    chat: decode(chat?.[1] ?? ""),
     tab: oneOf(query.get("tab"), ["resources", "templates", "tools", "prompts"] as const, TABS[selection.kind]),
     as: oneOf(query.get("as"), ["tree", "list"] as const, "tree"),
     sort: oneOf(query.get("sort"), ["name", "recency", "priority", "size"] as const, "name"),
@@ -91,6 +95,7 @@ function pathOf({ selection, region }: Route): string {
 /** Format the address of a route; defaults are left out. */
 export function formatRoute(route: Route): string {
   if (route.author) return formatAuthor(route.author);
+  if (route.region === "chat") return route.chat ? `/chat/${encodeURIComponent(route.chat)}` : "/chat";
   const path = pathOf(route);
   const query = new URLSearchParams();
   if (route.view) query.set("view", route.view);

@@ -13,6 +13,7 @@ type Listeners = {
   wire: () => void;
   doctor: (server: string) => void;
   interface: (server: string) => void;
+  chat: (id: string | null) => void;
 };
 
 class Studio {
@@ -21,14 +22,15 @@ class Studio {
   servers = $state.raw<Server[]>([]);
   questions = $state.raw<Question[]>([]);
   version = $state("");
-  canSample = $state(false);
+  /** Name of the current model; null: none. */
+  model = $state<string | null>(null);
   searching = $state(false);
   problem = $state.raw<ProblemError | null>(null);
   /** Changes of what servers offer, since the page was opened. */
   interfaceChanges = $state(0);
 
   private stream: EventStream | null = null;
-  private listeners: { [K in keyof Listeners]: Set<Listeners[K]> } = { list: new Set(), resource: new Set(), wire: new Set(), doctor: new Set(), interface: new Set() };
+  private listeners: { [K in keyof Listeners]: Set<Listeners[K]> } = { list: new Set(), resource: new Set(), chat: new Set(), wire: new Set(), doctor: new Set(), interface: new Set() };
   private interests = new Map<string, Key[]>();
   private sentInterest = "";
 
@@ -57,7 +59,7 @@ class Studio {
     this.servers = state.servers;
     this.questions = state.questions;
     this.version = state.version;
-    this.canSample = state.canSample;
+    this.model = state.model;
     this.searching = state.searching;
     this.phase = "ready";
     this.stream?.restart(state.seq);
@@ -121,6 +123,9 @@ class Studio {
       case "questionClosed":
         this.questions = this.questions.filter(({ id }) => id !== event.id);
         break;
+      case "chat":
+        this.listeners.chat.forEach((listener) => listener(event.id));
+        break;
       case "reset":
         void this.reset();
     }
@@ -136,6 +141,7 @@ class Studio {
     this.listeners.list.forEach((listener) => listener(null));
     this.listeners.resource.forEach((listener) => listener(null, null));
     this.listeners.wire.forEach((listener) => listener());
+    this.listeners.chat.forEach((listener) => listener(null));
   }
 
   private ownKeys(): Key[] {

@@ -10,7 +10,8 @@ export interface State {
   seq: number;
   servers: Server[];
   questions: Question[];
-  canSample: boolean;
+  /** Name of the current model. */
+  model: string | null;
   searching: boolean;
 }
 
@@ -124,7 +125,7 @@ export interface Problem {
 
 export interface Operation {
   id: string;
-  kind: "read" | "call" | "get" | "context" | "search" | "complete";
+  kind: "read" | "call" | "get" | "context" | "search" | "complete" | "chat" | "models";
   state: "running" | "done" | "failed" | "cancelled";
   progress: { progress: number; total: number | null; message: string | null } | null;
   result: unknown;
@@ -139,7 +140,26 @@ export interface Question {
   schema: Struct | null;
   url: string | null;
   host: string | null;
-  sampling: { messages: { role: string; text: string }[]; systemPrompt: string | null; maxTokens: number } | null;
+  sampling: SamplingView | null;
+}
+
+/** Sampling request as the user has edited it: the texts of all messages, or the answer. */
+export interface SamplingEdit {
+  texts: string[];
+  systemPrompt: string | null;
+  maxTokens: number;
+  answer: string | null;
+}
+
+/** Sampling request: to be run, or with its answer to be sent. */
+export interface SamplingView {
+  messages: { role: string; text: string; others: string[] }[];
+  systemPrompt: string | null;
+  maxTokens: number;
+  tools: string[];
+  model: string | null;
+  answer: string | null;
+  calls: string[];
 }
 
 export interface PackItem {
@@ -185,6 +205,7 @@ export type StreamEvent = { seq: number } & (
   | { type: "questionClosed"; id: string }
   | { type: "wire" }
   | { type: "doctor" | "interface"; name: string }
+  | { type: "chat"; id: string }
   | { type: "reset" }
 );
 

@@ -17,7 +17,7 @@ from carrel.errors import ConfigError, MCPError
 from carrel.near_names import did_you_mean, nearest_first
 from carrel.references import from_keyring
 
-__all__ = ["default_vendor", "list_models", "open_model"]
+__all__ = ["configured_model", "configured_vendors", "default_vendor", "list_models", "open_model"]
 
 #: Variable that holds the name of the model to use where none is given.
 MODEL_VARIABLE = "CARREL_MODEL"
@@ -105,6 +105,31 @@ async def default_vendor(environment: Mapping[str, str] | None = None) -> str:
     """
     environment = os.environ if environment is None else environment
     return split(environment.get(MODEL_VARIABLE) or await first_with_key(environment))[0].name
+
+
+def configured_model(environment: Mapping[str, str] | None = None) -> str | None:
+    """Return the name of the model that ``open_model`` takes where none is named, without looking into the keyring.
+
+    None: neither CARREL_MODEL nor the key of a vendor is set.
+    """
+    environment = os.environ if environment is None else environment
+    if named := environment.get(MODEL_VARIABLE):
+        return named
+    for vendor in VENDORS.values():
+        if any(environment.get(variable) for variable in vendor.variables):
+            return f"{vendor.name}:{vendor.default_model}" if vendor.default_model else vendor.name
+    return None
+
+
+async def configured_vendors(environment: Mapping[str, str] | None = None) -> list[Vendor]:
+    """Return the vendors that have a key, and the local ones."""
+    environment = os.environ if environment is None else environment
+    found = []
+    for vendor in VENDORS.values():
+        with suppress(ConfigError):
+            await find_key(vendor, environment)
+            found.append(vendor)
+    return found
 
 
 def split(name: str) -> tuple[Vendor, str]:

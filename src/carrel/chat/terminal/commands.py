@@ -73,6 +73,7 @@ class Commands:
             "undo": Command("", "take back your last message and its answer", self.undo),
             "save": Command("FILE", "write the conversation as Markdown", self.save),
             "resume": Command("[ID]", "resume a saved conversation, or list them", self.resume),
+            "rename": Command("TITLE", "give the conversation a title", self.rename),
             "clear": Command("", "begin a new conversation", self.clear),
             "quit": Command("", "leave", self.quit),
         }
@@ -266,6 +267,13 @@ class Commands:
         saved = store.find(arguments)
         self._session.resume(saved)
         self._screen.say(f"Continuing {saved.id}: {clean_line(saved.title)} ({len(saved.messages)} messages)")
+
+    async def rename(self, arguments: str) -> None:
+        """Give the conversation a title."""
+        if not arguments:
+            raise ConfigError("/rename needs a title")
+        self._session.file.rename(arguments)
+        self._screen.say(f"Renamed: {clean_line(arguments)}")
 
     async def clear(self, arguments: str) -> None:
         """Begin a new conversation."""

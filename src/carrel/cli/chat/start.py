@@ -118,10 +118,9 @@ class Start:
 
     def remembered(self) -> ApprovalStore:
         """Return the file of permanently approved tools."""
-        from carrel.chat.approvals import ApprovalStore
-        from carrel.security.client.file_store import default_directory
+        from carrel.chat.approvals import ApprovalStore, default_approvals
 
-        return ApprovalStore(default_directory().parent / "approvals.json")
+        return ApprovalStore(default_approvals())
 
     def approvals(self) -> Approvals:
         """Return approvals that never prompt the user."""

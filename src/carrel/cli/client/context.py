@@ -18,6 +18,7 @@ from carrel.cli.terminal.output import write_json, write_text
 from carrel.cli.terminal.progress import Bar
 from carrel.cli.values import number, positive
 from carrel.context.options import BUDGET, MODEL_TOKENS
+from carrel.context.results import NEAREST
 from carrel.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -218,6 +219,14 @@ def uri_of(text: str) -> str:
     return path.resolve().as_uri() if "://" not in text and path.exists() else text
 
 
+def nothing_packed(pack: ContextPack, budget: int) -> str:
+    """Return why a pack has no items."""
+    if any(each.reason == "over the budget" for each in pack.left_out):
+        return f"--budget {budget} is too small for what was found"
+    nearest = [shown(each.uri) for each in pack.left_out if each.reason == NEAREST]
+    return f"nothing relevant is found; the nearest: {', '.join(nearest)}" if nearest else "nothing is found"
+
+
 def report(pack: ContextPack, options: argparse.Namespace) -> int:
     """Print a pack, or why there is none, and return the exit code."""
     wrong = [each for each in pack.left_out if each.reason.startswith("pinned, ")]
@@ -230,9 +239,7 @@ def report(pack: ContextPack, options: argparse.Namespace) -> int:
     if not pack.packed.complete:
         failed("the index is not complete yet: see --timeout", SERVER_ERROR)
     if not pack.items:
-        small = any(each.reason == "over the budget" for each in pack.left_out)
-        told = f"--budget {options.budget} is too small for what was found" if small else "nothing is found"
-        return failed(told, SERVER_ERROR)
+        return failed(nothing_packed(pack, options.budget), SERVER_ERROR)
     if not options.quiet and options.format != "json":
         how = "estimated" if pack.packed.tokenizer == "estimate" else pack.packed.tokenizer
         print_stderr(f"{pack.tokens:,} of {options.budget:,} tokens ({how}), {len(pack.left_out)} resources left out")

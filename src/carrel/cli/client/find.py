@@ -11,7 +11,7 @@ import msgspec
 
 from carrel.cli.client.call import described
 from carrel.cli.client.connection import SERVER_ERROR, add_connection_options, ask, read_target, shown
-from carrel.cli.client.found_texts import hits_of, lines_of
+from carrel.cli.client.found_texts import hits_of, lines_of, nothing_relevant
 from carrel.cli.client.ls import first_line, unless_in
 from carrel.cli.options import Parser
 from carrel.cli.terminal.messages import print_stderr
@@ -101,7 +101,7 @@ def run(arguments: list[str]) -> int:
         if found is not None and hits is None and links is None:
             write_text("\n".join(described(block) for block in found.content))
         if not matches and found is None:
-            write_text("Nothing found.")
+            write_text("\n".join(nothing_relevant(texts) or ["Nothing found."]), escape=False)
             if not options.names and not options.quiet and (searcher is None or searcher[0].name == SEARCH_TOOLS[0]):
                 print_stderr("Only names and descriptions were searched. To search texts: carrel serve PATH --search")
         return 0 if matches or found is not None else SERVER_ERROR

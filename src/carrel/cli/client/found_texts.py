@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from carrel.search.results import SearchHit
     from carrel.wire.tools import CallToolResult
 
-__all__ = ["hits_of", "lines_of"]
+__all__ = ["hits_of", "lines_of", "nothing_relevant"]
 
 
 def hits_of(result: CallToolResult) -> list[SearchHit] | None:
@@ -28,6 +28,20 @@ def hits_of(result: CallToolResult) -> list[SearchHit] | None:
         return msgspec.convert(structured["hits"], list[SearchHit])
     except msgspec.ValidationError:
         return None
+
+
+def nothing_relevant(result: CallToolResult | None) -> list[str]:
+    """Return lines that say that nothing relevant is found, and the nearest places; none for any other result."""
+    from carrel.search.results import SearchResults
+
+    try:
+        found = msgspec.convert(None if result is None else result.structured_content, SearchResults)
+    except msgspec.ValidationError:
+        return []
+    if not found.nearest:
+        return []
+    absent = f" No text has: {shown(', '.join(found.absent))}." if found.absent else ""
+    return [f"Nothing relevant found.{absent} The nearest:", *(f"  {place(hit)}" for hit in found.nearest)]
 
 
 def lines_of(hits: Sequence[SearchHit], words: str) -> list[str]:

@@ -70,7 +70,7 @@ REMAINING = """
 # host = "0.0.0.0"               # the default is this machine only
 # allowed_hosts = ["mcp.example.org"]
 
-# Callers over HTTP need a token: of a file (python -m carrel.security NAME >> tokens.txt), or an authorization server.
+# Callers over HTTP need a token: of a file (carrel token add NAME --file tokens.txt), or an authorization server.
 # [auth]
 # tokens = "tokens.txt"
 # issuer = "https://auth.example.org"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from carrel.cli.config.settings import (
     SECTIONS,
@@ -27,6 +27,9 @@ from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.values import read_address
 from carrel.errors import ConfigError
 from carrel.near_names import near
+
+if TYPE_CHECKING:
+    from carrel.policy.policy import Policy
 
 __all__ = ["DEFAULT_FILE", "FLAGS", "Configuration", "read_configuration"]
 
@@ -64,6 +67,8 @@ class Configuration:
         self.origins: dict[str, Origin] = {}
         self.file: str | None = None
         self.folder = ""
+        self.policy: Policy | None = None
+        """The policy of ``[access]``."""
 
     def given(self, section: str) -> dict[str, Any]:
         """Return the explicitly set settings of a section."""
@@ -103,7 +108,7 @@ def read_configuration(options: argparse.Namespace, *, targeted: bool) -> Config
             raise ConfigError(contents.problems[0] + more)
         values |= contents.values
         found.origins |= contents.origins
-        found.sources = contents.sources
+        found.sources, found.policy = contents.sources, contents.policy
     if any(name.startswith(PREFIX) for name in os.environ):
         for field, value in read_environment(os.environ):
             values[field.path] = value

@@ -44,11 +44,39 @@ def schema() -> dict[str, Any]:
         required = [field.name for field in fields_of(struct, name).values() if field.default is msgspec.NODEFAULT]
         location["properties"][last] = section | ({"required": required} if required else {})
     root["properties"]["sources"] = {"type": "array", "description": "The sources to share.", "items": source()}
+    root["properties"]["access"] = access()
     for name in HOST_SECTIONS:
         description = f"The {name} of hosts and gateways, by name (docs/host.md)."
         tables = {"type": "object", "additionalProperties": {"type": "object"}}
         root["properties"][name] = {**tables, "description": description}
     return {"$schema": DIALECT, "title": "carrel.toml", **root}
+
+
+def access() -> dict[str, Any]:
+    """Return the schema of ``[access]``."""
+    from carrel.policy.reading import GROUPS, TARGETS, VERBS
+
+    def texts(description: str, **item: Any) -> dict[str, Any]:
+        one = {"type": "string", **item}
+        return {"description": description, "anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
+
+    verbs = [*GROUPS, *sorted(VERBS - set(GROUPS))]
+    rule = closed("A rule that allows or denies.")
+    rule["properties"] = {
+        "role": texts("the roles that the rule is for; * is everybody"),
+        "allow": texts("the verbs that the rule allows", enum=verbs),
+        "deny": texts("the verbs that the rule denies", enum=verbs),
+        "server": texts("the servers of a gateway that the rule is for"),
+        **{key: texts(f"patterns of {key}; without patterns, the rule is for everything") for key in TARGETS},
+    }
+    rule |= {"required": ["role"], "oneOf": [{"required": ["allow"]}, {"required": ["deny"]}]}
+    found = closed("Which callers may use what (docs/access.md).")
+    conditions = {"type": "object", "minProperties": 1}
+    found["properties"] = {
+        "roles": {"type": "object", "description": "Conditions, by role.", "additionalProperties": conditions},
+        "rules": {"type": "array", "description": "The rules.", "items": rule},
+    }
+    return found
 
 
 def closed(description: str) -> dict[str, Any]:

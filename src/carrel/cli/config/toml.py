@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from carrel.cli.config.positions import KeyPath, Position, find_positions
 from carrel.cli.config.settings import HOST_SECTIONS, SECTIONS, Field, Origin, SourceEntry, fields, fields_of
@@ -19,6 +19,9 @@ from carrel.cli.config.values import Resolved, convert, resolve
 from carrel.errors import ConfigError
 from carrel.near_names import near
 from carrel.sources.registry import SOURCES, find, installed, scheme_of
+
+if TYPE_CHECKING:
+    from carrel.policy.policy import Policy
 
 __all__ = ["Contents", "read_file"]
 
@@ -28,12 +31,13 @@ AT = re.compile(r"(?P<text>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+
 
 
 class Contents:
-    """Contents of a file: settings by path, their origins, sources, and problems."""
+    """Contents of a file: settings by path, their origins, sources, the policy, and problems."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
         self.origins: dict[str, Origin] = {}
         self.sources: list[SourceEntry] = []
+        self.policy: Policy | None = None
         self.problems: list[str] = []
 
 
@@ -83,6 +87,8 @@ class Reader:
         for key, value in document.items():
             if key == "sources":
                 self._sources(value)
+            elif key == "access":
+                self._access(value)
             elif key in HOST_SECTIONS:
                 continue
             elif key not in SECTIONS:
@@ -92,6 +98,12 @@ class Reader:
             else:
                 self._problem((key,), f"{key} is a section: write [{key}]")
         return self._found
+
+    def _access(self, table: object) -> None:
+        from carrel.policy.reading import read_policy  # imported only if there is a policy
+
+        self._found.policy, problems = read_policy(table, self._at)
+        self._found.problems += problems
 
     def _problem(self, path: KeyPath, text: str) -> None:
         self._found.problems.append(f"{self._at(path, columns=True)}: {text}")
@@ -107,7 +119,9 @@ class Reader:
         if homes:
             self._problem((key,), f"{key}: this setting belongs into [{homes[0]}]")
         else:
-            self._problem((key,), f"{key}: there is no such section{near(key, [*SECTIONS, 'sources', *HOST_SECTIONS])}")
+            self._problem(
+                (key,), f"{key}: there is no such section{near(key, [*SECTIONS, 'sources', 'access', *HOST_SECTIONS])}"
+            )
 
     def _table(self, section: str, table: dict[str, Any]) -> None:
         path = tuple(section.split("."))

@@ -20,6 +20,8 @@ __all__ = ["rewrite"]
 
 #: Arguments of ``carrel`` before the command that an entry had.
 RUN = ("run", COMPAT, "--")
+#: Comes before the command if the entry had an empty list of arguments, and not no list. ``carrel run`` ignores it.
+EMPTY = "--"
 
 
 def rewrite(
@@ -59,7 +61,9 @@ def running(entry: dict[str, Any], start: Sequence[str]) -> dict[str, Any]:
     Raises:
         ConfigError: the entry starts no Python program.
     """
-    command, arguments = entry.get("command"), entry.get("args", [])
+    command, arguments = entry.get("command"), entry.get("args")
+    empty = [EMPTY] if arguments == [] else []
+    arguments = arguments or []
     if not isinstance(command, str) or not isinstance(arguments, list):
         raise ConfigError("it has a URL and no command")
     if ours(entry):
@@ -70,11 +74,11 @@ def running(entry: dict[str, Any], start: Sequence[str]) -> dict[str, Any]:
         found = subprocess.run([elsewhere[0], "-P", "-c", "import carrel.compat"], capture_output=True)  # noqa: S603
         if found.returncode:
             raise ConfigError(f"{command} has no Carrel: {elsewhere[0]} -m pip install 'carrel[compat]'")
-    return {"command": start[0], "args": [*start[1:], *RUN, *words]}
+    return {"command": start[0], "args": [*start[1:], *RUN, *empty, *words]}
 
 
 def restored(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of an entry before it was rewritten. No arguments are no field.
+    """Return the fields of an entry before it was rewritten.
 
     Raises:
         ConfigError: the entry was not rewritten.
@@ -83,7 +87,9 @@ def restored(entry: dict[str, Any]) -> dict[str, Any]:
     end = arguments.index("--") + 1 if isinstance(arguments, list) and "--" in arguments else 0
     if not ours(entry) or not end or tuple(entry["args"][end - len(RUN) : end]) != RUN or len(entry["args"]) == end:
         raise ConfigError(f"it was not rewritten with {COMPAT}")
-    command, *remaining = entry["args"][end:]
+    command, *remaining = words = entry["args"][end:]
+    if command == EMPTY and remaining:
+        return {"command": words[1], "args": []}
     return {"command": command, "args": remaining} if remaining else {"command": command}
 
 

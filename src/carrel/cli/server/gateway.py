@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from carrel.cli.config.read import Configuration, read_configuration
 from carrel.cli.options import Parser, add_config_option, add_limit_option
+from carrel.cli.server.access import add_policy
 from carrel.cli.server.gateway_sessions import isolation_options, shared_login
 from carrel.cli.server.http_options import (
     SSE_PATH,
@@ -204,6 +205,7 @@ def create(
         **isolation_options(configuration, http),
         **named,
     )
+    add_policy(gateway.app, configuration, http, gateway.catalog.server_of)
     return gateway
 
 

@@ -62,7 +62,7 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tokens",
         metavar="FILE",
-        help="accept only callers with a token whose hash is in this file; python -m carrel.security NAME makes one",
+        help="accept only callers with a token whose hash is in this file; carrel token add NAME --file FILE makes one",
     )
     group.add_argument(
         "--trusted-proxy",

@@ -6,6 +6,7 @@ A program runs before the other modules of the command are imported, which takes
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from pathlib import Path
@@ -13,6 +14,9 @@ from pathlib import Path
 from carrel.cli.server.compat_option import COMPAT, flag, redirect, take_generation
 
 __all__ = ["compat_program", "parser", "run"]
+
+#: Objects that a program may allocate before the garbage collector looks for cycles.
+MORE_OBJECTS = 50_000
 
 
 def parser() -> argparse.ArgumentParser:
@@ -33,7 +37,8 @@ def run(arguments: list[str]) -> int:
     if words[:2] == [COMPAT, "--"] and len(words) > 2:
         from carrel.cli.server.launchers import read_launch
 
-        launch = read_launch(words[2:], flag(generation))
+        command = words[3:] if words[2] == "--" and len(words) > 3 else words[2:]  # see carrel.cli.install.rewriting
+        launch = read_launch(command, flag(generation))
         if launch.command is not None:
             return replace_process(launch.command)
         program, words = launch.program, [COMPAT, str(launch.target)]
@@ -82,6 +87,8 @@ def run_compat(program: list[str], generation: int | None) -> None:
         from carrel.cli.server.script import enter
 
         enter(program[0], ["run", flag(generation), *program])
+    # Modules and models are many objects that stay: with the usual 700, a start spends a tenth of its time collecting.
+    gc.set_threshold(MORE_OBJECTS)
     redirect(program, generation)
     from carrel.compat.__main__ import run as run_program
 

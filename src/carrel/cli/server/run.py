@@ -12,6 +12,7 @@ import msgspec
 
 from carrel.cli.config.read import Configuration, read_configuration
 from carrel.cli.options import Parser, add_config_option, add_limit_option
+from carrel.cli.server.access import add_policy
 from carrel.cli.server.compat_option import COMPAT, SPELLINGS, flag, redirect
 from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
 from carrel.cli.server.launchers import read_launch, runnable
@@ -181,7 +182,7 @@ def serve_stdio(loading: Loading, configuration: Configuration, targets: Targets
 
     async def serve() -> None:
         app = await ready(loaded)
-        prepare(app, configuration, targets)
+        prepare(app, configuration, targets, None)
         warn_of_terminal(source)
         await stdio.serve(app, source, sink)
 
@@ -195,22 +196,23 @@ def serve_http(loading: Loading, configuration: Configuration, targets: Targets,
 
     loaded = loading()
     if isinstance(loaded, Server):  # ``run`` uses the fastest event loop that is installed
-        prepare(loaded, configuration, targets)
+        prepare(loaded, configuration, targets, http)
         report_url(loaded, http)
         loaded.run("http", **http)
         return
 
     async def serve() -> None:
         app = await ready(loaded)
-        prepare(app, configuration, targets)
+        prepare(app, configuration, targets, http)
         report_url(app, http)
         await app.run_async("http", **http)
 
     process.run(serve())
 
 
-def prepare(app: Server[Any], configuration: Configuration, targets: Targets) -> None:
-    """Apply the limits and the sources of the configuration to a server."""
+def prepare(app: Server[Any], configuration: Configuration, targets: Targets, http: ServeOptions | None) -> None:
+    """Apply the limits, the policy and the sources of the configuration to a server."""
+    add_policy(app, configuration, http)
     app.limits = msgspec.structs.replace(app.limits, **configuration.given("limits"))
     share(app, targets)
 

@@ -18,6 +18,7 @@ from carrel.cli.options import (
     as_arguments,
     sources_of,
 )
+from carrel.cli.server.access import add_policy
 from carrel.cli.server.http_options import (
     SSE_PATH,
     add_http_options,
@@ -113,6 +114,7 @@ def run(arguments: list[str]) -> int:
         if is_empty(path):
             warn(f"{path} is empty")
     app = create(targets, configuration)
+    add_policy(app, configuration, http)
     providers = share(app, targets)
     add_search(app, targets, configuration)
     if http is None:

@@ -51,8 +51,8 @@ def parser() -> Parser:
     reader.add_argument(
         "--model",
         metavar="NAME",
-        help="the model that answers sampling requests of servers, each of which you accept first; named as for "
-        "carrel chat (default: such requests can only be refused)",
+        help="the model of the chat and of sampling requests of servers; named as for carrel chat (default: the "
+        "variable CARREL_MODEL, or the vendor whose key is set; the page can choose another one)",
     )
     add_header_option(reader)
     reader.add_argument(
@@ -145,14 +145,16 @@ def name_of(source: str) -> str:
 
 async def serve(configs: Sequence[ServerConfig], files: Sequence[Path], options: argparse.Namespace) -> None:
     """Serve the page until the process is stopped."""
+    from carrel.chat.models.open import configured_model
     from carrel.studio import Studio
     from carrel.studio import serve as serve_studio
 
-    model = await open_model(options.model)
+    model = await open_model(options.model) or configured_model()
     studio = Studio(
         configs,
         files=files,
         model=model,
+        targets=options.targets,
         start_timeout=options.timeout,
         credentials=lambda config: stored_login(config.headers),
     )
@@ -164,7 +166,7 @@ async def serve(configs: Sequence[ServerConfig], files: Sequence[Path], options:
                 print_stderr(f"carrel: {problem}")
             await serve_studio(studio, options.port, lambda link: show(link, open=wants_browser))
     finally:
-        if model is not None:
+        if model is not None and not isinstance(model, str):
             await model.close()
 
 

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from carrel.compat.mcp.shared.exceptions import McpError
+from carrel.compat.mcp.types.base import INTERNAL_ERROR, INVALID_PARAMS, ErrorData
 
 __all__ = [
     "AuthorizationError",
@@ -13,13 +14,16 @@ __all__ = [
     "DisabledError",
     "FastMCPDeprecationWarning",
     "FastMCPError",
+    "InsufficientScopeError",
     "InvalidSignature",
     "McpError",
     "NotFoundError",
     "PromptError",
     "ResourceError",
+    "ResourceSecurityError",
     "ToolError",
     "ValidationError",
+    "to_mcp_error",
 ]
 
 
@@ -51,6 +55,14 @@ class AuthorizationError(FastMCPError):
     """Access is denied."""
 
 
+class InsufficientScopeError(AuthorizationError):
+    """The token lacks ``required_scopes``."""
+
+    def __init__(self, required_scopes: list[str], *, message: str | None = None) -> None:
+        self.required_scopes = list(required_scopes)
+        super().__init__(message or f"Insufficient scope. Required: {', '.join(required_scopes) or '(unknown)'}")
+
+
 class InvalidSignature(Exception):
     """The signature of a function cannot be used."""
 
@@ -69,3 +81,15 @@ class NotFoundError(Exception):
 
 class DisabledError(Exception):
     """The tool, resource or prompt is disabled."""
+
+
+class ResourceSecurityError(NotFoundError):
+    """A variable of a resource template is not safe. Clients see a resource that does not exist."""
+
+
+def to_mcp_error(exc: Exception, *, default_code: int = INTERNAL_ERROR) -> McpError:
+    """Return the error response of an exception: invalid parameters, or the default code."""
+    if isinstance(exc, McpError):
+        return exc
+    invalid = isinstance(exc, NotFoundError | DisabledError | ValidationError)
+    return McpError(ErrorData(code=INVALID_PARAMS if invalid else default_code, message=str(exc)))

@@ -3,12 +3,13 @@
     # hash of the token                                            subject scopes
     sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c  alice   notes:read notes:write
 
-``python -m carrel.security alice notes:read`` generates a token and its line. The file is reloaded when it changes.
+``carrel token add alice notes:read`` generates a token and adds its line. The file is reloaded when it changes.
 """
 
 from __future__ import annotations
 
 import hmac
+import os
 import secrets
 from collections.abc import Sequence
 from hashlib import sha256
@@ -22,7 +23,7 @@ from carrel.protocol.principal import Principal
 from carrel.security.server.bearer import BearerAuthorization, InvalidToken, Options
 from carrel.security.server.scopes import read_scopes
 
-__all__ = ["StaticTokens", "make_token"]
+__all__ = ["StaticTokens", "make_token", "read_lines", "write_lines"]
 
 log = Log("carrel.security")
 
@@ -100,12 +101,7 @@ class StaticTokens(BearerAuthorization):
 
     def _read(self) -> tuple[list[StaticToken], list[str]]:
         """Return the entries of the file, and error messages for the invalid lines."""
-        try:
-            lines = self._path.read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            raise ConfigError(f"tokens cannot be read from {self._path}: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise ConfigError(f"tokens cannot be read from {self._path}: it is not text in UTF-8") from None
+        lines = read_lines(self._path)
         entries: list[StaticToken] = []
         problems: list[str] = []
         for number, line in enumerate(lines, 1):
@@ -134,6 +130,37 @@ class StaticTokens(BearerAuthorization):
             view=self.scopes.view(scopes),
         )
         return StaticToken(bytes.fromhex(hexadecimal), principal)
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a file of tokens.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ConfigError(f"tokens cannot be read from {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"tokens cannot be read from {path}: it is not text in UTF-8") from None
+
+
+def write_lines(path: Path, lines: Sequence[str]) -> None:
+    """Write the lines of a file of tokens, which only its owner may read. A server never sees a half of it.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise ConfigError(f"tokens cannot be written to {path}: {error.strerror}") from None
 
 
 def make_token(subject: str, scopes: Sequence[str] = ()) -> tuple[str, str]:

@@ -11,8 +11,8 @@ from carrel.protocol.client import OutgoingMessage
 from carrel.protocol.revisions import REVISIONS
 from carrel.studio.problems import Refused
 from carrel.studio.timeline.api import ResendRequest, ResendResult
-from carrel.studio.timeline.facts import target_of
 from carrel.studio.timeline.log import Entry, WireRecorder
+from carrel.studio.timeline.reader import target_of
 from carrel.studio.timeline.timeline import Timeline, difference, row_of, text_of
 
 __all__ = ["resend"]

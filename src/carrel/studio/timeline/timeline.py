@@ -13,8 +13,9 @@ from carrel.studio.api import Hunk
 from carrel.studio.differences import hunks_between
 from carrel.studio.problems import NotFound
 from carrel.studio.timeline.api import HTTPView, WireDetail, WireRow, WireWindow
-from carrel.studio.timeline.facts import Facts, Reader
+from carrel.studio.timeline.facts import Facts
 from carrel.studio.timeline.log import Entry, WireLog
+from carrel.studio.timeline.reader import Reader
 
 __all__ = ["Timeline", "WireFilter", "difference", "pretty", "row_of"]
 

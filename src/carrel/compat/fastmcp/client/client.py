@@ -12,6 +12,7 @@ import pydantic_core
 from carrel.compat.fastmcp.client.elicitation import ElicitationHandler, elicitation_callback
 from carrel.compat.fastmcp.client.logging import LogHandler, default_log_handler
 from carrel.compat.fastmcp.client.messages import MessageHandlerT
+from carrel.compat.fastmcp.client.opening import opening_of
 from carrel.compat.fastmcp.client.progress import ProgressHandler, default_progress_handler
 from carrel.compat.fastmcp.client.results import CallToolResult, Reader
 from carrel.compat.fastmcp.client.roots import RootsHandler, RootsList, roots_callback
@@ -52,9 +53,15 @@ class Client(Generic[TransportT]):
         init_timeout: datetime.timedelta | float | None = None,
         client_info: base.Implementation | None = None,
         auth: Any = None,
+        verify: Any = None,
+        mode: str | None = None,
     ) -> None:
         self.name = name or "Client"
+        self.mode = mode
+        self._open = opening_of(mode)
         self.transport = infer_transport(transport)
+        if verify is not None:
+            self.transport.set_verify(verify)
         if auth is not None:
             self.transport.set_auth(auth)
         self._options: dict[str, Any] = {
@@ -144,6 +151,26 @@ class Client(Generic[TransportT]):
         """Declaration of the server; None before that."""
         return self._initialized
 
+    @property
+    def protocol_version(self) -> str | None:
+        """Revision of the session; None before that."""
+        return self._initialized and str(self._initialized.protocolVersion)
+
+    @property
+    def server_capabilities(self) -> types.ServerCapabilities | None:
+        """Capabilities of the server; None before the session."""
+        return self._initialized and self._initialized.capabilities
+
+    @property
+    def server_info(self) -> base.Implementation | None:
+        """Name and version of the server; None before the session."""
+        return self._initialized and self._initialized.serverInfo
+
+    @property
+    def instructions(self) -> str | None:
+        """Instructions of the server, if it has any."""
+        return self._initialized and self._initialized.instructions
+
     def is_connected(self) -> bool:
         """Return whether there is a session."""
         return self._session is not None
@@ -158,7 +185,7 @@ class Client(Generic[TransportT]):
             limit = _delta(self._init_timeout if timeout is None else timeout)
             try:
                 async with asyncio.timeout(None if limit is None else limit.total_seconds()):
-                    self._initialized = await self.session.initialize()
+                    self._initialized = await self._open(self.session)
             except TimeoutError:
                 raise RuntimeError("Failed to initialize server session") from None
         return self._initialized

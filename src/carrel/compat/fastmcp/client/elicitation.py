@@ -11,10 +11,11 @@ import pydantic_core
 from pydantic import BaseModel
 
 from carrel.compat.fastmcp.utilities.json_schema_type import json_schema_to_type
+from carrel.compat.mcp.shared.context import RequestContext
 from carrel.compat.mcp.types import ElicitRequestFormParams as ElicitRequestParams
 from carrel.compat.mcp.types import ElicitResult as MCPElicitResult
 
-__all__ = ["ElicitRequestParams", "ElicitResult", "ElicitationHandler", "elicitation_callback"]
+__all__ = ["ElicitRequestParams", "ElicitResult", "ElicitationHandler", "RequestContext", "elicitation_callback"]
 
 ElicitationHandler: TypeAlias = Callable[..., Any]
 

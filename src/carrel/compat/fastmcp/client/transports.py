@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -22,6 +23,7 @@ from carrel.compat.mcp.client.session import ClientSession
 from carrel.compat.mcp.client.sse import sse_client
 from carrel.compat.mcp.client.stdio import StdioServerParameters, stdio_client
 from carrel.compat.mcp.client.streamable_http import streamablehttp_client
+from carrel.compat.mcp.shared._httpx_utils import create_mcp_http_client
 from carrel.compat.streams import ClientStream
 from carrel.errors import AuthorizationError
 from carrel.transports.memory import MemoryTransport
@@ -57,6 +59,10 @@ class ClientTransport:
     def set_auth(self, auth: Any) -> None:
         """Raise ValueError: only HTTP has credentials."""
         raise ValueError("This transport does not support auth")
+
+    def set_verify(self, verify: Any) -> None:
+        """Raise ValueError: only HTTP has certificates."""
+        raise ValueError("The 'verify' parameter is only supported for HTTP transports.")
 
     async def close(self) -> None:
         """Do nothing: the transport is closed with the session."""
@@ -203,11 +209,13 @@ class HTTPClientTransport(ClientTransport):
         auth: Any = None,
         sse_read_timeout: Any = None,
         httpx_client_factory: Any = None,
+        verify: Any = None,
         **_: Any,
     ) -> None:
         self.url = str(url)
         self.headers = dict(headers or {})
         self.httpx_client_factory = httpx_client_factory
+        self.set_verify(verify)
         self.auth: Any = None
         self.forward_incoming_headers = False
         self.set_auth(auth)
@@ -235,6 +243,19 @@ class HTTPClientTransport(ClientTransport):
         self.auth = auth
 
     _set_auth = set_auth
+
+    def set_verify(self, verify: Any) -> None:
+        """Set how certificates are checked, unless the transport has a factory of clients."""
+        self.verify = verify
+        if verify is not None and self.httpx_client_factory is None:
+            self.httpx_client_factory = partial(_verified_client, verify=verify)
+
+
+def _verified_client(
+    headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None, *, verify: Any
+) -> httpx.AsyncClient:
+    client = create_mcp_http_client(headers, timeout, auth)
+    return httpx.AsyncClient(headers=client.headers, auth=client.auth, timeout=client.timeout, verify=verify)
 
 
 @contextlib.contextmanager

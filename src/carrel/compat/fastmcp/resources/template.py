@@ -3,41 +3,40 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
-from urllib.parse import parse_qs, quote, unquote, urlencode
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from pydantic import BeforeValidator, Field, field_validator
 
 from carrel.compat.fastmcp.resources.resource import PLAIN, FunctionResource, Resource, ResourceResult, result_of
+from carrel.compat.fastmcp.resources.uri_templates import (
+    EXPRESSION,
+    build_regex,
+    expand_uri_template,
+    is_path_variable,
+    match_uri_template,
+    path_of,
+    query_variables,
+)
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent, read_model
 from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.tasks import TaskConfig
 from carrel.compat.mcp.types import ResourceTemplate as MCPResourceTemplate
 from carrel.compat.mcp.types.base import Annotations
 
-__all__ = ["FunctionResourceTemplate", "ResourceTemplate", "expand_uri_template"]
+__all__ = [
+    "FunctionResourceTemplate",
+    "ResourceTemplate",
+    "build_regex",
+    "expand_uri_template",
+    "match_uri_template",
+    "query_variables",
+]
 
-QUERY = re.compile(r"\{\?([^}]+)\}")
-VARIABLE = re.compile(r"\{(\w+)(\*?)\}")
 TRUE = ("true", "1", "yes")
-
-
-def expand_uri_template(uri_template: str, params: dict[str, Any]) -> str:
-    """Return the URI of values of a template's variables; query variables without a value are left out."""
-
-    def query(found: re.Match[str]) -> str:
-        names = [name.strip() for name in found.group(1).split(",")]
-        given = urlencode({name: params[name] for name in names if name in params})
-        return f"?{given}" if given else ""
-
-    def variable(found: re.Match[str]) -> str:
-        name, star = found.groups()
-        return quote(str(params[name]), safe="/" if star else "") if name in params else found.group()
-
-    return VARIABLE.sub(variable, QUERY.sub(query, uri_template))
+FALSE = ("false", "0", "no")
 
 
 class ResourceTemplate(FastMCPComponent):
@@ -66,28 +65,13 @@ class ResourceTemplate(FastMCPComponent):
         """Return the template of a function."""
         return FunctionResourceTemplate.from_function(fn, uri_template, **details)
 
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        parts = VARIABLE.split(QUERY.sub("", self.uri_template))
-        texts, names, stars = parts[::3], parts[1::3], parts[2::3]
-        found = re.escape(texts[0])
-        for name, star, text in zip(names, stars, texts[1:], strict=True):
-            found += f"(?P<{name}>{'.+' if star else '[^/]+'})" + re.escape(text)
-        return re.compile(found)
+    def _list_variables(self) -> set[str]:
+        """Return the query variables whose value is a list with commas."""
+        return set()
 
     def matches(self, uri: str) -> dict[str, Any] | None:
         """Return the variables of a URI; None if it does not match."""
-        path, _, query = uri.partition("?")
-        found = self._pattern.fullmatch(path)
-        if found is None:
-            return None
-        values = {name: unquote(value) for name, value in found.groupdict().items()}
-        wanted = QUERY.search(self.uri_template)
-        given = parse_qs(query)
-        for name in () if wanted is None else wanted.group(1).split(","):
-            if name.strip() in given:
-                values[name.strip()] = given[name.strip()][0]
-        return values
+        return match_uri_template(uri, self.uri_template, list_params=self._list_variables() if "?" in uri else ())
 
     async def read(self, arguments: dict[str, Any]) -> Any:
         """Return the contents for values of the variables."""
@@ -165,44 +149,94 @@ class FunctionResourceTemplate(ResourceTemplate):
             **details,
         )
 
-    async def read(self, arguments: dict[str, Any]) -> Any:
-        """Call the function with values of the variables, which are converted to int, float or bool where it wants."""
+    @cached_property
+    def _lists(self) -> set[str]:
         hints = self.callee.hints
-        found = await self.callee.call({name: _converted(each, hints.get(name)) for name, each in arguments.items()})
+        variables = query_variables(self.uri_template).items()
+        return {
+            name
+            for name, repeated in variables
+            if not repeated and takes_lists(hints.get(name.replace("-", "_"), str), alone=True)
+        }
+
+    def _list_variables(self) -> set[str]:
+        return self._lists
+
+    async def read(self, arguments: dict[str, Any]) -> Any:
+        """Call the function with values of the variables, which are converted to its annotations."""
+        hints = self.callee.hints
+        given = {name: _converted(name, each, hints.get(name)) for name, each in arguments.items()}
+        found = await self.callee.call(self.callee.adapter.validate_python(given))
         return await found.read() if isinstance(found, Resource) else found
 
 
-def _converted(value: Any, kind: Any) -> Any:
-    if kind is bool:
-        return str(value).lower() in TRUE
-    if kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            return value
-    return value
+def _converted(name: str, value: Any, kind: Any) -> Any:
+    """Return the value of a variable for a parameter.
+
+    Raises:
+        ValueError: the parameter is an int, float or bool, and the value is none.
+    """
+    if not isinstance(value, str) or kind not in (int, float, bool):
+        return value
+    if kind is not bool:
+        return kind(value)
+    if value.lower() not in TRUE + FALSE:
+        raise ValueError(f"Invalid boolean value for {name}: {value!r}")
+    return value.lower() in TRUE
+
+
+def takes_lists(annotation: Any, *, alone: bool = False) -> bool:
+    """Return whether a parameter takes lists; if ``alone``, whether it takes nothing else but None."""
+    if annotation in (Any, object, inspect.Parameter.empty):
+        return not alone
+    origin = get_origin(annotation) or annotation
+    if origin is Annotated:
+        return takes_lists(get_args(annotation)[0], alone=alone)
+    if origin in (Union, UnionType):
+        members = [takes_lists(each, alone=alone) for each in get_args(annotation) if each is not type(None)]
+        return all(members) if alone else any(members)
+    return origin is list or (isinstance(annotation, str) and not alone)
 
 
 def _check_variables(callee: Callee, template: str) -> None:
-    path = {name for name, _ in VARIABLE.findall(QUERY.sub("", template))}
-    found = QUERY.search(template)
-    query = {name.strip() for name in found.group(1).split(",")} if found else set()
-    if not path | query:
-        raise ValueError("URI template must contain at least one parameter")
+    """Compare the variables of a template with the parameters of its function.
+
+    Raises:
+        ValueError: they differ.
+    """
     parameters = callee.parameters
-    if any(each.kind is each.VAR_POSITIONAL for each in parameters.values()):
-        raise ValueError("Functions with *args are not supported as resource templates")
-    open_ended = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    required = {
-        name
-        for name, each in parameters.items()
-        if each.default is inspect.Parameter.empty and each.kind is not each.VAR_KEYWORD
-    }
-    if query & required:
+    kinds = {each.kind for each in callee.signature.parameters.values()}
+    if inspect.Parameter.POSITIONAL_ONLY in kinds:
         raise ValueError(
-            f"Query parameters {query & required} must be optional function parameters with default values"
+            "Functions with positional-only parameters are not supported as resource templates, "
+            "whose variables are passed by name"
         )
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        raise ValueError("Functions with *args are not supported as resource templates")
+    written = {part[1:-1].removesuffix("*") for part in EXPRESSION.split(path_of(template)) if is_path_variable(part)}
+    known: dict[str, str] = {}
+    for raw in sorted({*written, *query_variables(template)}):
+        name = raw.replace("-", "_")
+        if name in known:
+            raise ValueError(f"URI template parameters '{known[name]}' and '{raw}' both normalize to '{name}'")
+        known[name] = raw
+    path = {name.replace("-", "_") for name in written}
+    query = {name.replace("-", "_"): repeated for name, repeated in query_variables(template).items()}
+    if not known:
+        raise ValueError("URI template must contain at least one parameter")
+    open_ended = inspect.Parameter.VAR_KEYWORD in kinds
+    named = {name: each for name, each in parameters.items() if each.kind is not each.VAR_KEYWORD}
+    required = {name for name, each in named.items() if each.default is inspect.Parameter.empty}
+    wrong = query.keys() - (named.keys() - required)
+    if wrong:
+        raise ValueError(f"Query parameters {wrong} must be optional function parameters with default values")
+    for name in sorted(name for name, repeated in query.items() if repeated):
+        if not takes_lists(callee.hints.get(name, inspect.Parameter.empty)):
+            raise ValueError(
+                f"Query parameter '{name}' uses the RFC 6570 explode modifier, "
+                f"so its function parameter must accept a list: use '{{?{name}}}' for a scalar value"
+            )
     if not required <= path:
         raise ValueError(f"Required function arguments {required} must be a subset of the URI path parameters {path}")
-    if not open_ended and not path | query <= set(parameters):
-        raise ValueError(f"URI parameters {path | query} must be a subset of the function arguments: {set(parameters)}")
+    if not open_ended and not known.keys() <= set(parameters):
+        raise ValueError(f"URI parameters {set(known)} must be a subset of the function arguments: {set(parameters)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from carrel.log import Log
 if TYPE_CHECKING:
     from carrel.compat.fastmcp.server.auth.auth import AccessToken
 
-__all__ = ["AuthCheck", "AuthContext", "require_scopes", "restrict_tag", "run_auth_checks"]
+__all__ = ["AuthCheck", "AuthContext", "require_roles", "require_scopes", "restrict_tag", "run_auth_checks"]
 
 log = Log("carrel.compat")
 
@@ -44,6 +44,27 @@ def require_scopes(*scopes: str) -> AuthCheck:
     """Return a check that the token has all of the scopes."""
     required = frozenset(scopes)
     return lambda context: _has(context, required)
+
+
+def require_roles(*roles: str, extract: Callable[[dict[str, Any]], Iterable[str]]) -> AuthCheck:
+    """Return a check that the token has all of the roles, which a function reads from its claims.
+
+    Raises:
+        ValueError: there are no roles, so the check would admit everyone.
+    """
+    if not roles:
+        raise ValueError("require_roles() needs at least one role; a check with no roles would admit everyone")
+
+    def check(context: AuthContext) -> bool:
+        if context.token is None:
+            return False
+        try:
+            found = extract(context.token.claims)
+            return set(roles).issubset([found] if isinstance(found, str) else found)
+        except (KeyError, TypeError, IndexError, AttributeError):
+            return False
+
+    return check
 
 
 def restrict_tag(tag: str, *, scopes: list[str]) -> AuthCheck:

@@ -9,11 +9,12 @@ import re
 from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
 from functools import cached_property
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 
 from carrel.compat.fastmcp.server.dependencies import find_dependencies, resolved
+from carrel.compat.fastmcp.utilities.annotations import described
 from carrel.server.schema.docstring import read_docstring
 
 __all__ = ["Callee"]
@@ -57,7 +58,7 @@ class Callee:
         """Annotations of the function, evaluated."""
         try:
             found = get_type_hints(_unwrapped(self.function), include_extras=True)
-            return {name: _described(hint) for name, hint in found.items()}
+            return {name: described(hint) for name, hint in found.items()}
         except Exception:
             return dict(getattr(self.function, "__annotations__", {}))
 
@@ -122,14 +123,6 @@ class Callee:
         else:
             found = await asyncio.to_thread(self.function, *positional, **arguments)
         return await found if inspect.isawaitable(found) else found
-
-
-def _described(hint: Any) -> Any:
-    """Return an annotation, whose only addition is a description if it is a text."""
-    inner, *added = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    if len(added) == 1 and isinstance(added[0], str):
-        return Annotated[inner, Field(description=added[0])]
-    return hint
 
 
 def _unwrapped(function: Any) -> Any:

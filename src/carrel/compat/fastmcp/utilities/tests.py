@@ -13,8 +13,18 @@ from typing import Any
 from carrel.compat.fastmcp.settings import settings
 from carrel.compat.fastmcp.utilities.headless_oauth import HeadlessOAuth
 from carrel.compat.fastmcp.utilities.http import find_available_port
+from carrel.compat.fastmcp.utilities.in_process import ASGIServer, asgi_client, asgi_server
 
-__all__ = ["HeadlessOAuth", "find_available_port", "run_server_async", "run_server_in_process", "temporary_settings"]
+__all__ = [
+    "ASGIServer",
+    "HeadlessOAuth",
+    "asgi_client",
+    "asgi_server",
+    "find_available_port",
+    "run_server_async",
+    "run_server_in_process",
+    "temporary_settings",
+]
 
 PATIENCE = 30.0
 

@@ -7,9 +7,18 @@ import mimetypes
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict
 
+from carrel.compat.fastmcp.utilities.annotations import (
+    create_function_without_params,
+    find_kwarg_by_type,
+    get_cached_typeadapter,
+    is_class_member_of_type,
+    issubclass_safe,
+    replace_type,
+)
 from carrel.compat.mcp.types import (
     AudioContent,
     BlobResourceContents,
@@ -19,16 +28,36 @@ from carrel.compat.mcp.types import (
 )
 from carrel.compat.mcp.types.base import Annotations
 
-__all__ = ["Audio", "FastMCPBaseModel", "File", "Image", "NotSet", "NotSetT"]
+__all__ = [
+    "Audio",
+    "FastMCPBaseModel",
+    "File",
+    "Image",
+    "NotSet",
+    "NotSetT",
+    "create_function_without_params",
+    "find_kwarg_by_type",
+    "get_cached_typeadapter",
+    "is_class_member_of_type",
+    "issubclass_safe",
+    "replace_type",
+]
 
 BINARY = "application/octet-stream"
-PLAIN = ("plain", "txt", "text")
+#: MIME types of formats and suffixes where they are not the usual ones.
+IMAGES = {"jpg": "image/jpeg", "svg": "image/svg+xml", "tif": "image/tiff"}
 SOUNDS = {
-    ".wav": "audio/wav",
-    ".mp3": "audio/mpeg",
-    ".ogg": "audio/ogg",
-    ".m4a": "audio/mp4",
-    ".flac": "audio/flac",
+    **{name: f"audio/{name}" for name in ("wav", "ogg", "flac", "aac", "webm", "aiff")},
+    "aif": "audio/aiff",
+    "m4a": "audio/mp4",
+    "mp3": "audio/mpeg",
+    "opus": "audio/ogg",
+}
+TEXTS = {
+    **dict.fromkeys(("plain", "txt", "text"), "text/plain"),
+    **dict.fromkeys(("html", "htm"), "text/html"),
+    **dict.fromkeys(("md", "markdown"), "text/markdown"),
+    "csv": "text/csv",
 }
 
 
@@ -75,6 +104,8 @@ class Media:
         raise NotImplementedError
 
     def _read(self) -> bytes:
+        if self.path is None and self.data is None:
+            raise ValueError(f"No {type(self).__name__.lower()} data available")
         return self.path.read_bytes() if self.path is not None else self.data or b""
 
     def _encoded(self) -> str:
@@ -86,7 +117,7 @@ class Image(Media):
 
     def _find_mime_type(self) -> str:
         if self._format:
-            return f"image/{self._format.lower()}"
+            return IMAGES.get(self._format.lower(), f"image/{self._format.lower()}")
         if self.path is None:
             return "image/png"
         return mimetypes.guess_type(self.path, strict=False)[0] or BINARY
@@ -110,8 +141,8 @@ class Audio(Media):
 
     def _find_mime_type(self) -> str:
         if self._format:
-            return f"audio/{self._format.lower()}"
-        return "audio/wav" if self.path is None else SOUNDS.get(self.path.suffix.lower(), BINARY)
+            return SOUNDS.get(self._format.lower(), f"audio/{self._format.lower()}")
+        return "audio/wav" if self.path is None else SOUNDS.get(self.path.suffix.lower()[1:], BINARY)
 
     def to_audio_content(self, mime_type: str | None = None, annotations: Annotations | None = None) -> AudioContent:
         """Return the content block."""
@@ -140,14 +171,16 @@ class File(Media):
     def _find_mime_type(self) -> str:
         if self._format:
             kind = self._format.lower()
-            return "text/plain" if kind in PLAIN else f"application/{kind}"
+            return TEXTS.get(kind, f"application/{kind}")
         return (self.path is not None and mimetypes.guess_type(self.path)[0]) or BINARY
 
     def to_resource_content(
         self, mime_type: str | None = None, annotations: Annotations | None = None
     ) -> EmbeddedResource:
         """Return the content block."""
-        uri: Any = f"file:///{self._name or 'resource'}.{self._mime_type.partition('/')[2]}"
+        suffix = f".{self._format.lower() if self._format else self._mime_type.partition('/')[2]}"
+        name = self._name or "resource"
+        uri: Any = f"file:///{quote(name if self._name and Path(name).suffix else name + suffix)}"
         if self.path is not None:
             uri = self.path.resolve().as_uri()
         mime = mime_type or self._mime_type

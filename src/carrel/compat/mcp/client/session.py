@@ -13,7 +13,7 @@ from pydantic import AnyUrl, BaseModel
 
 from carrel.client.connection import ClientConnection
 from carrel.client.handlers import ClientCall
-from carrel.client.negotiation import shake_hands
+from carrel.client.negotiation import ServerFacts, shake_hands
 from carrel.client.pending_request import Waiter
 from carrel.compat.mcp import types
 from carrel.compat.mcp.client.auth.exceptions import flow_error
@@ -28,8 +28,10 @@ from carrel.compat.wire import json_of, model_of, struct_of
 from carrel.errors import AuthorizationError, MethodNotFound, PeerError, ProtocolError, RequestTimeout, TransportError
 from carrel.log import Log
 from carrel.protocol.client import Connection, IncomingRequest, Notification
+from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import LATEST_HANDSHAKE, REQUESTS
 from carrel.wire.base import Implementation, PageParams
+from carrel.wire.client_features import InputRequiredResult
 from carrel.wire.utilities import LoggingMessageParams
 
 __all__ = [
@@ -46,9 +48,11 @@ logger = Log("client")
 
 M = TypeVar("M", bound=BaseModel)
 Callback: TypeAlias = Callable[..., Awaitable[Any]]
+Opening: TypeAlias = Callable[..., Awaitable[ServerFacts]]
 SamplingFnT = ElicitationFnT = ListRootsFnT = LoggingFnT = MessageHandlerFnT = Callback
 DEFAULT_CLIENT_INFO = base.Implementation(name="mcp", version="0.1.0")
 TIMED_OUT = 408
+MAX_ROUNDS = 20
 
 
 class ClientSession:
@@ -108,9 +112,18 @@ class ClientSession:
             McpError: the server refuses, or is gone.
             RuntimeError: there is no revision that both sides support.
         """
+        return await self.open_with(shake_hands)
+
+    async def open_with(self, open_revision: Opening, revision: Revision = LATEST_HANDSHAKE) -> types.InitializeResult:
+        """Open the connection: negotiate a revision in the manner of a function.
+
+        Raises:
+            McpError: the server refuses, or is gone.
+            RuntimeError: there is no revision that both sides support.
+        """
         connection = await self._open()
         try:
-            facts = await shake_hands(connection, LATEST_HANDSHAKE, timeout=self._timeout or math.inf)
+            facts = await open_revision(connection, revision, timeout=self._timeout or math.inf)
         except (AuthorizationError, PeerError, TransportError) as error:
             raise _converted(error, "InitializeRequest", self._timeout) from None
         except ProtocolError as error:
@@ -173,6 +186,13 @@ class ClientSession:
         progress = None if progress_callback is None else self._callbacks.progress(progress_callback)
         try:
             result = await connection.call(row, struct, timeout=timeout, meta=meta, progress=progress)
+            for _ in range(MAX_ROUNDS):
+                if not isinstance(result, InputRequiredResult):
+                    break
+                from carrel.compat.mcp.client.input_rounds import next_params
+
+                struct = await next_params(struct, result, self._callbacks)
+                result = await connection.call(row, struct, timeout=timeout, meta=meta, progress=progress)
         except (AuthorizationError, PeerError, TransportError, MethodNotFound) as error:
             raise _converted(error, name, timeout) from None
         return model_of(result, result_type)

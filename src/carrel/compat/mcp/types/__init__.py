@@ -6,7 +6,7 @@ A model is created from the table when it is first used.
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, FileUrl, RootModel
+from pydantic import Field, FileUrl
 
 from carrel.compat.mcp.types import base
 from carrel.compat.type_models import Models
@@ -20,7 +20,7 @@ _INTERNAL = {
     "Model": base.Model,
     "ContentList": base.ContentList,
     "Uri": base.Uri,
-    "RootModel": RootModel,
+    "UnionModel": base.UnionModel,
     "Any": Any,
     "Literal": Literal,
     "StrictInt": Annotated[int, Field(strict=True)],

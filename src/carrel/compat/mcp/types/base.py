@@ -118,6 +118,7 @@ class NotificationParams(Model):
 RequestParamsT = TypeVar("RequestParamsT", bound=RequestParams | dict[str, Any] | None)
 NotificationParamsT = TypeVar("NotificationParamsT", bound=NotificationParams | dict[str, Any] | None)
 MethodT = TypeVar("MethodT", bound=str)
+T = TypeVar("T")
 
 
 class Request(Model, Generic[RequestParamsT, MethodT]):
@@ -152,7 +153,7 @@ class PaginatedResult(Result):
     nextCursor: Cursor | None = None
 
 
-class JSONRPCRequest(Request[dict[str, Any] | None, str]):
+class JSONRPCRequest(Request):  # type: ignore[type-arg]
     """JSON-RPC request."""
 
     jsonrpc: Literal["2.0"]
@@ -161,10 +162,11 @@ class JSONRPCRequest(Request[dict[str, Any] | None, str]):
     params: dict[str, Any] | None = None
 
 
-class JSONRPCNotification(Notification[dict[str, Any] | None, str]):
+class JSONRPCNotification(Notification):  # type: ignore[type-arg]
     """JSON-RPC notification."""
 
     jsonrpc: Literal["2.0"]
+    method: str
     params: dict[str, Any] | None = None
 
 
@@ -192,7 +194,13 @@ class JSONRPCError(Model):
     error: ErrorData
 
 
-class JSONRPCMessage(RootModel[JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError]):
+class UnionModel(RootModel[T], Generic[T]):
+    """Model that is one of several models."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class JSONRPCMessage(UnionModel[JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError]):
     """Any JSON-RPC message."""
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from carrel.compat.mcp2.server.extension import Extension, ResourceBinding, ToolBinding
-from carrel.compat.mcp2.server.mcpserver.resources import Resource, TextResource
+from carrel.compat.mcp2.server.mcpserver.resources.base import Resource
+from carrel.compat.mcp2.server.mcpserver.resources.types import TextResource
 from carrel.compat.mcp2.types.base import MCPModel
 
 __all__ = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from functools import cached_property
 from typing import Any
 
 import anyio
@@ -77,16 +78,24 @@ class Connection:
         """Values that handlers keep while the client is connected."""
         self.exit_stack = AsyncExitStack()
         """Cleanup for when the client is gone."""
-        self.client_capabilities: types.ClientCapabilities | None = (
-            None if peer.capabilities is None else model_of(peer.capabilities, types.ClientCapabilities)
+        self._peer = peer
+
+    @cached_property
+    def client_capabilities(self) -> types.ClientCapabilities | None:
+        """Capabilities that the client declared."""
+        declared = self._peer.capabilities
+        return None if declared is None else model_of(declared, types.ClientCapabilities)
+
+    @cached_property
+    def client_params(self) -> types.InitializeRequestParams | None:
+        """Parameters of ``initialize`` that the client sent, or would send; None without its name."""
+        if self._peer.client is None or self.client_capabilities is None:
+            return None
+        return types.InitializeRequestParams(
+            protocol_version=self.protocol_version,
+            capabilities=self.client_capabilities,
+            client_info=model_of(self._peer.client, types.Implementation),
         )
-        self.client_params: types.InitializeRequestParams | None = None
-        if peer.client is not None and self.client_capabilities is not None:
-            self.client_params = types.InitializeRequestParams(
-                protocol_version=self.protocol_version,
-                capabilities=self.client_capabilities,
-                client_info=model_of(peer.client, types.Implementation),
-            )
 
     @property
     def has_standalone_channel(self) -> bool:

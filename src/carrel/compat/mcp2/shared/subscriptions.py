@@ -8,6 +8,7 @@ from typing import Any
 
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.types.base import NotificationParams
+from carrel.protocol.methods import LIST_NOTIFICATIONS, RESOURCE_UPDATED, ListName
 from carrel.server.subscriptions import SUBSCRIPTION as SUBSCRIPTION_ID_META_KEY
 
 __all__ = [
@@ -48,14 +49,14 @@ class ResourceUpdated:
 
 ServerEvent = ToolsListChanged | PromptsListChanged | ResourcesListChanged | ResourceUpdated
 
-#: The field of a filter for each event, and the notification.
-LISTS: dict[type, tuple[str, Any]] = {
-    ToolsListChanged: ("tools_list_changed", types.ToolListChangedNotification),
-    PromptsListChanged: ("prompts_list_changed", types.PromptListChangedNotification),
-    ResourcesListChanged: ("resources_list_changed", types.ResourceListChangedNotification),
+#: The field of a filter for each event, and the name of the notification.
+LISTS: dict[type, tuple[ListName, str]] = {
+    ToolsListChanged: ("tools_list_changed", "ToolListChangedNotification"),
+    PromptsListChanged: ("prompts_list_changed", "PromptListChangedNotification"),
+    ResourcesListChanged: ("resources_list_changed", "ResourceListChangedNotification"),
 }
-BY_METHOD = {notice.model_fields["method"].default: event for event, (_, notice) in LISTS.items()}
-UPDATED: str = types.ResourceUpdatedNotification.model_fields["method"].default
+BY_METHOD = {LIST_NOTIFICATIONS[field].method: event for event, (field, _) in LISTS.items()}
+UPDATED = RESOURCE_UPDATED.method
 LISTEN_STREAM_METHODS = frozenset((*BY_METHOD, UPDATED))
 
 
@@ -65,7 +66,7 @@ def event_to_notification(event: ServerEvent, meta: dict[str, Any]) -> Any:
         return types.ResourceUpdatedNotification(
             params=types.ResourceUpdatedNotificationParams(uri=event.uri, _meta=meta)
         )
-    return LISTS[type(event)][1](params=NotificationParams(_meta=meta))
+    return getattr(types, LISTS[type(event)][1])(params=NotificationParams(_meta=meta))
 
 
 def event_from_wire(method: str, params: Mapping[str, Any] | None) -> ServerEvent | None:

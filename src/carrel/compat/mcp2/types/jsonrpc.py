@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 __all__ = [
     "CONNECTION_CLOSED",
@@ -44,7 +44,13 @@ INTERNAL_ERROR = -32603
 RequestId = Annotated[int, Field(strict=True)] | str
 
 
-class JSONRPCRequest(BaseModel):
+class Deferred(BaseModel):
+    """Model whose schema is built when it is first used."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class JSONRPCRequest(Deferred):
     """JSON-RPC request."""
 
     jsonrpc: Literal["2.0"]
@@ -53,7 +59,7 @@ class JSONRPCRequest(BaseModel):
     params: dict[str, Any] | None = None
 
 
-class JSONRPCNotification(BaseModel):
+class JSONRPCNotification(Deferred):
     """JSON-RPC notification."""
 
     jsonrpc: Literal["2.0"]
@@ -61,7 +67,7 @@ class JSONRPCNotification(BaseModel):
     params: dict[str, Any] | None = None
 
 
-class JSONRPCResponse(BaseModel):
+class JSONRPCResponse(Deferred):
     """JSON-RPC response with a result."""
 
     jsonrpc: Literal["2.0"]
@@ -69,7 +75,7 @@ class JSONRPCResponse(BaseModel):
     result: dict[str, Any]
 
 
-class ErrorData(BaseModel):
+class ErrorData(Deferred):
     """Error of a JSON-RPC error response."""
 
     code: int
@@ -77,7 +83,7 @@ class ErrorData(BaseModel):
     data: Any = None
 
 
-class JSONRPCError(BaseModel):
+class JSONRPCError(Deferred):
     """JSON-RPC error response. ``id`` is None if the id of the request could not be read."""
 
     jsonrpc: Literal["2.0"]
@@ -86,4 +92,4 @@ class JSONRPCError(BaseModel):
 
 
 JSONRPCMessage = JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError
-jsonrpc_message_adapter: TypeAdapter[JSONRPCMessage] = TypeAdapter(JSONRPCMessage)
+jsonrpc_message_adapter: TypeAdapter[JSONRPCMessage] = TypeAdapter(JSONRPCMessage, config=ConfigDict(defer_build=True))

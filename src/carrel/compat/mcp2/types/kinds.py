@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from carrel.compat.mcp2 import types
+from carrel.compat.mcp2.types.base import InputRequired
 
 __all__ = ["CACHEABLE_METHODS", "INPUT_REQUIRED_METHODS", "CacheableMethod", "is_input_required"]
 
@@ -20,4 +20,4 @@ def is_input_required(result: object) -> bool:
     """Return whether a result, as a model or as JSON, has questions to the client."""
     if isinstance(result, Mapping):
         return result.get("resultType") == "input_required"
-    return isinstance(result, types.InputRequiredResult)
+    return isinstance(result, InputRequired)

@@ -1,10 +1,17 @@
-"""Authentication of clients: bearer tokens, and OAuth in a browser."""
+"""Authentication of clients: bearer tokens, OAuth in a browser, and client credentials."""
 
 from typing import TYPE_CHECKING
 
 from carrel.compat.lazy import lazily
 
-NAMES = {"BearerAuth": "bearer", "OAuth": "oauth"}
+NAMES = {
+    "BearerAuth": "bearer",
+    "ClientCredentialsOAuthProvider": "client_credentials",
+    "OAuth": "oauth",
+    "PrivateKeyJWTOAuthProvider": "client_credentials",
+    "SignedJWTParameters": "client_credentials",
+    "static_assertion_provider": "client_credentials",
+}
 
 __all__ = sorted(NAMES)
 

@@ -8,7 +8,10 @@ NAMES = {
     **dict.fromkeys(
         ("AccessToken", "AuthProvider", "MultiAuth", "OAuthProvider", "RemoteAuthProvider", "TokenVerifier"), "auth"
     ),
-    **dict.fromkeys(("AuthCheck", "AuthContext", "require_scopes", "restrict_tag", "run_auth_checks"), "authorization"),
+    **dict.fromkeys(
+        ("AuthCheck", "AuthContext", "require_roles", "require_scopes", "restrict_tag", "run_auth_checks"),
+        "authorization",
+    ),
     "DebugTokenVerifier": "providers.debug",
     "JWTVerifier": "providers.jwt",
     "OAuthProxy": "oauth_proxy",

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
-import httpx
 
+from carrel.compat.fastmcp.http_library import httpx
 from carrel.log import Log
 
 __all__ = ["KeySet"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-import httpx
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
+from carrel.compat.fastmcp.http_library import httpx
 from carrel.compat.fastmcp.server.auth.auth import TokenVerifier
 from carrel.compat.fastmcp.server.auth.oauth_proxy.models import UpstreamTokenSet
 from carrel.compat.fastmcp.server.auth.oauth_proxy.proxy import OAuthProxy

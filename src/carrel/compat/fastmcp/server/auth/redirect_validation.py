@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
 from pydantic import AnyUrl
 
 __all__ = [
     "DEFAULT_LOCALHOST_PATTERNS",
     "UNSAFE_REDIRECT_URI_SCHEMES",
+    "add_query_params",
+    "build_client_redirect",
     "is_loopback_host",
+    "is_redirect_uri_allowed_for_application_type",
     "matches_allowed_pattern",
+    "replace_query_param",
     "validate_redirect_uri",
 ]
 
@@ -83,3 +87,46 @@ def validate_redirect_uri(redirect_uri: str | AnyUrl | None, allowed_patterns: l
     if unsafe:
         return False
     return allowed_patterns is None or any(matches_allowed_pattern(uri, each) for each in allowed_patterns)
+
+
+def is_redirect_uri_allowed_for_application_type(redirect_uri: str | AnyUrl, application_type: str | None) -> bool:
+    """Return whether a client may register a redirect URI (RFC 7591, section 2).
+
+    A "web" client has https URIs of other machines. Other clients have no http URIs of other machines.
+    """
+    try:
+        parts = urlsplit(str(redirect_uri))
+    except ValueError:
+        return False
+    scheme = parts.scheme.lower()
+    if scheme in UNSAFE_REDIRECT_URI_SCHEMES:
+        return False
+    if application_type == "web":
+        return scheme == "https" and not is_loopback_host(parts.hostname)
+    return scheme != "http" or is_loopback_host(parts.hostname)
+
+
+def add_query_params(url: str, params: dict[str, str]) -> str:
+    """Return a URL with more parameters. The query that it has stays as it is written."""
+    parts = urlsplit(url)
+    return parts._replace(query="&".join(filter(None, (parts.query, urlencode(params))))).geturl()
+
+
+def replace_query_param(url: str, key: str, value: str) -> str:
+    """Return a URL whose first parameter of a name is replaced, or that has it in addition."""
+    parts = urlsplit(url)
+    pairs = parts.query.split("&") if parts.query else []
+    place = next((index for index, pair in enumerate(pairs) if unquote(pair.partition("=")[0]) == key), len(pairs))
+    pairs[place : place + 1] = [urlencode({key: value})]
+    return parts._replace(query="&".join(pairs)).geturl()
+
+
+def build_client_redirect(url: str, params: dict[str, str], *, iss: str) -> str:
+    """Return the URL to redirect a client to, with one issuer (RFC 9207).
+
+    Raises:
+        ValueError: the parameters have an issuer too.
+    """
+    if "iss" in params:
+        raise ValueError("pass the issuer as iss=, not in params")
+    return replace_query_param(add_query_params(url, params), "iss", iss)

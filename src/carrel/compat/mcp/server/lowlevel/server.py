@@ -50,6 +50,19 @@ class NotificationOptions:
         self.tools_changed = tools_changed
 
 
+class WrappingHandler:
+    """Handler whose result is wrapped in a ``ServerResult``.
+
+    Carrel calls ``bare``: to create ``ServerResult``, all types of results are created.
+    """
+
+    def __init__(self, bare: Handler) -> None:
+        self.bare = bare
+
+    async def __call__(self, request: Any) -> Any:
+        return types.ServerResult.model_construct(await self.bare(request))
+
+
 @asynccontextmanager
 async def lifespan(_: Any) -> AsyncIterator[dict[str, Any]]:
     """Lifespan of a server without one."""
@@ -103,18 +116,18 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
         self, notification_options: NotificationOptions, experimental_capabilities: dict[str, dict[str, Any]]
     ) -> types.ServerCapabilities:
         """Return the capabilities that follow from the handlers."""
-        has = self.request_handlers.__contains__
+        has = {kind.__name__ for kind in self.request_handlers}.__contains__  # without creating the other types
         changes = notification_options
         found = types.ServerCapabilities(experimental=experimental_capabilities)
-        if has(types.ListPromptsRequest):
+        if has("ListPromptsRequest"):
             found.prompts = types.PromptsCapability(listChanged=changes.prompts_changed)
-        if has(types.ListResourcesRequest):
+        if has("ListResourcesRequest"):
             found.resources = types.ResourcesCapability(subscribe=False, listChanged=changes.resources_changed)
-        if has(types.ListToolsRequest):
+        if has("ListToolsRequest"):
             found.tools = types.ToolsCapability(listChanged=changes.tools_changed)
-        if has(types.SetLevelRequest):
+        if has("SetLevelRequest"):
             found.logging = types.LoggingCapability()
-        if has(types.CompleteRequest):
+        if has("CompleteRequest"):
             found.completions = types.CompletionsCapability()
         return found
 
@@ -144,10 +157,9 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
 
             async def handler(request: Any) -> Any:
                 found = await call(request)
-                whole: Any = found if isinstance(found, result) else result(**{field: found})
-                return types.ServerResult.model_construct(whole)
+                return found if isinstance(found, result) else result(**{field: found})
 
-            return handler
+            return WrappingHandler(handler)
 
         return self._register(kind, make)
 
@@ -180,9 +192,9 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
                     self._tools.clear()
                     found = types.ListToolsResult(tools=found)
                 self._tools.update((tool.name, tool) for tool in found.tools)
-                return types.ServerResult.model_construct(found)
+                return found
 
-            return handler
+            return WrappingHandler(handler)
 
         return self._register(kind, make)
 
@@ -222,9 +234,9 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
                 params = request.params
                 found = await function(params.ref, params.argument, params.context)
                 completion = types.Completion(values=[]) if found is None else found
-                return types.ServerResult(types.CompleteResult(completion=completion))
+                return types.CompleteResult(completion=completion)
 
-            return handler
+            return WrappingHandler(handler)
 
         return self._register(types.CompleteRequest, make)
 
@@ -240,9 +252,9 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
                 if not isinstance(found, Iterable):
                     raise ValueError(f"Unexpected return type from read_resource: {type(found)}")
                 contents = [_contents_of(uri, each) for each in found]
-                return types.ServerResult(types.ReadResourceResult(contents=contents))
+                return types.ReadResourceResult(contents=contents)
 
-            return handler
+            return WrappingHandler(handler)
 
         return self._register(types.ReadResourceRequest, make)
 
@@ -262,13 +274,14 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
                 except Exception as error:
                     return _failed(str(error))
 
-            return handler
+            return WrappingHandler(handler)
 
         return self._register(types.CallToolRequest, make)
 
     async def _call_tool(
         self, function: Callable[..., Any], request: types.CallToolRequest, validate_input: bool
-    ) -> types.ServerResult:
+    ) -> Any:
+        """Return the result of a tool: a ``CallToolResult`` or a ``CreateTaskResult``."""
         name, arguments = request.params.name, request.params.arguments or {}
         tool = await self._find_tool(name)
         if validate_input and tool is not None:
@@ -277,7 +290,7 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
                 return _failed(f"Input validation error: {problem}")
         found = await function(name, arguments)
         if isinstance(found, types.CallToolResult | types.CreateTaskResult):
-            return types.ServerResult.model_construct(found)
+            return found
         structured: dict[str, Any] | None = None
         if isinstance(found, tuple) and len(found) == 2:
             content, structured = found
@@ -294,9 +307,7 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
             problem = self._validators.error_of(structured, tool.outputSchema)
             if problem is not None:
                 return _failed(f"Output validation error: {problem}")
-        return types.ServerResult(
-            types.CallToolResult(content=list(content), structuredContent=structured, isError=False)
-        )
+        return types.CallToolResult(content=list(content), structuredContent=structured, isError=False)
 
     async def _find_tool(self, name: str) -> types.Tool | None:
         """Return a tool as it was listed last; tools are listed if it was not."""
@@ -390,9 +401,9 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
         await self.serve(initialization_options, read_stream, write_stream, raise_exceptions=raise_exceptions)
 
 
-def _failed(message: str) -> types.ServerResult:
+def _failed(message: str) -> types.CallToolResult:
     content = types.TextContent(type="text", text=message)
-    return types.ServerResult(types.CallToolResult(content=[content], isError=True))
+    return types.CallToolResult(content=[content], isError=True)
 
 
 def _contents_of(uri: AnyUrl, given: Any) -> Any:

@@ -9,7 +9,6 @@ import copy
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from pydantic import BaseModel
@@ -70,12 +69,18 @@ DEPRECATED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class HandlerEntry(Generic[LifespanResultT]):
-    """Handler of a method, and the model of its parameters."""
+    """Handler of a method, and the model of its parameters, which is created on first use."""
 
-    params_type: type[BaseModel]
-    handler: RequestHandler
+    def __init__(self, params_type: type[BaseModel] | str, handler: RequestHandler) -> None:
+        self._params_type = params_type
+        self.handler = handler
+
+    @property
+    def params_type(self) -> type[BaseModel]:
+        """The model of the parameters."""
+        found: type[BaseModel] | str = self._params_type
+        return getattr(types, found) if isinstance(found, str) else found
 
 
 class NotificationOptions:
@@ -150,7 +155,7 @@ class Server(ServedServer, Generic[LifespanResultT]):
                 warnings.warn(DEPRECATED[given], MCPDeprecationWarning, stacklevel=2)
             method, params = REQUESTS.get(given) or NOTIFICATIONS[given]
             entries = self._request_handlers if given in REQUESTS else self._notification_handlers
-            entries[method] = HandlerEntry(getattr(types, params), handler)
+            entries[method] = HandlerEntry(params, handler)
 
     # Handlers
 

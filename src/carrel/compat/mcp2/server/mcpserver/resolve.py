@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import Annotated, Any, Generic, Literal, TypeAlias, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from typing_extensions import TypeVar
 
 from carrel.compat.loggers import get_logger
@@ -33,6 +33,7 @@ from carrel.compat.mcp2.server.mcpserver.utilities.functions import call_functio
 from carrel.compat.mcp2.server.request_state import compact_json, encode
 from carrel.compat.mcp2.server.validation import validate_tool_use_result_messages, wants_sampling_tools
 from carrel.compat.mcp2.shared.exceptions import MCPError
+from carrel.compat.mcp2.types.base import InputRequired
 from carrel.compat.mcp2.types.jsonrpc import MISSING_REQUIRED_CLIENT_CAPABILITY
 from carrel.compat.mcp2.types.version import MODERN_PROTOCOL_VERSIONS
 from carrel.compat.wire import form_schema
@@ -188,7 +189,7 @@ def _may_be_input_required(annotation: Any) -> bool:
         return _may_be_input_required(value)
     if _is_union(annotation):
         return any(map(_may_be_input_required, get_args(annotation)))
-    return isinstance(annotation, type) and issubclass(annotation, types.InputRequiredResult)
+    return isinstance(annotation, type) and issubclass(annotation, InputRequired)
 
 
 def _key_of(fn: Callable[..., Any]) -> Hashable:
@@ -274,6 +275,8 @@ def _is_context(annotation: Any) -> bool:
 class Entry(BaseModel):
     """Outcome of a question in an earlier round; ``q`` is the digest of the question."""
 
+    model_config = ConfigDict(defer_build=True)
+
     action: Literal["accept", "decline", "cancel"]
     data: Any = None
     q: str | None = None
@@ -281,6 +284,8 @@ class Entry(BaseModel):
 
 class State(BaseModel):
     """State of a call over its rounds: outcomes, and the digests of the questions that were asked last."""
+
+    model_config = ConfigDict(defer_build=True)
 
     v: int = STATE_VERSION
     outcomes: dict[str, Entry] = {}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pydantic_core
-from pydantic import AnyUrl, BaseModel, ValidationError
+from pydantic import AnyUrl, BaseModel, ConfigDict, ValidationError
 
 from carrel.compat.loggers import get_logger
 from carrel.compat.mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -35,15 +35,9 @@ from carrel.compat.mcp2.server.mcpserver.exceptions import (
     UnexpectedResourceError,
     UnexpectedToolError,
 )
-from carrel.compat.mcp2.server.mcpserver.prompts import Prompt, PromptManager
-from carrel.compat.mcp2.server.mcpserver.resources import (
-    DEFAULT_RESOURCE_SECURITY,
-    FunctionResource,
-    Resource,
-    ResourceManager,
-    ResourceSecurity,
-)
-from carrel.compat.mcp2.server.mcpserver.resources.templates import check_parameters
+from carrel.compat.mcp2.server.mcpserver.prompts.manager import PromptManager
+from carrel.compat.mcp2.server.mcpserver.resources.resource_manager import ResourceManager
+from carrel.compat.mcp2.server.mcpserver.resources.security import DEFAULT_RESOURCE_SECURITY, ResourceSecurity
 from carrel.compat.mcp2.server.mcpserver.running import Running
 from carrel.compat.mcp2.server.mcpserver.tools import Tool, ToolManager
 from carrel.compat.mcp2.server.mcpserver.utilities.logging import configure_logging
@@ -63,6 +57,10 @@ from carrel.compat.mcp2.types.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
 )
+
+if TYPE_CHECKING:
+    from carrel.compat.mcp2.server.mcpserver.prompts.base import Prompt
+    from carrel.compat.mcp2.server.mcpserver.resources.base import Resource
 
 __all__ = [
     "AESGCMRequestStateCodec",
@@ -92,6 +90,8 @@ LogLevel: TypeAlias = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
 class Settings(BaseModel):
     """Settings of a server, as given to its constructor."""
+
+    model_config = ConfigDict(defer_build=True)
 
     debug: bool = False
     log_level: LogLevel = "INFO"
@@ -436,6 +436,9 @@ class MCPServer(Running[LifespanResultT]):
         }
 
         def decorator(fn: Function) -> Function:
+            from carrel.compat.mcp2.server.mcpserver.resources.templates import check_parameters
+            from carrel.compat.mcp2.server.mcpserver.resources.types import FunctionResource
+
             check_parameters(fn, template)
             if template.variable_names:
                 allowed = self._resource_security if security is None else security
@@ -512,6 +515,8 @@ class MCPServer(Running[LifespanResultT]):
         _check_called(name, "prompt")
 
         def decorator(fn: Function) -> Function:
+            from carrel.compat.mcp2.server.mcpserver.prompts.base import Prompt
+
             self.add_prompt(Prompt.from_function(fn, name, title, description, icons))
             return fn
 

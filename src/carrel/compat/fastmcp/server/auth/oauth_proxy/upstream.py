@@ -6,7 +6,7 @@ from base64 import b64encode
 from typing import Any
 from urllib.parse import quote_plus
 
-import httpx
+from carrel.compat.fastmcp.http_library import httpx
 
 __all__ = ["AsyncOAuth2Client"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
-
+from carrel.compat.fastmcp.http_library import httpx
 from carrel.compat.fastmcp.server.auth.auth import AccessToken
 from carrel.compat.fastmcp.server.auth.providers.service import ServiceProxy
 from carrel.compat.fastmcp.server.auth.providers.userinfo import UserInfoVerifier, pick

@@ -6,8 +6,7 @@ import time
 from datetime import datetime
 from typing import Any
 
-import httpx
-
+from carrel.compat.fastmcp.http_library import httpx
 from carrel.compat.fastmcp.server.auth.auth import AccessToken
 from carrel.compat.fastmcp.server.auth.providers.service import ServiceProxy
 from carrel.compat.fastmcp.server.auth.providers.userinfo import UserInfoVerifier, pick

@@ -7,9 +7,9 @@ from base64 import b64encode
 from contextlib import nullcontext
 from typing import Any, Literal, get_args
 
-import httpx
 from pydantic import AnyHttpUrl, SecretStr
 
+from carrel.compat.fastmcp.http_library import httpx
 from carrel.compat.fastmcp.server.auth.auth import AccessToken, TokenVerifier
 from carrel.compat.fastmcp.utilities.auth import parse_scopes
 from carrel.compat.fastmcp.utilities.logging import get_logger
@@ -24,7 +24,7 @@ class IntrospectionTokenVerifier(TokenVerifier):
     """Verifier that introspects each token; with ``cache_ttl_seconds``, results are kept for this time.
 
     Raises:
-        ValueError: there is no such method of authentication.
+        ValueError: there is no such method of authentication, or an audience is no text.
     """
 
     def __init__(
@@ -40,11 +40,16 @@ class IntrospectionTokenVerifier(TokenVerifier):
         cache_ttl_seconds: int | None = None,
         max_cache_size: int | None = None,
         http_client: httpx.AsyncClient | None = None,
+        audience: str | list[str] | None = None,
     ) -> None:
         methods = get_args(ClientAuthMethod)
         if client_auth_method not in methods:
             raise ValueError(f"Invalid client_auth_method: {client_auth_method!r}. Must be one of {methods}.")
+        audiences = [audience] if isinstance(audience, str) else audience
+        if audiences is not None and not (audiences and all(isinstance(each, str) and each for each in audiences)):
+            raise ValueError("audience must contain nonempty strings")
         super().__init__(base_url, parse_scopes(required_scopes))
+        self.audience = audience
         self.introspection_url = introspection_url
         self.client_id = client_id
         self.client_secret = client_secret.get_secret_value() if isinstance(client_secret, SecretStr) else client_secret
@@ -92,12 +97,21 @@ class IntrospectionTokenVerifier(TokenVerifier):
         answer: dict[str, Any] = response.json()
         return answer
 
+    def _is_for_us(self, found: Any) -> bool:
+        """Return whether the audiences of a token include an expected one, if there are any."""
+        if self.audience is None:
+            return True
+        given = [found] if isinstance(found, str) else found
+        if not isinstance(given, list) or not given or not all(isinstance(each, str) and each for each in given):
+            return False
+        return not set(given).isdisjoint([self.audience] if isinstance(self.audience, str) else self.audience)
+
     def _read(self, token: str, answer: dict[str, Any]) -> AccessToken | None:
         expires = answer.get("exp")
         scopes = self._extract_scopes(answer)
         if answer.get("active") is not True or (expires and expires < time.time()):
             return None
-        if not set(self.required_scopes).issubset(scopes):
+        if not set(self.required_scopes).issubset(scopes) or not self._is_for_us(answer.get("aud")):
             return None
         return AccessToken(
             token=token,

@@ -9,9 +9,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-import httpx
 from pydantic import AnyHttpUrl, SecretStr
 
+from carrel.compat.fastmcp.http_library import httpx
 from carrel.compat.fastmcp.server.auth.auth import AccessToken, TokenVerifier
 from carrel.compat.fastmcp.server.auth.jwks import KeySet
 from carrel.compat.fastmcp.utilities.auth import decode_jwt_header, parse_scopes

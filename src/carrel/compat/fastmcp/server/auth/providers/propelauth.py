@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-import httpx
 from pydantic import AnyHttpUrl, SecretStr
 
+from carrel.compat.fastmcp.http_library import httpx
 from carrel.compat.fastmcp.server.auth.auth import AccessToken
 from carrel.compat.fastmcp.server.auth.providers.forwarding import ForwardingProvider
 from carrel.compat.fastmcp.server.auth.providers.introspection import IntrospectionTokenVerifier

@@ -1,6 +1,12 @@
-"""Prompts of a server."""
+"""Prompts of a server. Their models are created on first use."""
 
-from carrel.compat.mcp2.server.mcpserver.prompts.base import Prompt
-from carrel.compat.mcp2.server.mcpserver.prompts.manager import PromptManager
+from typing import TYPE_CHECKING
 
-__all__ = ["Prompt", "PromptManager"]
+from carrel.compat.lazy import lazily
+
+NAMES = {"Prompt": "base", "PromptManager": "manager", "base": "base", "manager": "manager"}
+
+__all__ = sorted(NAMES)
+
+if not TYPE_CHECKING:
+    __getattr__ = lazily(__name__, NAMES)

@@ -14,6 +14,7 @@ from carrel.compat.mcp2.server.mcpserver.utilities.func_metadata import content_
 from carrel.compat.mcp2.server.mcpserver.utilities.functions import call_function, name_of
 from carrel.compat.mcp2.server.mcpserver.utilities.types import Audio, Image
 from carrel.compat.mcp2.shared.exceptions import MCPError
+from carrel.compat.mcp2.types.base import InputRequired
 
 if TYPE_CHECKING:
     from carrel.compat.mcp2.server.mcpserver.context import Context
@@ -128,7 +129,7 @@ class Prompt(BaseModel):
         try:
             given = inject_context(self.fn, arguments or {}, context, self.context_kwarg)
             result = await call_function(self.fn, given)
-            if isinstance(result, types.InputRequiredResult):
+            if isinstance(result, InputRequired):
                 return result
             return [_message_of(each) for each in (result if isinstance(result, list | tuple) else [result])]
         except MCPError:

@@ -1,33 +1,22 @@
-"""Resources of a server."""
+"""Resources of a server. Their models are created on first use."""
 
-from carrel.compat.mcp2.server.mcpserver.resources.base import Resource
-from carrel.compat.mcp2.server.mcpserver.resources.resource_manager import ResourceManager
-from carrel.compat.mcp2.server.mcpserver.resources.templates import (
-    DEFAULT_RESOURCE_SECURITY,
-    ResourceSecurity,
-    ResourceSecurityError,
-    ResourceTemplate,
-)
-from carrel.compat.mcp2.server.mcpserver.resources.types import (
-    BinaryResource,
-    DirectoryResource,
-    FileResource,
-    FunctionResource,
-    HttpResource,
-    TextResource,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "DEFAULT_RESOURCE_SECURITY",
-    "BinaryResource",
-    "DirectoryResource",
-    "FileResource",
-    "FunctionResource",
-    "HttpResource",
-    "Resource",
-    "ResourceManager",
-    "ResourceSecurity",
-    "ResourceSecurityError",
-    "ResourceTemplate",
-    "TextResource",
-]
+from carrel.compat.lazy import lazily
+
+NAMES = {
+    "Resource": "base",
+    "ResourceManager": "resource_manager",
+    **dict.fromkeys(("DEFAULT_RESOURCE_SECURITY", "ResourceSecurity", "ResourceSecurityError"), "security"),
+    "ResourceTemplate": "templates",
+    **dict.fromkeys(
+        ("BinaryResource", "DirectoryResource", "FileResource", "FunctionResource", "HttpResource", "TextResource"),
+        "types",
+    ),
+    **{module: module for module in ("base", "resource_manager", "templates", "types")},
+}
+
+__all__ = sorted(NAMES)
+
+if not TYPE_CHECKING:
+    __getattr__ = lazily(__name__, NAMES)

@@ -8,7 +8,7 @@ from pydantic import AnyUrl
 
 from carrel.compat import managers
 from carrel.compat.mcp2.server.mcpserver.exceptions import ResourceNotFoundError
-from carrel.compat.mcp2.server.mcpserver.resources.templates import ResourceSecurityError, ResourceTemplate
+from carrel.compat.mcp2.server.mcpserver.resources.security import ResourceSecurityError
 
 __all__ = ["ResourceManager"]
 
@@ -16,7 +16,12 @@ __all__ = ["ResourceManager"]
 class ResourceManager(managers.ResourceManager):
     """Resources by URI, of which the first stays; and templates."""
 
-    template_type = ResourceTemplate
+    @property
+    def template_type(self) -> type[Any]:  # type: ignore[override]
+        """The model of templates, which is created on first use."""
+        from carrel.compat.mcp2.server.mcpserver.resources.templates import ResourceTemplate
+
+        return ResourceTemplate
 
     async def get_resource(self, uri: AnyUrl | str, context: Any = None) -> Any:
         """Return the resource of a URI, or create it from a template.

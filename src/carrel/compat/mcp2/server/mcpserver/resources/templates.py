@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field, validate_call
 
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.server.mcpserver.exceptions import ResourceError, UnexpectedResourceError
+from carrel.compat.mcp2.server.mcpserver.resources.security import (
+    DEFAULT_RESOURCE_SECURITY,
+    ResourceSecurity,
+    ResourceSecurityError,
+)
 from carrel.compat.mcp2.server.mcpserver.resources.types import FunctionResource
 from carrel.compat.mcp2.server.mcpserver.utilities.context_injection import find_context_parameter, inject_context
 from carrel.compat.mcp2.server.mcpserver.utilities.func_metadata import func_metadata
 from carrel.compat.mcp2.server.mcpserver.utilities.functions import call_function, name_of
 from carrel.compat.mcp2.shared.exceptions import MCPError
-from carrel.compat.mcp2.shared.path_security import contains_path_traversal, is_absolute_path
 from carrel.compat.mcp2.shared.uri_template import UriTemplate
+from carrel.compat.mcp2.types.base import InputRequired
 
 if TYPE_CHECKING:
     from carrel.compat.mcp2.server.mcpserver.context import Context
@@ -33,43 +37,6 @@ __all__ = [
 #: For pydantic, which reads annotations at run time.
 Icon: Any = types.Icon
 Annotations: Any = types.Annotations
-
-
-@dataclass(frozen=True)
-class ResourceSecurity:
-    """Which values of a template are refused."""
-
-    reject_path_traversal: bool = True
-    reject_absolute_paths: bool = True
-    reject_null_bytes: bool = True
-    exempt_params: Set[str] = field(default_factory=frozenset)
-
-    def validate(self, params: Mapping[str, str | list[str]]) -> str | None:
-        """Return the name of the first parameter with a refused value; None without one."""
-        for name, given in params.items():
-            values = given if isinstance(given, list) else [given]
-            if name not in self.exempt_params and any(map(self._refuses, values)):
-                return name
-        return None
-
-    def _refuses(self, value: str) -> bool:
-        return (
-            (self.reject_null_bytes and "\0" in value)
-            or (self.reject_path_traversal and contains_path_traversal(value))
-            or (self.reject_absolute_paths and is_absolute_path(value))
-        )
-
-
-DEFAULT_RESOURCE_SECURITY = ResourceSecurity()
-
-
-class ResourceSecurityError(ValueError):
-    """A value of a template was refused."""
-
-    def __init__(self, template: str, param: str) -> None:
-        super().__init__(f"Parameter {param!r} of template {template!r} failed security validation")
-        self.template = template
-        self.param = param
 
 
 class ResourceTemplate(BaseModel):
@@ -89,7 +56,7 @@ class ResourceTemplate(BaseModel):
     parsed_template: UriTemplate = Field(exclude=True)
     security: ResourceSecurity = Field(exclude=True)
 
-    model_config = {"arbitrary_types_allowed": True}
+    model_config = {"arbitrary_types_allowed": True, "defer_build": True}
 
     @classmethod
     def from_function(
@@ -149,7 +116,7 @@ class ResourceTemplate(BaseModel):
         try:
             given = inject_context(self.fn, params, context, self.context_kwarg)
             result = await call_function(self.fn, given)
-            if isinstance(result, types.InputRequiredResult):
+            if isinstance(result, InputRequired):
                 return result
             details = ("name", "title", "description", "mime_type", "icons", "annotations", "meta")
             return FunctionResource(uri=uri, fn=lambda: result, **{each: getattr(self, each) for each in details})

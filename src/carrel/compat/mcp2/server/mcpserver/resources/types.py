@@ -12,9 +12,9 @@ import anyio.to_thread
 import pydantic_core
 from pydantic import Field, field_validator, validate_call
 
-from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.server.mcpserver.resources.base import Resource
 from carrel.compat.mcp2.server.mcpserver.utilities.functions import call_function, name_of
+from carrel.compat.mcp2.types.base import InputRequired
 
 __all__ = ["BinaryResource", "DirectoryResource", "FileResource", "FunctionResource", "HttpResource", "TextResource"]
 
@@ -54,7 +54,7 @@ class FunctionResource(Resource):
             ValueError: it has questions to the client, whose answers it could not take.
         """
         result = await call_function(self.fn, {})
-        if isinstance(result, types.InputRequiredResult):
+        if isinstance(result, InputRequired):
             raise ValueError(
                 "static resources cannot return InputRequiredResult; only resource "
                 "template functions participate in the multi-round-trip flow"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from carrel.compat.mcp.shared.tool_name_validation import validate_and_warn_tool_name
 from carrel.compat.mcp2 import types
@@ -28,6 +28,7 @@ from carrel.compat.mcp2.server.mcpserver.utilities.func_metadata import FuncMeta
 from carrel.compat.mcp2.server.mcpserver.utilities.functions import is_async_callable, name_of
 from carrel.compat.mcp2.shared.exceptions import MCPError
 from carrel.compat.mcp2.shared.inbound import find_invalid_x_mcp_header
+from carrel.compat.mcp2.types.base import InputRequired
 
 if TYPE_CHECKING:
     from carrel.compat.mcp2.server.mcpserver.context import Context
@@ -45,6 +46,8 @@ BOTH = (
 
 class Tool(BaseModel):
     """Tool of a server."""
+
+    model_config = ConfigDict(defer_build=True)
 
     fn: Callable[..., Any] = Field(exclude=True)
     name: str
@@ -149,10 +152,10 @@ class Tool(BaseModel):
         direct: dict[str, Any] = {} if self.context_kwarg is None else {self.context_kwarg: context}
         if self.resolved_params:
             resolved = await resolve_arguments(self.resolved_params, self.resolver_plans, arguments, context)
-            if isinstance(resolved, types.InputRequiredResult):
+            if isinstance(resolved, InputRequired):
                 return resolved
             direct |= resolved
         result = await self.fn_metadata.call_fn(self.fn, self.is_async, arguments, direct)
-        if self.resolved_params and isinstance(result, types.InputRequiredResult):
+        if self.resolved_params and isinstance(result, InputRequired):
             raise RuntimeError(f"the tool returned an InputRequiredResult but its parameters use Resolve(...); {BOTH}")
         return result

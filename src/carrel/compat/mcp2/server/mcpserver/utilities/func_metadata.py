@@ -20,6 +20,7 @@ from carrel.compat.mcp2.server.mcpserver.exceptions import InvalidSignature
 from carrel.compat.mcp2.server.mcpserver.utilities.functions import call_function
 from carrel.compat.mcp2.server.mcpserver.utilities.output_types import output_type, readable_typeddict
 from carrel.compat.mcp2.server.mcpserver.utilities.types import Audio, Image
+from carrel.compat.mcp2.types.base import InputRequired
 from carrel.compat.wire import as_block
 
 __all__ = ["ArgModelBase", "FuncMetadata", "func_metadata"]
@@ -42,7 +43,7 @@ UNSUITABLE = (
 class FuncMetadata(BaseModel):
     """Model of the arguments of a function, and the type and schema of its structured result."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, defer_build=True)
 
     arg_model: Annotated[type[ArgModelBase], WithJsonSchema(None)]
     output_schema: dict[str, Any] | None = None
@@ -115,7 +116,7 @@ class FuncMetadata(BaseModel):
 
     def convert_result(self, result: Any) -> Any:
         """Return the result of a tool: content, and structured content if there is a type for it."""
-        if isinstance(result, types.InputRequiredResult):
+        if isinstance(result, InputRequired):
             return result
         kind = None if self.output_schema is None else self.output_model
         if isinstance(result, types.CallToolResult):
@@ -210,11 +211,11 @@ def _declared(annotation: Any, name: str) -> tuple[Any, Any] | None:
     except ForbiddenQualifier as error:
         raise InvalidSignature(f"Function {name}: return annotation contains an invalid type qualifier") from error
     kind: Any = inspected.type
-    if _is(kind, types.InputRequiredResult):
+    if _is(kind, InputRequired):
         return None
     if is_union_origin(get_origin(kind)):
         every = get_args(kind)
-        left = tuple(each for each in every if not _is(each, types.InputRequiredResult))
+        left = tuple(each for each in every if not _is(each, InputRequired))
         if not left:
             return None
         if len(left) != len(every):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from carrel.compat.fastmcp.borrowed import installed_folders
 from carrel.compat.fastmcp.tools.result import WRAPPED
 from carrel.compat.fastmcp.utilities.json_schema import compress_schema
+from carrel.compat.lazy import lazily
 from carrel.errors import ConfigError
 from carrel.sources.openapi.api import encode_body, headers_of
 from carrel.sources.openapi.document import ApiDocuments
@@ -17,7 +19,29 @@ from carrel.sources.openapi.parameters import ApiParameter
 from carrel.sources.openapi.routes import build_url
 from carrel.sources.openapi.schemas import Bundler, body_of, body_schema
 
+#: Modules of names that are loaded from the installed package.
+NAMES = {
+    "JsonSchema": "models",
+    "ParameterLocation": "models",
+    "RequestBodyInfo": "models",
+    "ResponseInfo": "models",
+    "clean_schema_for_display": "schemas",
+    "convert_openapi_schema_to_json_schema": "json_schema_converter",
+    "convert_schema_definitions": "json_schema_converter",
+    "extract_output_schema_from_responses": "schemas",
+    "format_array_parameter": "formatters",
+    "format_deep_object_parameter": "formatters",
+    "format_description_with_responses": "formatters",
+    "format_json_for_description": "formatters",
+    "generate_example_from_schema": "formatters",
+}
+
 __all__ = ["HTTPRoute", "HttpMethod", "ParameterInfo", "Prepared", "parse_openapi_to_http_routes"]
+
+__path__ += installed_folders("utilities.openapi")
+
+if not TYPE_CHECKING:
+    __getattr__ = lazily(__name__, NAMES)
 
 HttpMethod: TypeAlias = Literal["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE"]
 BODY = "body"

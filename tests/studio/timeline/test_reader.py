@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from carrel.studio.timeline.facts import Facts, Reader
+from carrel.studio.timeline.facts import Facts
 from carrel.studio.timeline.log import WireLog
+from carrel.studio.timeline.reader import Reader
 
 INFO = {"name": "x", "version": "1"}
 

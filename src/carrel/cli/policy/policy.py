@@ -1,0 +1,293 @@
+"""``carrel policy``: checks, explains, tests and compares the policy in ``[access]`` of a ``carrel.toml``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from carrel.catalog.access import NAME_VERBS, may_reach
+from carrel.cli.config.read import DEFAULT_FILE, Configuration, read_configuration
+from carrel.cli.config.toml import read_file
+from carrel.cli.options import Parser
+from carrel.cli.policy.shared import open_shared
+from carrel.cli.terminal.messages import print_stderr
+from carrel.cli.terminal.output import write_text
+from carrel.errors import ConfigError
+from carrel.near_names import near
+from carrel.policy.decision import Decision, decide
+from carrel.policy.policy import EVERYBODY, Policy
+from carrel.policy.reading import VERBS
+from carrel.policy.shadowing import shadowed
+from carrel.policy.unmatched import unmatched
+from carrel.uri.parse import UriError, canonical, file_path, file_uri
+from carrel.uri.template import UriTemplate
+
+if TYPE_CHECKING:
+    from carrel.protocol.methods import Verb
+
+__all__ = ["parser", "run"]
+
+SUMMARY = "Check the access policy in [access] of a carrel.toml, explain a decision, test it, or compare two policies."
+EXAMPLES = """\
+examples:
+  carrel policy check                           problems: what is misspelt, and rules that never decide
+  carrel policy explain --as viewer read notes://blue/1
+  carrel policy explain --as viewer --claim team=blue call search_books
+  carrel policy test expectations.txt           lines such as: viewer team=blue read notes://blue/1 allowed
+  carrel policy diff old.toml carrel.toml       what becomes allowed and denied of everything that is shared
+
+Exit codes: 0; 1 if check finds something, a test fails, or a policy differs; 2 after wrong use.
+"""
+OUTCOMES = {"allowed": True, "denied": False}
+#: How many arguments each action takes.
+ACTIONS = {"check": (0, ""), "explain": (2, "VERB TARGET"), "test": (1, "FILE"), "diff": (2, "OLD NEW")}
+
+
+class Caller(NamedTuple):
+    """Caller to decide about: its roles and claims."""
+
+    roles: frozenset[str]
+    claims: dict[str, tuple[str, ...]]
+
+    def __str__(self) -> str:
+        """The roles, or everybody."""
+        return ", ".join(sorted(self.roles)) or "everybody"
+
+
+def parser() -> Parser:
+    """Return the argument parser of ``carrel policy``."""
+    reader = Parser("policy", SUMMARY, epilog=EXAMPLES)
+    reader.add_argument("action", metavar="ACTION", choices=tuple(ACTIONS), help="check, explain, test or diff")
+    reader.add_argument(
+        "arguments", metavar="ARGUMENT", nargs="*", help="explain: VERB TARGET; test: FILE; diff: OLD NEW (files)"
+    )
+    reader.add_argument(
+        "--config", metavar="FILE", default=DEFAULT_FILE, help="the file with the policy (default: ./carrel.toml)"
+    )
+    reader.add_argument(
+        "--as",
+        dest="roles",
+        metavar="ROLE",
+        action="append",
+        default=[],
+        help="explain, diff: a role of the caller; may be repeated (default: no role; diff: each role by itself)",
+    )
+    reader.add_argument(
+        "--claim",
+        dest="claims",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="explain, diff: a claim of the caller, for the names in braces; may be repeated",
+    )
+    return reader
+
+
+def run(arguments: list[str]) -> int:
+    """Run ``carrel policy`` and return the exit code.
+
+    Raises:
+        ConfigError: wrong use, or an invalid file.
+    """
+    options = parser().parse_intermixed_args(arguments)
+    count, usage = ACTIONS[options.action]
+    if len(options.arguments) != count:
+        raise ConfigError(f"usage: carrel policy {options.action} {usage}".rstrip())
+    action = {"check": check, "explain": explain, "test": test, "diff": diff}[options.action]
+    return asyncio.run(action(options))
+
+
+async def check(options: argparse.Namespace) -> int:
+    """Print the problems of a policy, each with file and line."""
+    contents = read_file(options.config)
+    problems = list(contents.problems)
+    if not problems:
+        policy = policy_of(options.config)
+        for rule, other in shadowed(policy):
+            problems.append(f"{rule.where}: the rule never decides: {other.where} does ({rule.text})")
+        async with open_shared(read(options.config)) as shared:
+            targets, templates = await shared.targets(), await shared.templates()
+            never = {rule.where for rule, _ in shadowed(policy)}
+            idle = [rule for rule in unmatched(policy, targets, templates, shared.owner) if rule.where not in never]
+            problems += [f"{rule.where}: the rule matches nothing that is shared ({rule.text})" for rule in idle]
+    print_stderr(*(f"carrel: {problem}" for problem in problems))
+    if not problems:
+        count = len({rule.where for rule in policy_of(options.config).rules})
+        write_text(f"{options.config}: {count} {'rule' if count == 1 else 'rules'}, no problems")
+    return 1 if problems else 0
+
+
+async def explain(options: argparse.Namespace) -> int:
+    """Print the decision about one target, and about what else its URI may be."""
+    verb, target = verb_of(options.arguments[0]), options.arguments[1]
+    policy = policy_of(options.config)
+    caller = caller_of(policy, options.roles, options.claims)
+    async with AsyncExitStack() as stack:
+        shared = None
+        if policy.servers or verb not in NAME_VERBS:
+            shared = await stack.enter_async_context(open_shared(read(options.config)))
+            policy.owner = shared.owner
+        view = policy.view_of(caller.roles, caller.claims)
+        decision = decide(policy, view, verb, target)
+        lines = [word(decision), f"  {decision}"]
+        if decision.verb != verb or decision.checked != target:
+            lines[-1] += f" ({decision.verb} {decision.checked})"
+        for kind, other in spellings(target) if verb not in NAME_VERBS else ():
+            also = decide(policy, view, verb, other)
+            lines += [f"{word(also)} as {other} ({kind})", f"  {also}"]
+        for template in dict.fromkeys([] if shared is None else await shared.templates()):
+            if "{?" not in template and UriTemplate(template).match(target) is not None:
+                listed = may_reach(view, "list", UriTemplate(template))
+                lines.append(f"template {template} of it is {'listed' if listed else 'not listed'}")
+    write_text("\n".join(lines))
+    return 0
+
+
+def spellings(target: str) -> Iterator[tuple[str, str]]:
+    """Yield other URIs of a resource, each with its kind: in normal form, and behind links of the file system."""
+    if canonical(target) != target:
+        yield "normal form", canonical(target)
+    try:
+        path = file_path(target)
+    except UriError:
+        path = None
+    if path is not None and os.path.realpath(path) != path and Path(path).exists():
+        yield "behind a link", file_uri(os.path.realpath(path))
+
+
+async def test(options: argparse.Namespace) -> int:
+    """Compare the decisions with a table of expectations, and print those that differ."""
+    policy = policy_of(options.config)
+    file = options.arguments[0]
+    rows = list(expectations(policy, file))
+    failed = 0
+    async with AsyncExitStack() as stack:
+        if policy.servers:
+            policy.owner = (await stack.enter_async_context(open_shared(read(options.config)))).owner
+        for where, caller, verb, target, expected in rows:
+            decision = decide(policy, policy.view_of(caller.roles, caller.claims), verb, target)
+            if decision.allowed != expected:
+                failed += 1
+                write_text(f"{where}: {verb} {target} for {caller}: {word(decision)}: {decision}")
+    write_text(f"{len(rows)} expectations, {failed} failed")
+    return 1 if failed else 0
+
+
+def expectations(policy: Policy, file: str) -> Iterator[tuple[str, Caller, Verb, str, bool]]:
+    """Yield the rows of a table: where it is, caller, verb, target and whether it is allowed.
+
+    Raises:
+        ConfigError: the file cannot be read, or a line is invalid.
+    """
+    try:
+        lines = Path(file).expanduser().read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}"
+        ) from None
+    for number, line in enumerate(lines, 1):
+        words = line.split() if not line.lstrip().startswith("#") else []
+        if not words:
+            continue
+        where = f"{file}:{number}"
+        if len(words) < 4 or words[-1] not in OUTCOMES:
+            raise ConfigError(f"{where}: expected ROLES [CLAIM=VALUE …] VERB TARGET, then allowed or denied")
+        roles, *claims, verb, target, outcome = words
+        try:
+            caller = caller_of(policy, [] if roles == EVERYBODY else roles.split(","), claims)
+            yield where, caller, verb_of(verb), target, OUTCOMES[outcome]
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
+
+
+async def diff(options: argparse.Namespace) -> int:
+    """Print what another policy allows and denies of everything that is shared, for each role."""
+    before, after = map(policy_of, options.arguments)
+    async with open_shared(read(options.arguments[1])) as shared:
+        before.owner = after.owner = shared.owner
+        targets = await shared.targets()
+    differences = 0
+    roles = sorted({*before.roles, *after.roles})
+    callers = (
+        [frozenset(options.roles)] if options.roles else [frozenset[str](), *(frozenset([role]) for role in roles)]
+    )
+    unknown = frozenset(options.roles) - set(roles)
+    if unknown:
+        raise ConfigError(f"there is no role {min(unknown)!r}{near(min(unknown), roles)}")
+    claims = claims_of(options.claims)
+    for held in callers:
+        views = [policy.view_of(held & set(policy.roles), claims) for policy in (before, after)]
+        for verb, target in targets:
+            one, other = (
+                decide(policy, view, verb, target) for policy, view in zip((before, after), views, strict=True)
+            )
+            if one.allowed != other.allowed:
+                differences += 1
+                write_text(f"{Caller(held, claims)}: {verb} {target} becomes {word(other)}: {other}")
+    write_text(f"{differences} differences in {len(targets)} resources, tools and prompts")
+    return 1 if differences else 0
+
+
+def word(decision: Decision) -> str:
+    """Return ``allowed`` or ``denied``."""
+    return "allowed" if decision.allowed else "denied"
+
+
+def read(file: str) -> Configuration:
+    """Return the settings of a file."""
+    return read_configuration(argparse.Namespace(config=file), targeted=True)
+
+
+def policy_of(file: str) -> Policy:
+    """Return the policy of a file.
+
+    Raises:
+        ConfigError: the file has a problem, or no policy.
+    """
+    policy = read(file).policy
+    if policy is None:
+        raise ConfigError(f"{file} has no [access]: everything is allowed")
+    return policy
+
+
+def verb_of(text: str) -> Verb:
+    """Return a verb.
+
+    Raises:
+        ConfigError: there is no such verb.
+    """
+    if text not in VERBS:
+        raise ConfigError(f"there is no verb {text!r}{near(text, VERBS)}; verbs are {', '.join(sorted(VERBS))}")
+    return text
+
+
+def caller_of(policy: Policy, roles: Iterable[str], claims: Iterable[str]) -> Caller:
+    """Return a caller with roles and claims.
+
+    Raises:
+        ConfigError: there is no such role, or a claim has no value.
+    """
+    for role in roles:
+        if role not in policy.roles:
+            raise ConfigError(f"there is no role {role!r}{near(role, policy.roles)}")
+    return Caller(frozenset(roles), claims_of(claims))
+
+
+def claims_of(claims: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return claims by name. A claim that is given several times has several values.
+
+    Raises:
+        ConfigError: a claim has no value.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for claim in claims:
+        name, equals, value = claim.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"a claim is NAME=VALUE, not {claim!r}")
+        found[name] = (*found.get(name, ()), value)
+    return found

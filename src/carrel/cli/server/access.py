@@ -1,0 +1,54 @@
+"""Access policy of ``serve``, ``run`` and ``gateway``, from ``[access]`` of ``carrel.toml``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from carrel.errors import ConfigError
+
+if TYPE_CHECKING:
+    from carrel.cli.config.read import Configuration
+    from carrel.policy.policy import Policy
+    from carrel.policy.server_view import Owner
+    from carrel.server.app import Server
+    from carrel.transports.server.options import ServeOptions
+
+__all__ = ["add_policy"]
+
+
+def add_policy(
+    app: Server[Any], configuration: Configuration, http: ServeOptions | None, owner: Owner | None = None
+) -> None:
+    """Let the policy of the configuration, if there is one, decide about all requests. It follows the file.
+
+    ``owner`` finds the servers of a gateway's targets. Callers without a principal are local on stdio, and with
+    authorization: over HTTP, each one has a principal then.
+
+    Raises:
+        ConfigError: the server has a gate, or a rule is for a server of a gateway, and this is none.
+    """
+    if configuration.policy is None or configuration.file is None:
+        return
+    from carrel.policy.gate import PolicyGate
+
+    if app.gate is not None:
+        raise ConfigError(f"{configuration.file}: [access] is for servers without a gate, and {app.name} has one")
+    file, local = configuration.file, http is None or http["authorization"] is not None
+
+    def load() -> Policy:
+        from carrel.cli.config.toml import read_file
+
+        contents = read_file(file)
+        if contents.problems:
+            raise ConfigError(contents.problems[0])
+        if contents.policy is None:
+            raise ConfigError(f"{file} has no [access] any more; to allow everything, restart the server")
+        for rule in contents.policy.rules:
+            if rule.server is not None and owner is None:
+                raise ConfigError(f"{rule.where}: server is for rules of carrel gateway, which has several servers")
+        contents.policy.local, contents.policy.owner = local, owner
+        return contents.policy
+
+    gate = app.gate = PolicyGate(file, load, app.list_changed)
+    app.on_startup(gate.start)
+    app.on_shutdown(gate.stop)

@@ -1,0 +1,8 @@
+"""Policies: the roles of callers and the access rules of roles, as ``[access]`` of ``carrel.toml`` has them."""
+
+from carrel.policy.gate import PolicyGate
+from carrel.policy.policy import Policy, PolicyRule
+from carrel.policy.reading import read_policy
+from carrel.policy.role import Role
+
+__all__ = ["Policy", "PolicyGate", "PolicyRule", "Role", "read_policy"]

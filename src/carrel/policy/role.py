@@ -1,0 +1,85 @@
+"""Roles of a policy: which callers have them, by their access token or by the transport.
+
+A caller has a role if all conditions of the role hold: ``Role(name="viewer", claims={"scope": ["books:read"]})``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+if TYPE_CHECKING:
+    from carrel.protocol.principal import Principal
+
+__all__ = ["ClaimValue", "Role", "claim_of", "texts_of"]
+
+ClaimValue: TypeAlias = str | int | bool
+"""Value that a claim is compared with."""
+
+
+class Role(msgspec.Struct, frozen=True, kw_only=True):
+    """Role of callers.
+
+    ``claims`` are values of claims of the access token: of a list, one value is enough. ``scope`` is a claim whose
+    words must all be granted. ``token`` is a name in the file of tokens. ``local`` is for callers on stdio and in the
+    same process. ``where`` is the file and line.
+    """
+
+    name: str
+    claims: Mapping[str, Sequence[ClaimValue]] = MappingProxyType({})
+    token: str | None = None
+    local: bool = False
+    where: str = ""
+
+    def includes(self, principal: Principal | None, *, local: bool = False) -> bool:
+        """Return whether a caller has the role. ``local`` tells whether a caller without a principal is local."""
+        if principal is None:
+            return self.local and local
+        if self.local:
+            return False
+        if self.token is not None and (principal.issuer or principal.subject != self.token):
+            return False
+        return all(
+            any(set(str(value).split()) <= principal.scopes for value in wanted)
+            if name == "scope"
+            else not _held(claim_of(principal, name)).isdisjoint(_typed(value) for value in wanted)
+            for name, wanted in self.claims.items()
+        )
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether the callers have access tokens of an issuer, which have claims."""
+        return not self.local and self.token is None
+
+
+def claim_of(principal: Principal, name: str) -> Any:
+    """Return the value of a claim, or None. If no claim is named ``a.b``, it is the member ``b`` of the claim ``a``."""
+    if name in principal.claims:
+        return principal.claims[name]
+    if name == "sub":
+        return principal.subject
+    found: Any = principal.claims
+    for part in name.split("."):
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(part)
+    return found
+
+
+def texts_of(value: object) -> tuple[str, ...]:
+    """Return the texts of a claim, for the braces of patterns: its text or number, or the elements of its list."""
+    values = value if isinstance(value, list | tuple) else [value]
+    return tuple(str(one) for one in values if isinstance(one, str | int) and not isinstance(one, bool))
+
+
+def _held(value: object) -> set[tuple[type, object]]:
+    values = value if isinstance(value, list | tuple) else [value]
+    return {_typed(one) for one in values if isinstance(one, str | int)}
+
+
+def _typed(value: object) -> tuple[type, object]:
+    """Return a value with its type: True and 1 differ."""
+    return type(value), value

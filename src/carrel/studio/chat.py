@@ -1,0 +1,259 @@
+"""OpenChat: a conversation that the page has opened, with the answer that is being written and its approvals."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Coroutine
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import msgspec
+
+from carrel.chat.approvals import ApprovalRequest, Approvals, ApprovalStore, CallRejected, Decision
+from carrel.chat.events import ChatEvent, Notice, TurnEnd
+from carrel.chat.session import ChatSession
+from carrel.chat.store import ChatStore, Saved, title_of
+from carrel.host.host import Host
+from carrel.studio.api import Problem
+from carrel.studio.chat_api import CallDecision, Chat
+from carrel.studio.chat_view import Answering, entries_of, turn_start
+from carrel.studio.models import Models
+from carrel.studio.problems import NotFound, Refused, problem_of
+
+__all__ = ["OpenChat"]
+
+#: Seconds between two events about one conversation.
+PAUSE = 0.1
+
+
+class Waiting(NamedTuple):
+    """Call that waits for the user. ``digest`` is of the call: server, definition of the tool, and arguments."""
+
+    digest: str
+    decision: asyncio.Future[CallDecision]
+
+
+class OpenChat:
+    """Conversation with one answer at a time.
+
+    Args:
+        host: the servers.
+        models: the models.
+        store: where conversations are saved.
+        remembered: the tools that are approved for always.
+        targets: the servers as the user named them.
+        changed: called with the id when there is something new to show.
+        saved: the saved conversation; None for a new one.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        models: Models,
+        store: ChatStore,
+        remembered: ApprovalStore,
+        targets: tuple[str, ...],
+        changed: Callable[[str], None],
+        saved: Saved | None = None,
+    ) -> None:
+        model = models.get((models.current or "") if saved is None else saved.model)
+        approvals = Approvals(remembered, ask=self._ask)
+        self.session = ChatSession(host, model, models.named, approvals, self._show, store=store, targets=targets)
+        self._name = "" if saved is None else saved.name
+        self._store = store
+        self._changed = changed
+        self._answering = Answering()
+        self._waiting: dict[str, Waiting] = {}
+        self._task: asyncio.Task[TurnEnd] | None = None
+        self._composing = False
+        self._error: Problem | None = None
+        self._revision = 0
+        self._stamp: tuple[int, int] | None = None
+        self._announcing: asyncio.TimerHandle | None = None
+        if saved is not None:
+            self.session.resume(saved)
+            self._stamp = self._stamp_of_file()
+
+    @property
+    def id(self) -> str:
+        """The id of the conversation."""
+        return self.session.file.id
+
+    @property
+    def title(self) -> str:
+        """The title that the user chose, or else the beginning of the first message."""
+        return self._name or title_of(self.session.chat.conversation.messages)
+
+    @property
+    def running(self) -> bool:
+        """Whether the model is answering."""
+        return self._composing or (self._task is not None and not self._task.done())
+
+    def view(self, since: int = 0, revision: int | None = None) -> Chat:
+        """Return the conversation, from an entry on if the entries before it are known in this revision."""
+        self._reload()
+        chat = self.session.chat
+        messages, usage = chat.conversation.messages, chat.conversation.usage
+        entries = entries_of(messages, self._answering, self._find_tool)
+        questions = [at for at, entry in enumerate(entries) if entry.role == "user"]
+        stable = questions[-1] if questions else 0
+        first = min(since, stable) if revision == self._revision else 0
+        return Chat(
+            id=self.id,
+            title=self.title,
+            model=self.session.model.name,
+            running=self.running,
+            revision=self._revision,
+            first=first,
+            stable=stable,
+            entries=tuple(entries[first:]),
+            tokens=usage.input_tokens + usage.output_tokens,
+            cost=chat.conversation.cost,
+            share=100 * chat.context_tokens // chat.window,
+            retry=not self.running and bool(messages) and messages[-1].role == "user",
+            error=self._error,
+        )
+
+    # Turns
+
+    async def compose(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do what begins a turn, such as reading attachments and starting the answer; nothing else begins meanwhile.
+
+        Raises:
+            Refused: the model is answering.
+        """
+        if self.running:
+            raise Refused(409, "The model is answering: stop it first")
+        self._reload()
+        self._composing = True
+        try:
+            await work()
+        finally:
+            self.session.pending = []
+            self._composing = False
+            self.announce()
+
+    def start(self, turn: Coroutine[Any, Any, TurnEnd]) -> None:
+        """Let the model answer."""
+        self._answering, self._error = Answering(), None
+        self._task = asyncio.ensure_future(self._answer(turn))
+
+    async def _answer(self, turn: Coroutine[Any, Any, TurnEnd]) -> TurnEnd:
+        try:
+            return await turn
+        except Exception as error:
+            self._error = problem_of(error)
+            raise
+        finally:
+            self._answering.clear()
+            self._waiting.clear()
+            self._stamp = None  # the file is read again, as another program may have written too
+            asyncio.get_running_loop().call_soon(self.announce)  # when the task has ended
+
+    def take_back(self) -> None:
+        """Take back the last message of the user and its answer.
+
+        Raises:
+            ConfigError: there is no message.
+        """
+        self.session.undo()
+        self._answering, self._error = Answering(), None
+        self._revision += 1
+
+    @property
+    def last_message(self) -> Any:
+        """The last message of the user; None if there is none."""
+        messages = self.session.chat.conversation.messages
+        return messages[turn_start(messages)] if messages else None
+
+    async def stop(self) -> None:
+        """Stop the answer. The conversation keeps what was said and done."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def rename(self, title: str) -> None:
+        """Give the conversation a title."""
+        self.session.file.rename(title)
+        self._name = title
+
+    # Approvals
+
+    def decide(self, id: str, decision: CallDecision) -> None:
+        """Decide about a call that waits.
+
+        Raises:
+            NotFound: the call does not wait.
+            Refused: the decision is about another definition of the tool, or about other arguments.
+        """
+        waiting = self._waiting.get(id)
+        if waiting is None or waiting.decision.done():
+            raise NotFound("There is no such call, or it is decided")
+        if not secrets.compare_digest(waiting.digest.encode(), decision.digest.encode()):
+            raise Refused(409, "This is not the call that was shown")
+        waiting.decision.set_result(decision)
+
+    async def _ask(self, request: ApprovalRequest) -> Decision:
+        call = (request.server, msgspec.to_builtins(request.tool), request.arguments)
+        digest = sha256(msgspec.json.encode(call, order="sorted")).hexdigest()
+        id = secrets.token_urlsafe(12)
+        decision: asyncio.Future[CallDecision] = asyncio.get_running_loop().create_future()
+        self._waiting[id] = Waiting(digest, decision)
+        self._answering.ask(id, digest, request)
+        self.announce()
+        try:
+            decided = await decision
+        finally:
+            self._waiting.pop(id, None)
+        if decided.decision == "no" and decided.reason.strip():
+            raise CallRejected(decided.reason.strip())
+        return decided.decision
+
+    # What the page shows
+
+    def announce(self) -> None:
+        """Report a change, soon and only once."""
+        if self._announcing is None:
+            self._announcing = asyncio.get_running_loop().call_later(PAUSE, self._announce)
+
+    def _announce(self) -> None:
+        self._announcing = None
+        self._changed(self.id)
+
+    def _show(self, event: ChatEvent) -> None:
+        if isinstance(event, Notice) and event.level == "warning":
+            self._revision += 1  # older messages may be others now
+        self._answering.take(event, len(self.session.chat.conversation.messages))
+        self.announce()
+
+    def _find_tool(self, name: str) -> tuple[str, str]:
+        """Return the server and the tool of a name that the model uses, also if the server is not connected."""
+        server, tool = self.session.toolbox.find_tool(name)
+        if not server and "__" in tool:
+            server, _, tool = tool.partition("__")
+        return server, tool
+
+    # The file, to which ``carrel chat`` may add as well
+
+    def _stamp_of_file(self) -> tuple[int, int] | None:
+        path = self.session.file.path
+        if path is None or not path.exists():
+            return None
+        found = path.stat()
+        return found.st_mtime_ns, found.st_size
+
+    def _reload(self) -> None:
+        """Read the file again if another program may have written to it."""
+        stamp = None if self.running else self._stamp_of_file()
+        if stamp is None or stamp == self._stamp:
+            return
+        saved = self._store.find(self.id)
+        self._name, self._stamp = saved.name, stamp
+        conversation = self.session.chat.conversation
+        if saved.messages != conversation.messages:
+            pending = self.session.pending
+            self.session.resume(saved)
+            self.session.pending = pending
+            self._answering, self._error = Answering(), None
+            self._revision += 1

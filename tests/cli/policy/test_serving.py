@@ -1,0 +1,148 @@
+"""Policies as users start them: ``serve``, ``run`` and ``gateway``, on stdio and over HTTP, and changes of the file."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from carrel import Client
+from carrel.cli import main
+from carrel.errors import MCPError
+from carrel.transports.client.options import HTTPOptions, ProcessOptions
+from carrel.uri.parse import file_uri
+from support.carrel_process import command, serving
+
+SERVER = """
+from carrel import Server
+
+app = Server("shop")
+
+
+@app.tool
+def search_books() -> str:
+    return "found"
+
+
+@app.tool
+def delete_books() -> str:
+    return "deleted"
+"""
+SOURCE = '[server]\ntools = false\n[[sources]]\npath = "notes"\n'
+RULES = """
+[access.roles]
+ann = {{ token = "ann" }}
+local = {{ local = true }}
+
+[[access.rules]]
+role = "{role}"
+allow = "all"
+tools = "search_*"
+resources = "{notes}/blue/**"
+"""
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    for name in ("blue/a.md", "green/b.md"):
+        (tmp_path / "notes" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "notes" / name).write_text("text")
+    (tmp_path / "server.py").write_text(SERVER)
+    return file_uri(tmp_path / "notes")
+
+
+def write(text: str, notes: str, role: str = "local") -> None:
+    Path("carrel.toml").write_text(text + RULES.format(role=role, notes=notes))
+
+
+async def names(client: Client) -> list[str]:
+    listed = [each.uri.rpartition("/")[2] for each in await client.list_resources()]
+    return [*listed, *(tool.name for tool in await client.list_tools())]
+
+
+@pytest.mark.parametrize("program", ["serve", "run"])
+async def test_a_program_on_stdio_is_local(notes: str, program: str) -> None:
+    write(SOURCE if program == "serve" else '[[sources]]\npath = "notes"\n[app]\nfile = "server.py"\n', notes)
+    async with Client(command(program, "--config", "carrel.toml")) as client:
+        assert await names(client) == (["a.md"] if program == "serve" else ["a.md", "search_books"])
+        with pytest.raises(MCPError, match="not found"):
+            await client.read_resource(f"{notes}/green/b.md")
+
+
+async def test_over_http_the_roles_come_from_the_token_and_nobody_is_local(
+    notes: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens = {}
+    for name in ("ann", "bob"):
+        assert main(["token", "add", name, "--file", "tokens.txt"]) == 0
+        tokens[name] = HTTPOptions(headers={"Authorization": f"Bearer {capsys.readouterr().out.strip()}"})
+    write(SOURCE + '[auth]\ntokens = "tokens.txt"\n', notes, "ann")
+    with serving("serve", "--config", "carrel.toml", cwd=str(Path.cwd())) as (url, _):
+        async with Client(url, http=tokens["ann"]) as ann, Client(url, http=tokens["bob"]) as bob:
+            assert [await names(ann), await names(bob)] == [["a.md"], []]
+    write(SOURCE, notes, "local")
+    with serving("serve", "--config", "carrel.toml", cwd=str(Path.cwd())) as (url, _):
+        async with Client(url) as client:
+            assert await names(client) == []
+
+
+async def test_a_gateway_decides_about_the_names_that_clients_see(notes: str) -> None:
+    text = "".join(
+        f'[servers.{name}]\ncommand = "{sys.executable}"\nargs = ["-m", "carrel", "run", "server.py"]\n'
+        for name in ("one", "two")
+    )
+    rules = """
+[access.roles]
+local = { local = true }
+[[access.rules]]
+role = "local"
+allow = "use"
+[[access.rules]]
+role = "*"
+deny = "use"
+tools = "*_delete_books"
+[[access.rules]]
+role = "*"
+deny = "all"
+server = "two"
+"""
+    Path("carrel.toml").write_text(text + rules)
+    async with Client(command("gateway", "--config", "carrel.toml")) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["one_search_books"]
+        with pytest.raises(MCPError):
+            await client.call_tool("two_search_books")
+        assert not (await client.call_tool("one_search_books")).is_error
+    assert await asyncio.to_thread(main, ["policy", "check"]) == 0
+
+
+async def test_a_changed_file_holds_from_the_next_message_on_and_an_error_changes_nothing(notes: str) -> None:
+    write(SOURCE, notes)
+    good = Path("carrel.toml").read_text()
+    read_again, failed = asyncio.Event(), asyncio.Event()
+
+    def stderr(line: str) -> None:
+        (failed if "the policy is not changed" in line else read_again).set()
+
+    program = command("serve", "--config", "carrel.toml")
+    async with (
+        Client(program, process=ProcessOptions(stderr=stderr)) as client,
+        client.watch(lists=["resources"]) as changes,
+    ):
+        assert await names(client) == ["a.md"]
+        Path("carrel.toml").write_text(good.replace("/blue/", "/green/"))
+        await anext(changes)
+        assert await names(client) == ["b.md"]
+        Path("carrel.toml").write_text(good.replace('"all"', '"al"'))
+        await failed.wait()
+        assert await names(client) == ["b.md"]
+
+
+async def test_a_rule_of_a_server_is_for_gateways(notes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write(SOURCE, notes)
+    with Path("carrel.toml").open("a") as stream:
+        stream.write('[[access.rules]]\nrole = "*"\nallow = "use"\nserver = "x"\n')
+    assert main(["serve", "--config", "carrel.toml"]) == 2
+    assert "carrel.toml:15: server is for rules of carrel gateway" in capsys.readouterr().err

@@ -1,0 +1,213 @@
+"""What FastMCP 4 has in addition: modes of clients, templates with lists, helpers, checks of tokens."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import httpx
+import pytest
+
+from carrel.compat.fastmcp import Client, Context, FastMCP
+from carrel.compat.fastmcp.client.auth import ClientCredentialsOAuthProvider
+from carrel.compat.fastmcp.exceptions import (
+    DisabledError,
+    InsufficientScopeError,
+    McpError,
+    NotFoundError,
+    ResourceSecurityError,
+    ToolError,
+    to_mcp_error,
+)
+from carrel.compat.fastmcp.resources.template import expand_uri_template, match_uri_template
+from carrel.compat.fastmcp.server.auth import AccessToken, AuthContext, require_roles
+from carrel.compat.fastmcp.server.auth.providers.introspection import IntrospectionTokenVerifier
+from carrel.compat.fastmcp.server.auth.redirect_validation import (
+    build_client_redirect,
+    is_redirect_uri_allowed_for_application_type,
+)
+from carrel.compat.fastmcp.utilities.types import Audio, File, Image, find_kwarg_by_type, replace_type
+from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE
+
+
+def _shop() -> FastMCP:
+    mcp = FastMCP("shop", instructions="Buy.", version="7")
+
+    @mcp.resource("shop://{user-id}/café{?tags*,sizes,page}")
+    def items(user_id: str, tags: list[str] | None = None, sizes: list[int] | None = None, page: int = 1) -> str:
+        return f"{user_id} {tags} {sizes} {page}"
+
+    @mcp.tool
+    async def ask(ctx: Context) -> str:
+        answer: Any = await ctx.elicit("Which?", response_type=str)
+        return f"{answer.action} {answer.data}"
+
+    return mcp
+
+
+@pytest.mark.parametrize(
+    ("mode", "revision"),
+    [
+        ("auto", LATEST.name),
+        (LATEST.name, LATEST.name),
+        ("legacy", LATEST_HANDSHAKE.name),
+        (None, LATEST_HANDSHAKE.name),
+    ],
+)
+async def test_a_client_opens_its_session_in_the_revision_of_its_mode_and_answers_forms(
+    mode: str | None, revision: str
+) -> None:
+    async def choose(message: str, response_type: Any, params: Any, context: Any) -> Any:
+        return {"value": message}
+
+    async with Client(_shop(), mode=mode, elicitation_handler=choose) as client:
+        assert client.protocol_version == revision
+        assert client.instructions == "Buy."
+        assert client.server_info is not None
+        assert client.server_info.version == "7"
+        assert client.server_capabilities is not None
+        assert (await client.call_tool("ask")).data == "accept Which?"
+
+
+def test_a_mode_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(ValueError, match="mode must be 'legacy', 'auto', or one of"):
+        Client(_shop(), mode="newest")
+    with pytest.raises(ValueError, match="use mode='legacy'"):
+        Client(_shop(), mode=LATEST_HANDSHAKE.name)
+    with pytest.raises(ValueError, match="only supported for HTTP"):
+        Client(_shop(), verify=False)
+
+
+async def test_variables_of_templates_may_be_lists_and_have_hyphens_and_their_text_may_be_encoded() -> None:
+    async with Client(_shop()) as client:
+        for uri, text in (
+            ("shop://a%20b/caf%C3%A9?tags=x&tags=y%2Cz&sizes=1,2&page=3", "a b ['x', 'y,z'] [1, 2] 3"),
+            ("shop://a/caf%c3%a9", "a None None 1"),
+        ):
+            assert (await client.read_resource(uri))[0].text == text
+    values = {"user_id": "a/b", "tags": ["x y", "z"], "sizes": [1, 2]}
+    uri = expand_uri_template("shop://{user-id}/é{?tags*,sizes,page}", values)
+    assert uri == "shop://a%2Fb/%C3%A9?tags=x%20y&tags=z&sizes=1,2"
+    found = match_uri_template(uri, "shop://{user-id}/é{?tags*,sizes,page}", list_params={"sizes"})
+    assert found == {"user_id": "a/b", "tags": ["x y", "z"], "sizes": ["1", "2"]}
+    assert match_uri_template("shop://a?page=#top", "shop://{id}{?page}") == {"id": "a", "page": ""}
+    assert match_uri_template("shop://a", "shop://{1}") is None
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("x://{a-b}/{a_b}", "both normalize to 'a_b'"),
+        ("x://{a_b}{?page*}", "must accept a list"),
+        ("x://{other}", "must be a subset of the URI path parameters"),
+    ],
+)
+def test_templates_that_do_not_fit_their_function_are_refused(template: str, message: str) -> None:
+    def read(a_b: str, page: int = 1) -> str:
+        return f"{a_b}{page}"
+
+    with pytest.raises(ValueError, match=message):
+        FastMCP("wrong").resource(template)(read)
+
+
+def test_media_have_the_usual_mime_types() -> None:
+    assert Image(data=b"x", format="jpg").to_image_content().mimeType == "image/jpeg"
+    assert Audio(data=b"x", format="mp3").to_audio_content().mimeType == "audio/mpeg"
+    resource = File(data=b"# x", format="md", name="read me").to_resource_content().resource
+    assert (str(resource.uri), resource.mimeType) == ("file:///read%20me.md", "text/markdown")
+
+
+def test_annotations_are_found_and_replaced() -> None:
+    def function(a: int, ctx: Context | None = None) -> None: ...
+
+    assert find_kwarg_by_type(function, Context) == "ctx"
+    assert replace_type(dict[str, list[int]], {int: str}) == dict[str, list[str]]
+
+
+async def test_roles_are_read_from_the_claims_of_a_token() -> None:
+    check = require_roles("admin", extract=lambda claims: claims["realm"]["roles"])
+    for claims, allowed in (
+        ({"realm": {"roles": ["admin"]}}, True),
+        ({"realm": {"roles": "admin"}}, True),
+        ({}, False),
+    ):
+        token = AccessToken(token="x", client_id="c", scopes=[], claims=claims)
+        assert check(AuthContext(token, None)) is allowed
+    with pytest.raises(ValueError, match="at least one role"):
+        require_roles(extract=lambda claims: [])
+
+
+@pytest.mark.parametrize(
+    ("given", "accepted"), [("us", True), (["them", "us"], True), ("them", False), (None, False), (["us", 1], False)]
+)
+async def test_an_introspected_token_must_be_for_the_audience(given: Any, accepted: bool) -> None:
+    async def introspect(request: httpx.Request) -> httpx.Response:
+        assert request.headers["Authorization"] == f"Basic {base64.b64encode(b'me:secret').decode()}"
+        return httpx.Response(200, json={"active": True, "client_id": "c", "scope": "read", "aud": given})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(introspect)) as http:
+        verifier = IntrospectionTokenVerifier(
+            introspection_url="https://issuer.test/introspect",
+            client_id="me",
+            client_secret="secret",
+            audience="us",
+            http_client=http,
+        )
+        assert (await verifier.verify_token("token") is not None) is accepted
+
+
+def test_redirects_have_one_issuer_and_fit_the_kind_of_application() -> None:
+    url = build_client_redirect("https://a.test/x?flag&iss=old", {"code": "1 2"}, iss="https://me.test")
+    assert url == "https://a.test/x?flag&iss=https%3A%2F%2Fme.test&code=1+2"
+    for uri, kind, allowed in (
+        ("https://a.test/x", "web", True),
+        ("https://localhost/x", "web", False),
+        ("http://127.0.0.1:1/x", "native", True),
+        ("http://a.test/x", None, False),
+        ("vscode://x", "native", True),
+        ("javascript:alert(1)", "native", False),
+    ):
+        assert is_redirect_uri_allowed_for_application_type(uri, kind) is allowed
+
+
+def test_exceptions_have_the_codes_of_error_responses() -> None:
+    for error in (NotFoundError("x"), DisabledError("x"), ResourceSecurityError("x")):
+        assert to_mcp_error(error).error.code == -32602
+    assert to_mcp_error(ToolError("x")).error.code == -32603
+    given = McpError(to_mcp_error(ToolError("x")).error)
+    assert to_mcp_error(given) is given
+    assert InsufficientScopeError(["a", "b"]).args == ("Insufficient scope. Required: a, b",)
+
+
+async def test_client_credentials_get_their_url_from_the_client_and_a_token_from_the_issuer() -> None:
+    issuer, forms = "https://issuer.test", list[str]()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        found: dict[str, Any] = {
+            "/.well-known/oauth-protected-resource/mcp": {
+                "resource": "https://shop.test/mcp",
+                "authorization_servers": [issuer],
+            },
+            "/.well-known/oauth-authorization-server": {
+                "issuer": issuer,
+                "authorization_endpoint": f"{issuer}/authorize",
+                "token_endpoint": f"{issuer}/token",
+                "response_types_supported": ["code"],
+            },
+            "/token": {"access_token": "secret-token", "token_type": "Bearer", "expires_in": 60},
+        }
+        if request.url.path == "/token":
+            forms.append(request.content.decode())
+        if request.url.path != "/mcp":
+            known = request.url.path in found
+            return httpx.Response(200 if known else 404, json=found.get(request.url.path, {}))
+        return httpx.Response(200 if request.headers.get("Authorization") == "Bearer secret-token" else 401)
+
+    provider = ClientCredentialsOAuthProvider(client_id="me", client_secret="x", scopes=["a", "b"], issuer=issuer)
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer), auth=provider) as http:
+        with pytest.raises(RuntimeError, match="has no server URL"):
+            await http.post("https://shop.test/mcp")
+        Client("https://shop.test/mcp", auth=provider)
+        assert (await http.post("https://shop.test/mcp")).status_code == 200
+    assert "grant_type=client_credentials" in forms[0]
+    assert "scope=a+b" in forms[0]
