@@ -49,10 +49,13 @@ async def browsing() -> AsyncIterator[Browser]:
 
 
 @asynccontextmanager
-async def studio(*arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> AsyncIterator[str]:
-    """Start ``carrel studio`` with arguments, give the link that it prints, and end the command with Ctrl-C."""
+async def studio(
+    *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, name: str = "studio"
+) -> AsyncIterator[str]:
+    """Start ``carrel studio`` or ``carrel dev --studio``, give the link that it prints, and end it with Ctrl-C."""
+    options = ("--studio",) if name == "dev" else ("--no-open", "--port", "0")
     process = await asyncio.create_subprocess_exec(
-        *command("studio", "--no-open", "--port", "0", *arguments, env=env),
+        *command(name, *options, *arguments, env=env),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         cwd=cwd,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -15,7 +15,7 @@ from carrel.protocol.revision import Revision
 from carrel.transports.client.transport import Receiver, Transport
 from carrel.wire.base import Id
 
-__all__ = ["ProbeResponse", "Recorder", "Recording"]
+__all__ = ["MessageSink", "ProbeResponse", "Recorder", "Recording"]
 
 
 class ProbeResponse(msgspec.Struct):
@@ -26,6 +26,13 @@ class ProbeResponse(msgspec.Struct):
     seconds: float = 0.0
     failure: str | None = None
     timed_out: bool = False
+
+
+class MessageSink(Protocol):
+    """Receiver of recorded messages."""
+
+    def add(self, sent: bool, data: bytes) -> None:
+        """Record a message; whether it was sent by the client."""
 
 
 class Recording(msgspec.Struct):
@@ -43,7 +50,7 @@ class Recording(msgspec.Struct):
 class Recorder:
     """Transport around another one. Implements ``Transport`` for the client, and ``Receiver`` for that transport."""
 
-    def __init__(self, transport: Transport, recording: Recording) -> None:
+    def __init__(self, transport: Transport, recording: MessageSink) -> None:
         self.cancels = transport.cancels
         self.mirrors = transport.mirrors
         self.streams = transport.streams

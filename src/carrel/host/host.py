@@ -84,6 +84,7 @@ class Host:
         expose: returns the provider to add to the catalog for a server, instead of the server's provider. It must have
             the same name.
         enter_timeout: maximum number of seconds that entering waits for servers; slower servers become ready later.
+        prepare: called with each server and its client before the client connects, for example to record messages.
         options: options of the clients: ``handlers`` for server requests, ``timeout``, ``log``, ``cache`` and others.
 
     Raises:
@@ -103,6 +104,7 @@ class Host:
         catalog: HostCatalog | None = None,
         expose: Callable[[HostedServer], Provider] | None = None,
         enter_timeout: float | None = None,
+        prepare: Callable[[HostedServer, Client], object] | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
         self.catalog = HostCatalog(listener) if catalog is None else catalog
@@ -115,6 +117,7 @@ class Host:
         self._inputs = inputs or Inputs()
         self._credentials = credentials
         self._expose = expose
+        self._prepare = prepare
         self._exposed: dict[str, Provider] = {}
         self._enter_timeout = enter_timeout
         self._options = options
@@ -202,7 +205,14 @@ class Host:
             auth = self._credentials(config)
             if auth is not None:
                 options["http"] = msgspec.structs.replace(options.get("http") or HTTPOptions(), auth=auth)
-        return HostedServer(config, options, self._announce, inputs=self._inputs, start_timeout=self._start_timeout)
+        return HostedServer(
+            config,
+            options,
+            self._announce,
+            inputs=self._inputs,
+            start_timeout=self._start_timeout,
+            prepare=self._prepare,
+        )
 
     async def _open(self, server: HostedServer) -> None:
         """Connect to a server, unless connecting has begun already, and wait until it is ready or has failed."""

@@ -67,7 +67,8 @@ class StderrTail:
 class HostedServer:
     """Server of a host. ``provider`` is its provider, or None until its configuration has been resolved.
 
-    ``notify`` is called with the server and the changed lists, or with no lists if its status has changed.
+    ``notify`` is called with the server and the changed lists, or with no lists if its status has changed. ``prepare``
+    is called with the server and its new client, which is not connected yet.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class HostedServer:
         *,
         inputs: Inputs,
         start_timeout: float = PATIENCE,
+        prepare: Callable[[HostedServer, Client], object] | None = None,
     ) -> None:
         self.config = config
         self.name = config.name
@@ -85,8 +87,11 @@ class HostedServer:
         self.entries = EntryReader(config.name)
         """Decoder for list entries, shared by all sessions with the server."""
         self._options = options
+        if config.revision is not None:
+            self._options = {**options, "revision": config.revision}
         self._notify = notify
         self._inputs = inputs
+        self._prepare = prepare
         self._start_timeout = start_timeout if config.start_timeout is None else config.start_timeout
         self._stderr = StderrTail()
         self._resolved: ServerConfig | None = None
@@ -206,6 +211,8 @@ class HostedServer:
                     self._failure = error
                     self._notify(self, ())
                     return
+                if self._prepare is not None:
+                    self._prepare(self, client)
                 provider = RemoteProvider(
                     client, name=self.name, start_timeout=self._start_timeout, entries=self.entries
                 )
@@ -216,14 +223,16 @@ class HostedServer:
         if self.provider is not None:
             await self.provider.reconnector.settled()
 
-    async def another_client(self) -> Client:
-        """Return a new client for a separate session with the server, with the same options. See ``new_client``."""
-        return await self.new_client(**self._options)
+    async def another_client(self, **changes: Unpack[ClientOptions]) -> Client:
+        """Return a new client for a separate session with the server, with the same options except ``changes``."""
+        options: ClientOptions = {**self._options, **changes}
+        return await self.new_client(**options)
 
     async def new_client(self, **options: Unpack[ClientOptions]) -> Client:
         """Return a new, unopened client for a separate session with the server.
 
-        The environment variables in ``process`` are added to the environment variables in the configuration.
+        The environment variables in ``process`` are added to the environment variables in the configuration, and its
+        ``stderr`` replaces the log of standard error.
 
         Raises:
             ConfigError: the configuration is not valid, or a variable in it has no value.
@@ -234,18 +243,23 @@ class HostedServer:
         if config.timeout is not None:
             options["timeout"] = config.timeout
         if config.revision is not None:
-            options["revision"] = config.revision
+            options.setdefault("revision", config.revision)
         if config.url is not None:
+            options["process"] = None
             http = options.get("http") or HTTPOptions()
             options["http"] = msgspec.structs.replace(http, headers={**http.headers, **config.headers})
             return Client(config.url, **relaying(options))
         options["http"] = None
+        given = options.pop("process", None) or ProcessOptions()
         if config.app is not None:
             return Client(config.app, **relaying(options))
         assert config.command is not None
-        given = options.get("process")
-        env = {**config.env, **((given.env if given is not None else None) or {})}
-        options["process"] = ProcessOptions(env=env, cwd=config.cwd, stderr=self._stderr, name=self.name)
+        options["process"] = ProcessOptions(
+            env={**config.env, **(given.env or {})},
+            cwd=config.cwd,
+            stderr=given.stderr or self._stderr,
+            name=self.name,
+        )
         return Client([config.command, *config.args], **relaying(options))
 
     async def ready(self) -> RemoteProvider:

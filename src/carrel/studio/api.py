@@ -52,7 +52,9 @@ __all__ = [
 
 T = TypeVar("T")
 ItemKind: TypeAlias = Literal["resource", "template", "tool", "prompt"]
-OperationKind: TypeAlias = Literal["read", "call", "get", "complete", "context", "search", "chat", "models"]
+OperationKind: TypeAlias = Literal[
+    "read", "call", "get", "complete", "context", "search", "chat", "models", "wire", "doctor"
+]
 TextKind: TypeAlias = Literal[
     "text",
     "markdown",
@@ -392,6 +394,9 @@ class Event(API, frozen=True, kw_only=True, omit_defaults=True):
         "task",
         "taskGone",
         "chat",
+        "wire",
+        "doctor",
+        "interface",
         "reset",
     ]
     server: Server | str | None = None

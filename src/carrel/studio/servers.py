@@ -18,7 +18,8 @@ from carrel.protocol.methods import LIST_NOTIFICATIONS
 from carrel.redaction import without_secrets
 from carrel.studio.api import Check, Counts, ItemKind, Server
 from carrel.studio.events import Events
-from carrel.studio.lists import Lists
+from carrel.studio.interfaces import Interfaces
+from carrel.studio.lists import ListFailure, Lists
 from carrel.studio.problems import NotFound
 
 __all__ = ["KINDS", "Servers"]
@@ -36,10 +37,11 @@ RECOUNT = 1.0
 class Servers:
     """States of the servers of a host."""
 
-    def __init__(self, host: Host, lists: Lists, events: Events) -> None:
+    def __init__(self, host: Host, lists: Lists, events: Events, interfaces: Interfaces) -> None:
         self._host = host
         self._lists = lists
         self._events = events
+        self._interfaces = interfaces
         self._latencies: dict[str, float] = {}
         self._checks: dict[str, tuple[Check, ...]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -137,7 +139,9 @@ class Servers:
 
     async def _count(self, server: HostedServer, pause: float = 0.0) -> None:
         await asyncio.sleep(pause)
-        await asyncio.gather(*(self._lists.of(server, kind) for kind in KINDS))
+        found = await asyncio.gather(*(self._lists.of(server, kind) for kind in KINDS))
+        read = zip(KINDS, found, strict=True)
+        self._interfaces.note(server.name, {kind: each for kind, each in read if not isinstance(each, ListFailure)})
         self.announce(server.name)
 
     async def _check(self, server: HostedServer) -> None:

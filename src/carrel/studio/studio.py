@@ -16,7 +16,9 @@ from carrel.studio.api import ContextRequest, Pack, State
 from carrel.studio.chats import Chats
 from carrel.studio.contents import Contents
 from carrel.studio.events import Events
+from carrel.studio.examinations import Examinations
 from carrel.studio.gate import new_token
+from carrel.studio.interfaces import Interfaces
 from carrel.studio.links import Links
 from carrel.studio.lists import Lists
 from carrel.studio.live import Live, Watched
@@ -26,6 +28,8 @@ from carrel.studio.questions import Questions
 from carrel.studio.searching import can_search, pack, view_of
 from carrel.studio.servers import Servers
 from carrel.studio.tasks import Tasks
+from carrel.studio.timeline.log import WireLog, record
+from carrel.studio.timeline.timeline import Timeline
 from carrel.transports.client.transport import Credentials
 
 if TYPE_CHECKING:
@@ -76,12 +80,15 @@ class Studio:
         self.models = Models(model) if model is None or isinstance(model, str) else Models(model=model)
         self.questions = Questions(self.events, self.models)
         options["handlers"] = self.questions.handlers()
+        self.timeline = Timeline(WireLog(lambda: self.events.put(type="wire")))
+        """Messages between the host and its servers."""
         self.host = Host(
             configs,
             files=files,
             start_timeout=start_timeout,
             enter_timeout=PATIENCE,
             credentials=credentials,
+            prepare=lambda server, client: record(client, self.timeline.log, server.name),
             **options,
         )
         self.lists = Lists(self.host)
@@ -89,8 +96,10 @@ class Studio:
         self.tasks = Tasks(self.host, self.questions, self.events)
         watched = Watched()
         self.contents = Contents(self.host, self.lists, watched)
-        self.servers = Servers(self.host, self.lists, self.events)
+        self.interfaces = Interfaces(self.events)
+        self.servers = Servers(self.host, self.lists, self.events, self.interfaces)
         self.live = Live(self.host, self.servers, self.lists, self.contents, watched, self.events)
+        self.examinations = Examinations(self.events)
         self.links = Links()
         self.chats = Chats(
             self.host, self.models, self.events, self.packed, store=store, remembered=approvals, targets=targets
@@ -108,6 +117,7 @@ class Studio:
         await self.chats.close()
         await self.operations.close()
         await self.tasks.close()
+        await self.examinations.close()
         await self.models.close()
         await self.servers.close()
         await self._open.aclose()

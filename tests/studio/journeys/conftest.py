@@ -30,9 +30,16 @@ def visit(browser: Browser, request: pytest.FixtureRequest) -> Visit:
 
     @asynccontextmanager
     async def visiting(
-        *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, **options: Any
+        *arguments: str,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        command: str = "studio",
+        **options: Any,
     ) -> AsyncIterator[Person]:
-        async with studio(*arguments, cwd=cwd, env=env) as link, opened_page(browser, link, name, **options) as person:
+        async with (
+            studio(*arguments, cwd=cwd, env=env, name=command) as link,
+            opened_page(browser, link, name, **options) as person,
+        ):
             yield person
 
     return visiting

@@ -1,5 +1,7 @@
 // URLs of the page: they select what is shown; they never connect, call or send.
 
+import { formatAuthor, parseAuthor, type AuthorRoute } from "./author_route";
+
 export type Kinds = "resources" | "templates" | "tools" | "prompts";
 
 /** What is selected: nothing, a resource, a template, a tool or a prompt of a server. */
@@ -9,6 +11,8 @@ export type Selection =
   | { kind: "template" | "tool" | "prompt"; server: string; name: string };
 
 export interface Route {
+  /** View for authors of servers, which has an address of its own. */
+  author: AuthorRoute | null;
   selection: Selection;
   /** Region that a page of one column shows; null: the region of the selection. */
   region: "servers" | "picker" | "preview" | "context" | "chat" | null;
@@ -18,7 +22,7 @@ export interface Route {
   as: "tree" | "list";
   sort: "name" | "recency" | "priority" | "size";
   q: string;
-  view: "rendered" | "text" | "changes" | null;
+  view: "rendered" | "text" | "changes" | "wire" | null;
   lines: [number, number] | null;
   args: string | null;
   question: string;
@@ -61,9 +65,10 @@ export function parseRoute(url: URL): Route {
   const selection = parseSelection(url.pathname);
   const chat = /^\/chat(?:\/([^/]+))?$/.exec(url.pathname);
   const region = chat ? "chat" : ({ "/context": "context", "/servers": "servers", "/browse": "picker" }[url.pathname] ?? null);
-  const view = oneOf(query.get("view"), ["rendered", "text", "changes", ""] as const, "");
+  const view = oneOf(query.get("view"), ["rendered", "text", "changes", "wire", ""] as const, "");
   const budget = Number(query.get("budget"));
   return {
+    author: parseAuthor(url),
     selection,
     region: region as Route["region"],
     chat: decode(chat?.[1] ?? ""),
@@ -89,6 +94,7 @@ function pathOf({ selection, region }: Route): string {
 
 /** Format the address of a route; defaults are left out. */
 export function formatRoute(route: Route): string {
+  if (route.author) return formatAuthor(route.author);
   if (route.region === "chat") return route.chat ? `/chat/${encodeURIComponent(route.chat)}` : "/chat";
   const path = pathOf(route);
   const query = new URLSearchParams();
@@ -108,5 +114,5 @@ export function formatRoute(route: Route): string {
 
 /** Address of a resource, to link to it. */
 export function resourceHref(route: Route, server: string, uri: string, lines: [number, number] | null = null): string {
-  return formatRoute({ ...route, selection: { kind: "resource", server, uri }, region: null, lines, view: null, args: null });
+  return formatRoute({ ...route, author: null, selection: { kind: "resource", server, uri }, region: null, lines, view: null, args: null });
 }

@@ -13,7 +13,7 @@ class Router {
 
   /** Show a changed route. `replace` makes no new entry in the history. */
   go(change: Partial<Route>, replace = false): void {
-    this.current = { ...this.current, ...change };
+    this.current = { ...this.current, author: null, ...change };
     const href = formatRoute(this.current);
     if (href === location.pathname + location.search + location.hash) return;
     if (replace) history.replaceState(null, "", href);
@@ -31,12 +31,13 @@ class Router {
 }
 
 export const router = new Router();
-export const href = (change: Partial<Route>): string => formatRoute({ ...router.current, ...change });
+export const href = (change: Partial<Route>): string => formatRoute({ ...router.current, author: null, ...change });
 
 /** Follow a link of the page without loading it; modified clicks stay with the browser. */
 export function follow(event: MouseEvent): void {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const link = event.currentTarget as HTMLAnchorElement;
   event.preventDefault();
-  router.go(parseRoute(new URL(link.href)));
+  const route = parseRoute(new URL(link.href));
+  router.go(route.author?.kind === "wire" ? { author: route.author } : route); // the timeline is below the selection
 }

@@ -4,10 +4,15 @@ import { deliver, get, post, recover, toProblem, type ProblemError } from "./api
 import { EventStream, type LinkState } from "./stream";
 import { token } from "./token";
 import { keyText, type Key, type Kind, type Question, type Server, type State, type StreamEvent, type TaskView } from "./types";
+import { ui } from "./ui.svelte";
+import { t } from "./words.svelte";
 
 type Listeners = {
   list: (kind: Kind | null) => void;
   resource: (key: Key | null, version: string | null) => void;
+  wire: () => void;
+  doctor: (server: string) => void;
+  interface: (server: string) => void;
   chat: (id: string | null) => void;
 };
 
@@ -23,9 +28,11 @@ class Studio {
   model = $state<string | null>(null);
   searching = $state(false);
   problem = $state.raw<ProblemError | null>(null);
+  /** Changes of what servers offer, since the page was opened. */
+  interfaceChanges = $state(0);
 
   private stream: EventStream | null = null;
-  private listeners: { [K in keyof Listeners]: Set<Listeners[K]> } = { list: new Set(), resource: new Set(), chat: new Set() };
+  private listeners: { [K in keyof Listeners]: Set<Listeners[K]> } = { list: new Set(), resource: new Set(), chat: new Set(), wire: new Set(), doctor: new Set(), interface: new Set() };
   private interests = new Map<string, Key[]>();
   private sentInterest = "";
 
@@ -99,6 +106,17 @@ class Studio {
       case "resource":
         this.listeners.resource.forEach((listener) => listener(event.key, event.version));
         break;
+      case "wire":
+        this.listeners.wire.forEach((listener) => listener());
+        break;
+      case "doctor":
+        this.listeners.doctor.forEach((listener) => listener(event.name));
+        break;
+      case "interface":
+        this.interfaceChanges++;
+        ui.say(t("interfaceChanged", { name: event.name }));
+        this.listeners.interface.forEach((listener) => listener(event.name));
+        break;
       case "operation":
         deliver(event.operation);
         break;
@@ -133,6 +151,7 @@ class Studio {
     await recover();
     this.listeners.list.forEach((listener) => listener(null));
     this.listeners.resource.forEach((listener) => listener(null, null));
+    this.listeners.wire.forEach((listener) => listener());
     this.listeners.chat.forEach((listener) => listener(null));
   }
 

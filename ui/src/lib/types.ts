@@ -222,6 +222,8 @@ export type StreamEvent = { seq: number } & (
   | { type: "questionClosed"; id: string }
   | { type: "task"; task: TaskView }
   | { type: "taskGone"; id: string }
+  | { type: "wire" }
+  | { type: "doctor" | "interface"; name: string }
   | { type: "chat"; id: string }
   | { type: "reset" }
 );

@@ -1,7 +1,7 @@
 // What is open above the page, and moving the focus between regions.
 
 export type Overlay = "palette" | "help" | "settings" | null;
-export type DrawerTab = "chat" | "tasks" | "questions" | "log";
+export type DrawerTab = "chat" | "wire" | "interface" | "tasks" | "questions" | "log";
 
 class Ui {
   overlay = $state<Overlay>(null);

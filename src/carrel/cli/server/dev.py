@@ -36,6 +36,7 @@ EXAMPLES = """\
 examples:
   carrel dev server.py                          on stdio, for an application that starts it
   carrel dev server.py --http 8000              over HTTP; press i for the MCP Inspector
+  carrel dev server.py --open                   in the browser, with every message (carrel studio)
   carrel dev server.py --raw 2> messages.jsonl  every message as a line of JSON
 """
 MISSING = "carrel dev needs watchfiles: pip install 'carrel[files]'"
@@ -52,6 +53,13 @@ def parser() -> Parser:
         help="the file is a program for mcp or fastmcp",
     )
     reader.add_argument("--raw", action="store_true", help="show messages as JSON: time, direction and message")
+    reader.add_argument(
+        "--studio",
+        action="store_true",
+        help="serve a page that shows the server, its messages and its changes (see carrel studio), and print its "
+        "link; without --http, in place of stdio",
+    )
+    reader.add_argument("--open", action="store_true", help="as --studio, and open the page in the browser")
     add_http_options(reader)
     add_log_options(reader)
     return reader
@@ -77,12 +85,19 @@ def run(arguments: list[str]) -> int:
         redirect(location.program, generation)
     http = read_http_options(configuration)
     sys.dont_write_bytecode = True  # after two edits within a second, stale bytecode may look up to date
+    studio = options.studio or options.open
+    if studio:
+        from carrel.cli.server.studio import check_installed
+
+        check_installed()
     log = MessageLog(raw=options.raw)
     reloading = Reloading(location, log)
-    if http is None:
-        serve_stdio(reloading, options.target)
+    if http is not None:
+        serve_http(reloading, options.target, http, studio=studio, open=options.open)
+    elif studio:
+        serve_page(reloading, options.target, open=options.open)
     else:
-        serve_http(reloading, options.target, http)
+        serve_stdio(reloading, options.target)
     return 0
 
 
@@ -103,8 +118,27 @@ def serve_stdio(reloading: Reloading, target: str) -> None:
     process.run(serve())
 
 
-def serve_http(reloading: Reloading, target: str, http: ServeOptions) -> None:
-    """Serve over HTTP until the process is stopped. Key i opens the inspector, key r reloads."""
+def serve_page(reloading: Reloading, target: str, *, open: bool) -> None:
+    """Serve only the page of the studio until the process is stopped. Key r reloads."""
+    from carrel.cli.server.studio import serve_beside
+    from carrel.transports import process
+
+    loaded = load(target)
+
+    async def serve() -> None:
+        front = await reloading.open(loaded)
+        async with watched(reloading), keys({"r": lambda: reload(reloading, "r was pressed")}):
+            await serve_beside(front, lambda: None, open=open)
+
+    with contextlib.suppress(KeyboardInterrupt):
+        process.run(serve())
+
+
+def serve_http(reloading: Reloading, target: str, http: ServeOptions, *, studio: bool, open: bool) -> None:
+    """Serve over HTTP until the process is stopped. Key i opens the inspector, key r reloads.
+
+    With ``studio``, the page of the studio is served too.
+    """
     from carrel.transports import process
 
     loaded = load(target)
@@ -119,10 +153,21 @@ def serve_http(reloading: Reloading, target: str, http: ServeOptions) -> None:
                 warn("press i for the MCP Inspector, r to reload, Ctrl-C to stop")
                 actions["i"] = lambda: inspect(reachable)
 
+            if studio:
+                from carrel.cli.server.studio import serve_beside
+
+                pages.append(asyncio.ensure_future(serve_beside(front, lambda: None, open=open)))
+
+        pages: list[asyncio.Task[None]] = []
         actions: dict[str, Callable[[], Awaitable[None]]] = {"r": lambda: reload(reloading, "r was pressed")}
         http["on_started"] = report_url
         async with watched(reloading), keys(actions):
-            await front.run_async("http", **http)
+            try:
+                await front.run_async("http", **http)
+            finally:
+                for page in pages:
+                    page.cancel()
+                await asyncio.gather(*pages, return_exceptions=True)
 
     with contextlib.suppress(KeyboardInterrupt):
         process.run(serve())

@@ -19,7 +19,7 @@ from carrel.wire.base import Id
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
 
-    from carrel.transports.client.http_session import HTTPSession
+    from carrel.transports.client.http_session import HTTPSession, ResponseObserver
 
 __all__ = ["EVENTS", "HTTPTransportBase", "load_endpoint", "media_type", "probe"]
 
@@ -79,6 +79,10 @@ class HTTPTransportBase:
     def held(self) -> bool:
         """Whether a request waits for credentials."""
         return self._endpoint.asking > 0
+
+    def observe(self, observer: ResponseObserver) -> None:
+        """Call ``observer`` with each HTTP response. See ``HTTPSession.on_response``."""
+        self._endpoint.on_response = observer
 
     def _start(self, receiver: Receiver) -> BackgroundTasks:
         """Prepare the connection pool."""

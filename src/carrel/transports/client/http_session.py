@@ -9,9 +9,9 @@ import asyncio
 import os
 import select
 import ssl
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from io import BytesIO
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 import aiohttp
@@ -24,9 +24,10 @@ from carrel.transports.client.options import HTTPOptions
 from carrel.transports.client.proxies import find_proxy, read_proxy
 from carrel.transports.client.transport import Rejection
 
-__all__ = ["HTTPSession"]
+__all__ = ["HTTPSession", "ResponseObserver"]
 
 T = TypeVar("T")
+ResponseObserver: TypeAlias = Callable[[str, bytes | None, Mapping[str, str], int, Mapping[str, str]], object]
 #: Maximum number of redirects that are followed for one request.
 MAX_REDIRECTS = 5
 #: Maximum number of retries of a request with new credentials.
@@ -119,6 +120,8 @@ class HTTPSession:
         self._moved: dict[URL, URL] = {}
         self.asking = 0
         """Number of requests that wait for credentials."""
+        self.on_response: ResponseObserver | None = None
+        """Called with each response: method, body and headers of the request, status and headers of the response."""
         self._unfinished: WeakKeyDictionary[aiohttp.ClientResponse, int | None] = WeakKeyDictionary()
         """Size of each body when its connection was found closed; None if the connection was open."""
         self._timer: asyncio.TimerHandle | None = None
@@ -190,6 +193,8 @@ class HTTPSession:
             except StaleConnection:
                 continue  # terminates: each retry discards one pooled connection
             status = response.status
+            if self.on_response is not None:
+                self.on_response(method, data, {**self._headers, **headers, **who}, status, response.headers)
             if status < 300:
                 if not response.content.is_eof():
                     self._watch(response)

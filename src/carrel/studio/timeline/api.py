@@ -1,0 +1,95 @@
+"""Data of the API for authors of servers: the timeline of messages."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from carrel.studio.api import API, Body, Hunk
+from carrel.studio.timeline.facts import Kind
+
+__all__ = ["HTTPView", "ResendRequest", "ResendResult", "WireDetail", "WireRow", "WireWindow"]
+
+
+class WireRow(API, frozen=True, kw_only=True):
+    """Message of the timeline. ``time`` is in seconds since 1970, ``duration`` in milliseconds.
+
+    ``connection`` is the number of the connection, ``status`` the HTTP status of the response to the request that
+    carried the message.
+    """
+
+    number: int
+    time: float
+    server: str
+    connection: int
+    direction: Literal["sent", "received"]
+    kind: Kind
+    method: str | None
+    id: str | int | None
+    target: str | None
+    revision: str | None
+    counterpart: int | None
+    duration: float | None
+    bytes: int
+    error: str | None
+    invalid: tuple[str, ...]
+    status: int | None
+
+
+class WireWindow(API, frozen=True, kw_only=True):
+    """Window of the timeline. ``last`` is the number of the newest message, ``dropped`` counts dropped messages.
+
+    ``servers`` and ``methods`` are the values to filter by.
+    """
+
+    total: int
+    offset: int
+    rows: tuple[WireRow, ...]
+    last: int
+    all: int
+    dropped: int
+    servers: tuple[str, ...]
+    methods: tuple[str, ...]
+
+
+class HTTPView(API, frozen=True, kw_only=True):
+    """HTTP request that carried a message, and its response. Values of headers that may be secrets are hidden."""
+
+    method: str
+    status: int
+    sent: dict[str, str]
+    received: dict[str, str]
+
+
+class WireDetail(API, frozen=True, kw_only=True):
+    """Message with its text, and the request or response that belongs to it.
+
+    ``draft`` is the text of the request with a new id, None if the message is no request that can be sent again.
+    """
+
+    row: WireRow
+    text: str
+    http: HTTPView | None
+    counterpart: WireRow | None
+    counterpart_text: str | None
+    draft: str | None
+
+
+class ResendRequest(Body, frozen=True, kw_only=True):
+    """Request to send: JSON text, and the number of the message that it was made from."""
+
+    server: str
+    text: str
+    number: int | None = None
+
+
+class ResendResult(API, frozen=True, kw_only=True):
+    """Sent request: the numbers of both messages, and the difference between the first answer and this one.
+
+    ``failure`` says why there is no response.
+    """
+
+    sent: WireRow | None
+    received: WireRow | None
+    text: str | None
+    failure: str | None
+    hunks: tuple[Hunk, ...] | None
