@@ -29,7 +29,7 @@ __all__ = ["CLAIM", "EVERYBODY", "Policy", "PolicyRule"]
 EVERYBODY = "*"
 #: What names in braces begin with.
 CLAIM = "claim."
-#: Server without rules of its own: no server has this name.
+#: Name for all servers that no rule names.
 ELSEWHERE = ""
 #: How many sets of roles, and views of a gateway, are kept compiled.
 KEPT = 1024

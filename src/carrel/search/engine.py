@@ -36,8 +36,8 @@ FIELDS = {"text": "text", "heading": "text", "name": "name", "headings": "text",
 STEMS = 256
 #: Weights of headings, relative to the text of a passage.
 HEADING = 0.3
-#: What a passage gets for having a word at all, of the weight of the word, as in BM25+: a passage with many words of a
-#: question counts more than a passage that has a few of them often.
+#: Score of a passage for having a word at all, as a share of the weight of the word, as in BM25+: a passage with many
+#: words of a question counts more than a passage that has a few of them often.
 DELTA = 1.0
 
 #: Fields that have a word which is not absent, and how much less the weight of a word depends on few documents.

@@ -115,7 +115,7 @@ def as_markdown(results: SearchResults) -> str:
 def passages_as_markdown(results: PassageResults, budget: int) -> str:
     """Return passages as a page in Markdown with at most ``budget`` tokens, by estimate.
 
-    A passage that does not fit ends with "…". The page has at least the first line of a passage, whatever the budget.
+    A passage that does not fit ends with "…". The page has at least the first line of a passage, for any budget.
     """
     lines = [f"# {_plain(results.query)}", ""]
     end = [] if results.complete else ["The index is not complete yet; there may be more."]
@@ -138,7 +138,7 @@ def passages_as_markdown(results: PassageResults, budget: int) -> str:
 
 
 def nothing_found(results: SearchResults | PassageResults) -> list[str]:
-    """Return lines in Markdown that say that nothing is found, or nothing relevant, and what is the nearest."""
+    """Return lines in Markdown that say that nothing is found, or nothing relevant, and name the nearest."""
     if not results.nearest:
         return ["Nothing is found."]
     absent = f" No text has: {', '.join(map(_plain, results.absent))}." if results.absent else ""

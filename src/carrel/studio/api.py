@@ -489,7 +489,7 @@ class SamplingEdit(Body, frozen=True, kw_only=True):
 
 
 class QuestionAnswer(Body, frozen=True, kw_only=True):
-    """Answer of the user to a question. ``content`` is for forms, ``sampling`` for sampling; None: as it was asked."""
+    """Answer of the user to a question. ``content`` is for forms, ``sampling`` for sampling; None: unchanged."""
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | None = None

@@ -163,12 +163,12 @@ class OpenChat:
 
     @property
     def last_message(self) -> Any:
-        """The last message of the user; None if there is none."""
+        """The last message of the user, or None."""
         messages = self.session.chat.conversation.messages
         return messages[turn_start(messages)] if messages else None
 
     async def stop(self) -> None:
-        """Stop the answer. The conversation keeps what was said and done."""
+        """Stop the answer. The conversation keeps the messages and calls so far."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -210,7 +210,7 @@ class OpenChat:
             raise CallRejected(decided.reason.strip())
         return decided.decision
 
-    # What the page shows
+    # Views of the page
 
     def announce(self) -> None:
         """Report a change, soon and only once."""

@@ -1,4 +1,4 @@
-"""Conversations as the page shows them: entries of messages and calls, with what is not in a message yet."""
+"""Conversation as the page shows it: entries of messages and calls, also of the answer that is being written."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def arguments_text(arguments: Mapping[str, Any]) -> str:
 
 
 def turn_start(messages: Sequence[SamplingMessage]) -> int:
-    """Return the number of the user's last message, 0 if there is none."""
+    """Return the number of the user's last message, or 0."""
     return next((at for at in reversed(range(len(messages))) if is_user_message(messages[at])), 0)
 
 

@@ -31,7 +31,7 @@ class ItemChange(API, frozen=True, kw_only=True):
 
 
 class InterfaceChange(API, frozen=True, kw_only=True):
-    """Change of what a server offers. ``time`` is in seconds since 1970; ``more`` counts entries that are left out."""
+    """Change of the lists of a server. ``time`` is in seconds since 1970; ``more`` counts entries that are left out."""
 
     server: str
     time: float

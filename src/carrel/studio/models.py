@@ -20,7 +20,7 @@ class Models:
     """Models by name. They are opened when they are first used, and stay open.
 
     Args:
-        name: the current model; None if there is none.
+        name: the current model, or None.
         model: the current model, if it is open already. It is not closed.
         opener: opens a model by its name.
     """

@@ -149,10 +149,10 @@ class Studio:
     async def packed(
         self, request: ContextRequest, count: Callable[[str, Usage], None] = lambda model, usage: None
     ) -> Packed:
-        """Pack a context. ``count`` gets what the model takes. See ``carrel.studio.searching.pack``.
+        """Pack a context. ``count`` gets the tokens that the model takes. See ``carrel.studio.searching.pack``.
 
         Raises:
-            ConfigError: the model shall help, and there is none; see also ``pack``.
+            ConfigError: the model shall help, and no model is configured; see also ``pack``.
         """
         seen, self._packed_at = self._packed_at, self.live.changes
         ask = question_asker(self.models.get(self.models.current or ""), count) if request.ask_model else None

@@ -161,7 +161,7 @@ def spellings(target: str) -> Iterator[tuple[str, str]]:
 
 
 async def test(options: argparse.Namespace) -> int:
-    """Compare the decisions with a table of expectations, and print those that differ."""
+    """Compare the decisions with a table of expectations, and print the decisions that differ."""
     policy = policy_of(options.config)
     file = options.arguments[0]
     rows = list(expectations(policy, file))

@@ -12,7 +12,7 @@ Kind: TypeAlias = Literal["request", "response", "notification", "batch", "other
 
 
 class Facts(msgspec.Struct, gc=False):
-    """What the timeline shows of a message. ``method`` and ``target`` of a response are those of its request.
+    """Facts about a message, for the timeline. A response has the ``method`` and ``target`` of its request.
 
     ``duration`` is in milliseconds, from a request to its response; ``counterpart`` is the number of the other one.
     ``invalid`` has the reasons why the schema of the revision does not allow the message.

@@ -63,7 +63,7 @@ class WireConnection:
 
 
 class Entry:
-    """Recorded message. ``time`` is in seconds since 1970; ``facts`` is None until somebody looks at the timeline."""
+    """Recorded message. ``time`` is in seconds since 1970; ``facts`` is None until the timeline is shown."""
 
     __slots__ = ("connection", "data", "exchange", "facts", "number", "revision", "sent", "time")
 
@@ -121,7 +121,7 @@ class WireLog:
         self._armed = True
 
     def find(self, number: int) -> Entry | None:
-        """Return a message by its number, or None if there is none any more."""
+        """Return a message by its number, or None if it was dropped."""
         return self._by_number.get(number)
 
     def after(self, number: int) -> list[Entry]:

@@ -20,7 +20,7 @@ MAX_JUDGED = 2 * 1024 * 1024
 #: Requests without a response that are remembered.
 MAX_PENDING = 10_000
 MAX_NAME = 200
-#: Members of parameters that name what a request is about.
+#: Members of parameters that name the target of a request.
 TARGETS = ("name", "uri", "taskId")
 
 
@@ -31,7 +31,7 @@ class Reader:
         self._pending: dict[tuple[int, bool, Any], Entry] = {}
 
     def read(self, entry: Entry) -> None:
-        """Set the facts of a message, and complete those of its request."""
+        """Set the facts of a message, and complete the facts of its request."""
         try:
             message = msgspec.json.decode(entry.data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

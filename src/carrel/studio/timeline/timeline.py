@@ -47,7 +47,7 @@ class WireFilter(msgspec.Struct, frozen=True):
 
 
 class Timeline:
-    """View of a log. Messages are read when somebody looks, so that recording costs little."""
+    """View of a log. Messages are read when they are shown, so that recording costs little."""
 
     def __init__(self, log: WireLog) -> None:
         self.log = log

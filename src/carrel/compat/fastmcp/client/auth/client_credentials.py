@@ -46,7 +46,7 @@ class LateBound(client_credentials.CredentialsProvider):
             self._bind(mcp_url)
 
     def _bind(self, mcp_url: str) -> None:
-        """Set the URL of the server, once. Each client, its scopes and its issuer have tokens of their own."""
+        """Set the URL of the server, once. Each client, its scopes and its issuer have separate tokens."""
         if self._bound:
             return
         url = mcp_url.rstrip("/")
@@ -63,8 +63,7 @@ class LateBound(client_credentials.CredentialsProvider):
         """
         if not self._bound:
             raise RuntimeError(
-                f"{type(self).__name__} has no server URL. Either pass mcp_url to the constructor "
-                "or use it with Client(auth=...), which provides the URL automatically from the transport."
+                f"{type(self).__name__} has no server URL: pass mcp_url, or give it to a Client with a URL"
             )
         flow = super().async_auth_flow(request)
         try:
