@@ -112,7 +112,7 @@ def test_views_of_different_rules_have_different_keys_and_equal_rules_share_one(
         ('role = "viewer"\nallow = 1', "expected a text, or a list of texts"),
         ('role = "viewer"\nallow = "read"\nresources = "a://x**/b"', "** stands for whole segments"),
         ('role = "viewer"\nallow = "read"\nresources = "a://{team}"', "such as {claim.team}"),
-        ('role = ["ci", "local"]\nallow = "read"\nresources = "a://{claim.team}"', "has claims"),
+        ('role = ["ci", "local"]\nallow = "read"\nresources = "a://{claim.team}"', "has only {claim.sub}"),
     ],
 )
 def test_a_problem_of_a_rule_has_its_line(rules: str, problem: str) -> None:
@@ -130,7 +130,7 @@ def test_a_problem_of_a_rule_has_its_line(rules: str, problem: str) -> None:
         ('x = "y"', "expected conditions"),
         ('"*" = { scope = "x" }', "cannot be named *"),
         ("x = { local = false }", "local can only be true"),
-        ("x = { token = 1 }", "token is the name of a token"),
+        ("x = { token = 1 }", "token is one name in the file"),
         ("x = { groups = [] }", "groups is a text, a number, true, false, or a list"),
         ("x = { groups = [1.5] }", "groups is a text"),
         ('x = { local = true, scope = "a" }', "exclude each other"),

@@ -103,7 +103,7 @@ class _Reader:
         for claim, value in conditions.items():
             values = value if isinstance(value, list) else [value]
             if claim == "token" and not isinstance(value, str):
-                self._problem((*path, claim), f"role {name}: token is the name of a token in the file of tokens")
+                self._problem((*path, claim), f"role {name}: token is one name in the file of tokens, not a list")
             elif claim == "local" and value is not True:
                 self._problem((*path, claim), f"role {name}: local can only be true")
             elif not values or not all(isinstance(one, str | int) for one in values):
@@ -174,7 +174,8 @@ class _Reader:
                 raise self._error(path, f"{{{name}}}: in braces there is a claim of the caller, such as {{claim.team}}")
             held = [self.roles[role] for role in rule.roles if role != EVERYBODY]
             if held and not any(role.has_claims or (name == f"{CLAIM}sub" and role.token) for role in held):
-                raise self._error(path, f"{{{name}}}: no caller with the role {', '.join(rule.roles)} has claims")
+                known = "only {claim.sub}, its name" if any(role.token for role in held) else "no claims"
+                raise self._error(path, f"{{{name}}}: a caller with the role {', '.join(rule.roles)} has {known}")
 
     def _roles_of(self, path: tuple[str | int, ...], table: dict[str, Any]) -> list[str]:
         if "role" not in table:
@@ -190,7 +191,7 @@ class _Reader:
         known: dict[str, frozenset[Verb]] = {verb: frozenset([verb]) for verb in sorted(VERBS)} | GROUPS
         for name in self._texts(path, value):
             if name not in known:
-                raise self._error(path, f"there is no verb {name!r}{near(name, known)}; verbs are {', '.join(known)}")
+                raise self._error(path, f"there is no verb {name!r}{near(name, known)}")
             found |= known[name]
         return found
 

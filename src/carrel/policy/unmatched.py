@@ -29,8 +29,8 @@ def unmatched(
 ) -> Iterator[PolicyRule]:
     """Yield the rules that match none of the targets: resources (``read``), tools (``call``) and prompts (``get``).
 
-    A rule that matches URIs of a template counts as matched, unless the resources of the template are listed. A rule
-    for everything counts as matched if its table matches anything.
+    A rule that matches URIs of a template counts as matched, unless the resources of the template are listed, or the
+    rule begins with a wildcard. A rule for everything counts as matched if its table matches anything.
     """
     known = [*targets]
     resources = [target for verb, target in known if verb == "read"]
@@ -53,7 +53,7 @@ def _matches(
     for each, target in targets:
         if each == verb and view.allows(verb, target) and (owner is None or rule.server in (None, owner(verb, target))):
             return True
-    return verb == "read" and any(may_reach(view, "read", template) for template in templates)
+    return verb == "read" and pattern[0] != "*" and any(may_reach(view, "read", template) for template in templates)
 
 
 def _parsed(template: str) -> UriTemplate | None:

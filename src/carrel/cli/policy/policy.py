@@ -24,6 +24,7 @@ from carrel.policy.policy import EVERYBODY, Policy
 from carrel.policy.reading import VERBS
 from carrel.policy.shadowing import shadowed
 from carrel.policy.unmatched import unmatched
+from carrel.security.server.static_tokens import read_lines
 from carrel.uri.parse import UriError, canonical, file_path, file_uri
 from carrel.uri.template import UriTemplate
 
@@ -108,6 +109,7 @@ async def check(options: argparse.Namespace) -> int:
     problems = list(contents.problems)
     if not problems:
         policy = policy_of(options.config)
+        problems += unknown_tokens(policy, read(options.config))
         for rule, other in shadowed(policy):
             problems.append(f"{rule.where}: the rule never decides: {other.where} does ({rule.text})")
         async with open_shared(read(options.config)) as shared:
@@ -122,6 +124,25 @@ async def check(options: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
+def unknown_tokens(policy: Policy, configuration: Configuration) -> Iterator[str]:
+    """Yield a problem for each role of a token that is not in the file of tokens."""
+    file = configuration.settings.auth.tokens
+    if file is None:
+        return
+    names = {line.split()[1] for line in read_lines(Path(file)) if len(line.partition("#")[0].split()) > 1}
+    for role in policy.roles.values():
+        if role.token is not None and role.token not in names:
+            yield f"{role.where}: role {role.name}: {file} has no token {role.token!r}{near(role.token, names)}"
+
+
+def missing_claims(policy: Policy, claims: Iterable[str]) -> None:
+    """Print the claims that patterns have in braces, and that the caller does not have."""
+    missing = [name for name in policy.claims if name not in set(claims)]
+    if missing:
+        named = ", ".join(f"{{claim.{name}}}" for name in missing)
+        print_stderr(f"carrel: rules with {named} allow nothing: give --claim {missing[0]}=VALUE")
+
+
 async def explain(options: argparse.Namespace) -> int:
     """Print the decision about one target, and about what else its URI may be."""
     verb, target = verb_of(options.arguments[0]), options.arguments[1]
@@ -132,32 +153,34 @@ async def explain(options: argparse.Namespace) -> int:
         if policy.servers or verb not in NAME_VERBS:
             shared = await stack.enter_async_context(open_shared(read(options.config)))
             policy.owner = shared.owner
+        missing_claims(policy, caller.claims)
         view = policy.view_of(caller.roles, caller.claims)
         decision = decide(policy, view, verb, target)
         lines = [word(decision), f"  {decision}"]
         if decision.verb != verb or decision.checked != target:
             lines[-1] += f" ({decision.verb} {decision.checked})"
-        for kind, other in spellings(target) if verb not in NAME_VERBS else ():
-            also = decide(policy, view, verb, other)
-            lines += [f"{word(also)} as {other} ({kind})", f"  {also}"]
+        behind = link_target(target) if verb not in NAME_VERBS else None
+        if behind is not None:
+            also = decide(policy, view, verb, behind)
+            if decision.allowed and not also.allowed:
+                lines = [word(also), f"  {also}"]
+            lines.append(f"  it is a link to {behind}")
         for template in dict.fromkeys([] if shared is None else await shared.templates()):
             if "{?" not in template and UriTemplate(template).match(target) is not None:
                 listed = may_reach(view, "list", UriTemplate(template))
-                lines.append(f"template {template} of it is {'listed' if listed else 'not listed'}")
+                lines.append(f"its template {template} is {'listed' if listed else 'not listed'} for this caller")
     write_text("\n".join(lines))
     return 0
 
 
-def spellings(target: str) -> Iterator[tuple[str, str]]:
-    """Yield other URIs of a resource, each with its kind: in normal form, and behind links of the file system."""
-    if canonical(target) != target:
-        yield "normal form", canonical(target)
+def link_target(uri: str) -> str | None:
+    """Return the URI of the file that a URI leads to through symbolic links, or None if there are none."""
     try:
-        path = file_path(target)
+        path = file_path(canonical(uri))
     except UriError:
-        path = None
-    if path is not None and os.path.realpath(path) != path and Path(path).exists():
-        yield "behind a link", file_uri(os.path.realpath(path))
+        return None
+    real = os.path.realpath(path)
+    return file_uri(real) if real != path and Path(real).exists() else None
 
 
 async def test(options: argparse.Namespace) -> int:
@@ -220,6 +243,8 @@ async def diff(options: argparse.Namespace) -> int:
     if unknown:
         raise ConfigError(f"there is no role {min(unknown)!r}{near(min(unknown), roles)}")
     claims = claims_of(options.claims)
+    for policy in (before, after):
+        missing_claims(policy, claims)
     for held in callers:
         views = [policy.view_of(held & set(policy.roles), claims) for policy in (before, after)]
         for verb, target in targets:
@@ -262,7 +287,7 @@ def verb_of(text: str) -> Verb:
         ConfigError: there is no such verb.
     """
     if text not in VERBS:
-        raise ConfigError(f"there is no verb {text!r}{near(text, VERBS)}; verbs are {', '.join(sorted(VERBS))}")
+        raise ConfigError(f"there is no verb {text!r}{near(text, sorted(VERBS))}")
     return text
 
 
@@ -275,7 +300,9 @@ def caller_of(policy: Policy, roles: Iterable[str], claims: Iterable[str]) -> Ca
     for role in roles:
         if role not in policy.roles:
             raise ConfigError(f"there is no role {role!r}{near(role, policy.roles)}")
-    return Caller(frozenset(roles), claims_of(claims))
+    found = claims_of(claims)
+    named = tuple(token for role in roles if (token := policy.roles[role].token) is not None)
+    return Caller(frozenset(roles), {"sub": named, **found} if named else found)
 
 
 def claims_of(claims: Iterable[str]) -> dict[str, tuple[str, ...]]:

@@ -76,7 +76,7 @@ async def open_shared(configuration: Configuration) -> AsyncIterator[Shared]:
 
 
 async def _app(configuration: Configuration) -> Server | None:
-    from carrel.cli.server.serve import create
+    from carrel.cli.server.serve import add_search, create
 
     program = configuration.settings.app.file
     targets = read_targets(Namespace(targets=[], skills=[]), SourceFlags([]), configuration)
@@ -88,4 +88,6 @@ async def _app(configuration: Configuration) -> Server | None:
     else:
         return None
     share(app, targets)
+    if program is None:
+        add_search(app, targets, configuration)  # for its tools
     return app
