@@ -23,7 +23,7 @@ def item(
     text: str, *, title: str = "t", uri: str = "x://a", server: str = "s", lines: tuple[int, int] | None = None
 ) -> ContextItem:
     return ContextItem(
-        server=server, uri=uri, title=title, lines=lines, tokens=1, score=0.5, reason="pinned", text=text
+        server=server, uri=uri, link=uri, title=title, lines=lines, tokens=1, score=0.5, reason="pinned", text=text
     )
 
 

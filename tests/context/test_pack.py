@@ -7,7 +7,7 @@ from carrel.context.results import ContextItem
 
 
 def item(uri: str, text: str, lines: tuple[int, int] | None = None) -> ContextItem:
-    return ContextItem(server="s", uri=uri, title=uri, lines=lines, tokens=1, score=0.5, reason="", text=text)
+    return ContextItem(server="s", uri=uri, link=uri, title=uri, lines=lines, tokens=1, score=0.5, reason="", text=text)
 
 
 def test_items_are_added_removed_and_changed() -> None:

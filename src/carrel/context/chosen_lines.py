@@ -9,6 +9,7 @@ import msgspec
 from carrel.context.documents import Document, Span
 from carrel.context.reasons import Reasons
 from carrel.context.results import ContextItem
+from carrel.sources.documents.query import text_uri
 
 __all__ = ["ChosenLines", "merged"]
 
@@ -50,6 +51,7 @@ class ChosenLines:
             item = ContextItem(
                 server=document.server,
                 uri=document.resource.uri,
+                link=document.resource.uri if whole else text_uri(document.resource),
                 title=document.title,
                 lines=None if whole else (first, span.last),
                 tokens=0,

@@ -48,7 +48,7 @@ def _as_markdown(number: int, item: ContextItem) -> str:
     lines = "" if item.lines is None else f", lines {item.lines[0]}-{item.lines[1]}"
     server = f", {_plain(item.server)}" if _is_told(item) else ""
     end = "" if item.text.endswith("\n") else "\n"
-    return f"\n[{number}] {_plain(item.title)} <{_uri(item.uri)}>{lines}{server}\n{fence}\n{item.text}{end}{fence}\n"
+    return f"\n[{number}] {_plain(item.title)} <{_uri(item.link)}>{lines}{server}\n{fence}\n{item.text}{end}{fence}\n"
 
 
 def _as_xml(number: int, item: ContextItem) -> str:
@@ -56,7 +56,7 @@ def _as_xml(number: int, item: ContextItem) -> str:
     server = f' server="{_attribute(item.server)}"' if _is_told(item) else ""
     title = _attribute(item.title)
     text = _escaped(item.text.replace("\r\n", "\n").replace("\r", "\n"))
-    return f'<item n="{number}" title="{title}" uri="{_attribute(_uri(item.uri))}"{lines}{server}>\n{text}\n</item>\n'
+    return f'<item n="{number}" title="{title}" uri="{_attribute(_uri(item.link))}"{lines}{server}>\n{text}\n</item>\n'
 
 
 def _is_told(item: ContextItem) -> bool:

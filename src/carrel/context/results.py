@@ -20,13 +20,15 @@ class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
     """Text of a resource, or of some of its lines, in a packed context.
 
     ``server`` is the server or source of the resource. ``lines`` are the first and the last line, from 1; None if
-    ``text`` is the whole resource. ``text`` may begin with the headings, the signature or the table header above these
-    lines, followed by a line with ``…``. ``tokens`` counts the text with its citation. ``score`` is from 0 to 1, and
+    ``text`` is the whole resource. They count in the text of ``link``: of ``uri``, or of the text view of a document
+    such as PDF or HTML. ``text`` may begin with the headings, the signature or the table header above these lines,
+    followed by a line with ``…``. ``tokens`` counts the text with its citation. ``score`` is from 0 to 1, and
     compares items of one context only.
     """
 
     server: str
     uri: str
+    link: str
     title: str
     lines: tuple[int, int] | None
     tokens: int
@@ -71,6 +73,8 @@ class ContextChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def as_json(packed: PackedContext) -> dict[str, Any]:
-    """Return a packed context as JSON values."""
+    """Return a packed context as JSON values. The ``uri`` of an item is its ``link``, in whose text its lines count."""
     values: dict[str, Any] = msgspec.to_builtins(packed)
+    for item in values["items"]:
+        item["uri"] = item.pop("link")
     return {name: values[name] for name in ("question", "budget", "tokens", "items", "leftOut")}

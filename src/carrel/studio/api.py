@@ -282,11 +282,12 @@ class Changes(API, frozen=True, kw_only=True):
 class Hit(API, frozen=True, kw_only=True):
     """Match of a content search. ``line`` is the best line, ``marks`` are ranges of characters in ``snippet``.
 
-    ``line`` is absent if only the name matches.
+    ``line`` is absent if only the name matches. It counts in the text of ``link``.
     """
 
     row: Row
     score: float
+    link: str
     line: int | None
     snippet: str
     marks: tuple[tuple[int, int], ...]
@@ -345,10 +346,11 @@ class TaskView(API, frozen=True, kw_only=True):
 
 
 class PackItem(API, frozen=True, kw_only=True):
-    """Item of a packed context. ``stale``: the resource has changed since."""
+    """Item of a packed context. ``stale``: the resource has changed since. The lines count in the text of ``link``."""
 
     server: str
     uri: str
+    link: str
     title: str
     lines: tuple[int, int] | None
     tokens: int

@@ -12,6 +12,7 @@ from carrel.host.host import Host
 from carrel.host.selection import Hosted
 from carrel.search.marks import marks_of
 from carrel.search.results import SearchHit
+from carrel.sources.documents.query import text_uri
 from carrel.studio.api import ContextRequest, Hit, LeftOut, Pack, PackItem, SearchResult
 from carrel.studio.live import Live
 from carrel.studio.rows import row_of
@@ -51,6 +52,7 @@ def _hit(hit: SearchHit, words: str) -> Hit:
     return Hit(
         row=row_of("resource", Hosted(hit.source, hit.resource)),
         score=hit.score,
+        link=text_uri(hit.resource),
         line=hit.line,
         snippet=snippet,
         marks=tuple(marks_of(snippet, words)),
@@ -98,6 +100,7 @@ def _item(item: ContextItem, *, stale: bool) -> PackItem:
     return PackItem(
         server=item.server,
         uri=item.uri,
+        link=item.link,
         title=item.title,
         lines=item.lines,
         tokens=item.tokens,

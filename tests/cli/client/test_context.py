@@ -101,6 +101,22 @@ def test_the_formats_have_citations(folder):
     assert done.stderr == ""
 
 
+def test_a_citation_of_a_page_leads_to_the_text_in_which_its_lines_count(tmp_path):
+    paragraphs = "".join(f"<p>Paragraph {number} about nothing.</p>\n" for number in range(400))
+    tea = "<p>Green tea is brewed at seventy degrees.</p>\n"
+    (tmp_path / "tea.html").write_text(f"<html><body>\n\n\n{paragraphs}{tea}{paragraphs}</body></html>")
+    done = carrel("context", str(tmp_path), "green tea brewed", "--budget", "600", "--format", "json")
+    [item] = json.loads(done.stdout)["items"]
+    assert item["uri"] == f"{(tmp_path / 'tea.html').as_uri()}?view=text"
+    text = carrel("cat", item["uri"], "--", *COMMAND, "serve", str(tmp_path)).stdout.decode().splitlines()
+    first, last = item["lines"]
+    assert any("Green tea" in line for line in text[first - 1 : last])
+    found = carrel("find", f"{shlex.join([*COMMAND, 'serve', str(tmp_path), '--search'])}", "green tea")
+    assert b"tea.html?view=text, line" in found.stdout
+    marked = carrel("context", str(tmp_path), "green tea brewed", "--budget", "600")
+    assert f"<{item['uri']}>, lines {first}-{last}" in marked.stdout.decode()
+
+
 def test_files_are_pinned_and_left_out_by_their_paths(folder):
     cars, tea = str(folder / "cars.md"), str(folder / "tea.md")
     done = carrel("context", str(folder), "green tea", "--pin", cars, "--without", tea, "--format", "json")

@@ -114,6 +114,7 @@ export interface Changes {
 export interface Hit {
   row: Row;
   score: number;
+  link: string;
   line: number | null;
   snippet: string;
   marks: [number, number][];
@@ -180,6 +181,7 @@ export interface TaskView {
 export interface PackItem {
   server: string;
   uri: string;
+  link: string;
   title: string;
   lines: [number, number] | null;
   tokens: number;

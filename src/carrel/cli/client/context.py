@@ -142,6 +142,8 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     options = parse_with_targets(parser(), arguments)
     if not options.question.strip():
         raise ConfigError("QUESTION is empty")
+    if Path(options.question).exists():
+        raise ConfigError(f"the last argument is the question, and {options.question} is a path: add the question")
     if not options.timeout > 0:
         raise ConfigError(f"--timeout {options.timeout:g}: give a number of seconds above 0")
     return options

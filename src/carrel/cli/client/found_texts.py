@@ -66,9 +66,12 @@ def grouped(hits: Sequence[SearchHit]) -> list[list[SearchHit]]:
 
 
 def place(hit: SearchHit) -> str:
-    """Return where the text of a hit is: the URI of its resource, and the line."""
-    line = "" if hit.line is None else f", line {hit.line}"
-    return f"{shown(hit.resource.uri)}{line}"
+    """Return where the text of a hit is: the URI of its resource, or of the text of a document, and the line."""
+    if hit.line is None:
+        return shown(hit.resource.uri)
+    from carrel.sources.documents.query import text_uri
+
+    return f"{shown(text_uri(hit.resource))}, line {hit.line}"
 
 
 def marked(line: str, words: str) -> str:
