@@ -7,6 +7,7 @@ import tomllib
 import pytest
 
 from carrel.policy import Policy, read_policy
+from carrel.policy.server_view import GatewayTarget
 from carrel.protocol.principal import Principal
 
 ROLES = """
@@ -133,6 +134,7 @@ def test_a_problem_of_a_rule_has_its_line(rules: str, problem: str) -> None:
         ("x = { token = 1 }", "token is one name in the file"),
         ("x = { groups = [] }", "groups is a text, a number, true, false, or a list"),
         ("x = { groups = [1.5] }", "groups is a text"),
+        ('x = { scope = " " }', "scope is a text"),
         ('x = { local = true, scope = "a" }', "exclude each other"),
         ('x = { token = "a", scope = "a" }', "exclude each other"),
     ],
@@ -168,13 +170,61 @@ def test_a_rule_of_a_server_is_for_its_targets_and_unknown_ones_get_the_rules_th
         allow = "read"
         server = "docs"
     """)
-    policy.owner = lambda verb, target: {"buy": "shop", "look": "docs", "use": "other"}.get(target)
+    servers = {"buy": "shop", "look": "docs", "use": "other", "own": ""}
+    policy.find_target = lambda verb, target: GatewayTarget(servers[target], target) if target in servers else None
     view = policy.view(caller("books:read"))
-    calls = [view.allows("call", name) for name in ("buy", "look", "use", "unknown")]
-    assert calls == [False, True, True, False]
+    calls = [view.allows("call", name) for name in ("buy", "look", "use", "own", "unknown")]
+    assert calls == [False, True, True, True, False]
     assert policy.explain(view, "call", "buy").server == "shop"
     assert view.intervals("call").whole
     assert view.reaches("read", "x:y", "x:")
     assert not view.hides  # all resources are visible
-    policy.owner = None
+    policy.find_target = None
     assert not view.allows("call", "look")
+
+
+def test_a_rule_that_denies_holds_for_every_spelling_of_a_target() -> None:
+    policy = policy_of("""
+        [[access.rules]]
+        role = "*"
+        allow = "use"
+        [[access.rules]]
+        role = "*"
+        deny = "use"
+        tools = ["admin_*", "two_secret"]
+    """)
+
+    def find_target(verb: str, target: str) -> GatewayTarget | None:
+        own = target.removeprefix("one_")
+        return GatewayTarget("one", own, (own, f"one_{own}"))
+
+    policy.find_target = find_target
+    view = policy.view(None)
+    assert [view.allows("call", name) for name in ("find", "one_find", "admin_x", "one_admin_x")] == [
+        *(True, True, False, False)
+    ]
+    assert policy.explain(view, "call", "one_admin_x").pattern == "admin_*"
+    # another server has the name too: it is listed with its prefix
+    policy.find_target = lambda verb, target: GatewayTarget("two", f"two_{target}", (target, f"two_{target}"))
+    assert [view.allows("call", name) for name in ("admin_x", "secret", "find")] == [False, False, True]
+
+
+def test_values_of_claims_that_make_too_many_patterns_allow_nothing() -> None:
+    policy = policy_of("""
+        [[access.rules]]
+        role = "*"
+        allow = "read"
+        resources = "a://{claim.x}/{claim.y}"
+        [[access.rules]]
+        role = "*"
+        deny = "use"
+        tools = "{claim.x}_{claim.y}"
+        [[access.rules]]
+        role = "*"
+        allow = "use"
+    """)
+    many = [str(number) for number in range(150)]
+    view = policy.view(caller(x=many, y=many))
+    assert not view.allows("read", "a://1/1")
+    assert not view.allows("call", "1_1")
+    assert not policy.view(caller(x=["\ud800"], y=["1"])).allows("read", "a://\ud800/1")

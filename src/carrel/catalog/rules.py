@@ -29,6 +29,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
+from math import prod
 from typing import TypeAlias, get_args
 
 import msgspec
@@ -50,6 +51,8 @@ Values: TypeAlias = Mapping[str, str | Sequence[str]]
 READING: frozenset[Verb] = frozenset(get_args(Verb)) - NAME_VERBS
 #: How many views of a set of rules are kept compiled.
 KEPT_VIEWS = 256
+#: Combinations of values up to which a pattern is filled with them.
+MAX_FILLED = 10_000
 #: Characters that a segment of a URI may have as they are.
 SEGMENT = UNRESERVED + SUB_DELIMITERS + ":@"
 
@@ -116,6 +119,10 @@ class _Pattern:
             held = [given] if isinstance(given, str) else given
             texts: list[Token] = [text for value in held if value for text in self._texts(value)]
             choices.append(texts or ([] if self.rule.allow else [ANY]))
+        if prod(map(len, choices)) > MAX_FILLED:  # fail closed
+            if self.rule.allow:
+                return
+            choices = [[ANY] for _ in choices]
         for chosen in product(*choices):
             known = dict(zip(self.names, chosen, strict=True))
             tokens: list[Token] = []
@@ -228,12 +235,13 @@ def _code(inside: int) -> int:
 class RuleView(View):
     """View of a caller by access rules, compiled for each verb on first use."""
 
-    __slots__ = ("_matchers", "_patterns", "_values", "everybody", "hides", "key")
+    __slots__ = ("_denying", "_matchers", "_patterns", "_values", "everybody", "hides", "key")
 
     def __init__(self, patterns: Mapping[Verb, Sequence[_Pattern]], values: Values, key: str, everybody: bool) -> None:
         self._patterns = patterns
         self._values = values
         self._matchers: dict[str, tuple[Matcher, Intervals]] = {}
+        self._denying: dict[str, Matcher] = {}
         self.key = key
         self.everybody = everybody
         self.hides = not (self._compiled("read")[0].allows_all and self._compiled("list")[0].allows_all)
@@ -273,6 +281,15 @@ class RuleView(View):
     def differs(self, uri: str) -> bool:
         """Return whether callers with other views may get another answer about a resource."""
         return not self.everybody
+
+    def denies(self, verb: Verb, target: str) -> bool:
+        """Return whether a rule denies a verb on a target."""
+        matcher = self._denying.get(verb)
+        if matcher is None:
+            patterns = (each for each in self._patterns.get(verb, ()) if not each.rule.allow)
+            denying = [tokens for each in patterns for tokens in each.filled(self._values)]
+            matcher = self._denying[verb] = Matcher(denying, (), uris=verb not in NAME_VERBS)
+        return matcher.decide(target)
 
     def explain(self, verb: Verb, target: str) -> Rule | None:
         """Return the deciding rule: a rule that denies, else a rule that allows, else None."""

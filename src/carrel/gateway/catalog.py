@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Raw
 
 from carrel.awaitables import MaybeAwaitable, resolved
-from carrel.catalog.access import NAME_VERBS, may_reach
+from carrel.catalog.access import may_reach
 from carrel.catalog.provider import ListChanges, ListName, Page, Provider, Request
 from carrel.catalog.registry import Kind
 from carrel.catalog.routes import valid_uri
@@ -18,10 +18,12 @@ from carrel.errors import InvalidParams, MCPError, MethodNotFound, ProviderUnava
 from carrel.gateway.list_ahead import ListAhead
 from carrel.gateway.look_alikes import LookAlike
 from carrel.gateway.names import NameKind, Names
+from carrel.gateway.status import STATUS_URI
 from carrel.gateway.upstream import MAX_URIS, Upstream
 from carrel.host.catalog import HostCatalog
 from carrel.host.remote import RemoteProvider
 from carrel.log import Log
+from carrel.policy.server_view import GatewayTarget
 from carrel.protocol.methods import COMPLETE, LIST_NAMES, PROVIDER_REQUESTS, SUBSCRIBE
 from carrel.uri.parse import normal_form
 from carrel.uri.template import UriTemplate, UriTemplateError, shared_template
@@ -49,6 +51,8 @@ NAMES_PATIENCE = 3.0
 MAX_TEMPLATES = 200
 #: Maximum number of look-alikes in the log.
 MAX_LOGGED = 100
+#: Tools and resources of the gateway itself.
+OWN = frozenset({"search_tools", "call_tool", STATUS_URI})
 #: Methods that are offered to clients while a server is not connected yet.
 USUAL = {row.provider_method for row in PROVIDER_REQUESTS if row is not COMPLETE}
 
@@ -222,16 +226,27 @@ class GatewayCatalog(HostCatalog):
         found = self.names.find(kind, name)
         return None if found is None else self.get(found[0])
 
-    def server_of(self, verb: Verb, target: str) -> str | None:
-        """Return the name of the server of a tool, prompt or URI; None if it is not known, or ambiguous."""
+    def find_target(self, verb: Verb, target: str) -> GatewayTarget | None:
+        """Return the server of a tool, prompt or URI, and its spellings; None if the server is not known.
+
+        The entries of the gateway itself have no server.
+        """
+        if target in OWN:
+            return GatewayTarget("", target)
+        kind: NameKind = "tool" if verb == "call" else "prompt" if verb == "get" else "uri"
         try:
-            if verb in NAME_VERBS:
-                found = self.find_named("tool" if verb == "call" else "prompt", target)
+            if kind == "uri":
+                provider, own = self._owner(kind, valid_uri(target))
+                provider = provider or self.find_uri(target)
             else:
-                found = self.find_uri(target)
+                provider, own = self._owner(kind, target)
         except MCPError:
             return None
-        return None if found is None else found.name
+        if provider is None:
+            return None
+        server = provider.name
+        listed = self.names.outer(kind, server, own)
+        return GatewayTarget(server, listed, (own, self.names.prefixed(kind, server, own)))
 
     def _index_templates(self) -> None:
         self._patterns = {}

@@ -20,6 +20,7 @@ from carrel.client.options import ClientOptions
 from carrel.errors import ConfigError
 from carrel.gateway.catalog import GatewayCatalog
 from carrel.gateway.isolation import IsolatedProvider
+from carrel.gateway.listed_names import ListedNamesGate
 from carrel.gateway.names import NameKind, Names, PrefixMode
 from carrel.gateway.providers import GivenGrants, OfPrincipal, Providers
 from carrel.gateway.sessions import SessionLimits
@@ -137,6 +138,8 @@ class Gateway:
         """The servers."""
         self.app: Server[Any] = Server(name, **{"version": VERSION, **(app or {})})
         """The server that clients connect to."""
+        if self.app.gate is not None:
+            self.app.gate = ListedNamesGate(self.app.gate, self.catalog)
         self._instructions = instructions
         self._provider_of = upstream
         self._providers = providers

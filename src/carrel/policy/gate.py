@@ -20,8 +20,8 @@ __all__ = ["PolicyGate"]
 
 log = Log("carrel.policy")
 
-#: Seconds between two looks at the file.
-PAUSE = 1.0
+#: Seconds between two looks at the file. A change is read when the file is the same in two of them.
+PAUSE = 0.4
 
 Seen: TypeAlias = tuple[int, int, int]
 
@@ -39,7 +39,7 @@ class PolicyGate:
         self._file = file
         self._load = load
         self._changed = changed
-        self._seen = self._look()
+        self._seen = self._last = self._look()
         self.policy = load()
         """The policy in force."""
         self._following: asyncio.Task[None] | None = None
@@ -64,15 +64,19 @@ class PolicyGate:
             self.look()
 
     def look(self) -> None:
-        """Read the policy again if the file has changed."""
-        seen = self._look()
-        if seen == self._seen:
+        """Read the policy again if the file has changed, and is not being written any more."""
+        seen, last = self._look(), self._last
+        self._last = seen
+        if seen == self._seen or seen != last:
             return
         self._seen = seen
         try:
             self.policy = self._load()
         except ConfigError as error:
             log.error("the policy is not changed: %s", error)
+            return
+        except Exception:
+            log.exception("the policy is not changed: %s cannot be read", self._file)
             return
         log.warning("the policy has been read again: %s", self._file)
         if self._changed is not None:

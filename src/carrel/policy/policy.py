@@ -16,7 +16,7 @@ import msgspec
 
 from carrel.catalog.rules import Rule, Rules
 from carrel.policy.role import Role, claim_of, texts_of
-from carrel.policy.server_view import Owner, ServerView
+from carrel.policy.server_view import FindTarget, ServerView
 
 if TYPE_CHECKING:
     from carrel.catalog.rules import RuleView
@@ -55,8 +55,8 @@ class Policy:
         self.roles = {role.name: role for role in roles}
         self.rules = tuple(rules)
         self.local = local
-        self.owner: Owner | None = None
-        """Finds the server of a target, for rules with a server."""
+        self.find_target: FindTarget | None = None
+        """Finds the targets of a gateway."""
         self.servers = tuple(sorted({rule.server for rule in self.rules if rule.server is not None}))
         """Servers that rules are for."""
         self.claims = tuple(name.removeprefix(CLAIM) for name in Rules(self.rules).names)
@@ -97,7 +97,7 @@ class Policy:
     def _view(self, roles: frozenset[str], claims: tuple[tuple[str, ...], ...]) -> RuleView | ServerView:
         values = {CLAIM + name: held for name, held in zip(self.claims, claims, strict=True)}
         elsewhere = self._rules(roles, ELSEWHERE).view(values)
-        if not self.servers:
+        if not self.servers and self.find_target is None:
             return elsewhere
         views = {server: self._rules(roles, server).view(values) for server in self.servers}
         return ServerView(views, elsewhere, self._rules(roles, None).view(values), self)

@@ -106,7 +106,9 @@ class _Reader:
                 self._problem((*path, claim), f"role {name}: token is one name in the file of tokens, not a list")
             elif claim == "local" and value is not True:
                 self._problem((*path, claim), f"role {name}: local can only be true")
-            elif not values or not all(isinstance(one, str | int) for one in values):
+            elif not values or not all(
+                isinstance(one, int) or (isinstance(one, str) and one.strip()) for one in values
+            ):
                 self._problem(
                     (*path, claim), f"role {name}: {claim} is a text, a number, true, false, or a list of them"
                 )

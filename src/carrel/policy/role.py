@@ -70,7 +70,8 @@ def claim_of(principal: Principal, name: str) -> Any:
 def texts_of(value: object) -> tuple[str, ...]:
     """Return the texts of a claim, for the braces of patterns: its text or number, or the elements of its list."""
     values = value if isinstance(value, list | tuple) else [value]
-    return tuple(str(one) for one in values if isinstance(one, str | int) and not isinstance(one, bool))
+    texts = (str(one) for one in values if isinstance(one, str | int) and not isinstance(one, bool))
+    return tuple(text for text in texts if text.isascii() or text.encode(errors="replace").decode() == text)
 
 
 def _held(value: object) -> set[tuple[type, object]]:

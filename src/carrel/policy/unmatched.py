@@ -14,7 +14,7 @@ from carrel.uri.template import UriTemplate, UriTemplateError
 
 if TYPE_CHECKING:
     from carrel.policy.policy import Policy, PolicyRule
-    from carrel.policy.server_view import Owner
+    from carrel.policy.server_view import FindTarget
     from carrel.protocol.methods import Verb
 
 __all__ = ["unmatched"]
@@ -25,7 +25,7 @@ BRACES = re.compile(r"\{[^{}]*\}")
 
 
 def unmatched(
-    policy: Policy, targets: Iterable[tuple[Verb, str]], templates: Iterable[str], owner: Owner | None = None
+    policy: Policy, targets: Iterable[tuple[Verb, str]], templates: Iterable[str], find: FindTarget | None = None
 ) -> Iterator[PolicyRule]:
     """Yield the rules that match none of the targets: resources (``read``), tools (``call``) and prompts (``get``).
 
@@ -37,7 +37,7 @@ def unmatched(
     unlisted = [
         template for template in map(_parsed, templates) if template and not any(map(template.match, resources))
     ]
-    idle = [rule for rule in policy.rules if not _matches(rule, known, unlisted, owner)]
+    idle = [rule for rule in policy.rules if not _matches(rule, known, unlisted, find)]
     used = {rule.where for rule in policy.rules if rule not in idle}
     for rule in idle:
         if rule.pattern != ALL or rule.where not in used:
@@ -45,13 +45,16 @@ def unmatched(
 
 
 def _matches(
-    rule: PolicyRule, targets: Iterable[tuple[Verb, str]], templates: Iterable[UriTemplate], owner: Owner | None
+    rule: PolicyRule, targets: Iterable[tuple[Verb, str]], templates: Iterable[UriTemplate], find: FindTarget | None
 ) -> bool:
     verb: Verb = "read" if not rule.verbs & NAME_VERBS else "call" if "call" in rule.verbs else "get"
     pattern = BRACES.sub("*", rule.pattern)
     view = Rules([msgspec.structs.replace(rule, pattern=pattern, verbs=frozenset([verb]), allow=True)]).view()
     for each, target in targets:
-        if each == verb and view.allows(verb, target) and (owner is None or rule.server in (None, owner(verb, target))):
+        found = None if each != verb or find is None else find(verb, target)
+        spellings = {target} if found is None else {target, *found.others}
+        is_meant = each == verb and (rule.server is None or found is None or found.server == rule.server)
+        if is_meant and any(view.allows(verb, one) for one in spellings):
             return True
     return verb == "read" and pattern[0] != "*" and any(may_reach(view, "read", template) for template in templates)
 

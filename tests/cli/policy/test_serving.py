@@ -118,6 +118,78 @@ server = "two"
     assert await asyncio.to_thread(main, ["policy", "check"]) == 0
 
 
+TWO_SERVERS = "".join(
+    f'[servers.{name}]\ncommand = "{sys.executable}"\nargs = ["-m", "carrel", "run", "{name}.py"]\n'
+    for name in ("shop", "files")
+)
+DENY = """
+[access.roles]
+local = { local = true }
+[[access.rules]]
+role = "local"
+allow = "all"
+[[access.rules]]
+role = "*"
+deny = "use"
+tools = "delete_*"
+[[access.rules]]
+role = "*"
+deny = "read"
+resources = ["note://1", "note://x/**"]
+"""
+NOTES = """
+from carrel import Server
+
+app = Server("shop")
+app.resources.add("note://1", "secret")
+
+
+@app.resource("note://x/{id}")
+def note(id: str) -> str:
+    return "secret"
+
+
+@app.tool
+def delete_books() -> str:
+    return "deleted"
+
+
+@app.tool
+def find() -> str:
+    return "found"
+"""
+
+
+@pytest.mark.parametrize("same", [False, True])
+async def test_a_rule_of_a_gateway_that_denies_holds_for_prefixed_spellings(notes: str, same: bool) -> None:
+    Path("shop.py").write_text(NOTES)
+    Path("files.py").write_text(NOTES if same else SERVER.replace("delete", "other").replace("search", "look"))
+    Path("carrel.toml").write_text(TWO_SERVERS + DENY)
+    async with Client(command("gateway", "--config", "carrel.toml")) as client:
+        tools = [tool.name for tool in await client.list_tools()]
+        assert "find" in tools or "shop_find" in tools
+        assert not any("delete" in name for name in tools)
+        for name in ("delete_books", "shop_delete_books"):
+            with pytest.raises(MCPError):
+                await client.call_tool(name)
+        assert not (await client.call_tool("shop_find")).is_error
+        for uri in ("note://1", "note://x/5", "shop+note://1", "shop+note://x/5", "SHOP+note://x/5"):
+            with pytest.raises(MCPError):
+                await client.read_resource(uri)
+
+
+async def test_rules_of_a_server_hide_its_templates_and_leave_the_tools_of_the_gateway(notes: str) -> None:
+    Path("shop.py").write_text(NOTES)
+    Path("files.py").write_text(SERVER)
+    rules = DENY.partition('role = "*"')[0] + 'role = "*"\ndeny = "all"\nserver = "shop"\n'
+    Path("carrel.toml").write_text(TWO_SERVERS + rules)
+    async with Client(command("gateway", "--config", "carrel.toml", "--search-tools")) as client:
+        assert [template.uri_template for template in await client.list_resource_templates()] == []
+        assert {tool.name for tool in await client.list_tools()} == {"search_tools", "call_tool"}
+        assert "carrel://gateway/servers" in [resource.uri for resource in await client.list_resources()]
+        assert (await client.call_tool("call_tool", {"name": "shop_delete_books"})).is_error
+
+
 async def test_a_changed_file_holds_from_the_next_message_on_and_an_error_changes_nothing(notes: str) -> None:
     write(SOURCE, notes)
     good = Path("carrel.toml").read_text()

@@ -60,6 +60,8 @@ def read_file(file: str) -> Contents:
         raise ConfigError(not_toml(file, text, str(error))) from None
     except RecursionError:
         raise ConfigError(f"{file} is not TOML: it is nested too deeply") from None
+    except ValueError as error:  # a number of too many digits
+        raise ConfigError(f"{file} is not TOML: {error}") from None
     return Reader(file, find_positions(text)).read(document)
 
 

@@ -18,6 +18,7 @@ from carrel.cli.policy.shared import open_shared
 from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.output import write_text
 from carrel.errors import ConfigError
+from carrel.host.config.read import read_file as read_servers
 from carrel.near_names import near
 from carrel.policy.decision import Decision, decide
 from carrel.policy.policy import EVERYBODY, Policy
@@ -115,7 +116,9 @@ async def check(options: argparse.Namespace) -> int:
         async with open_shared(read(options.config)) as shared:
             targets, templates = await shared.targets(), await shared.templates()
             never = {rule.where for rule, _ in shadowed(policy)}
-            idle = [rule for rule in unmatched(policy, targets, templates, shared.owner) if rule.where not in never]
+            idle = [
+                rule for rule in unmatched(policy, targets, templates, shared.find_target) if rule.where not in never
+            ]
             problems += [f"{rule.where}: the rule matches nothing that is shared ({rule.text})" for rule in idle]
     print_stderr(*(f"carrel: {problem}" for problem in problems))
     if not problems:
@@ -149,10 +152,8 @@ async def explain(options: argparse.Namespace) -> int:
     policy = policy_of(options.config)
     caller = caller_of(policy, options.roles, options.claims)
     async with AsyncExitStack() as stack:
-        shared = None
-        if policy.servers or verb not in NAME_VERBS:
-            shared = await stack.enter_async_context(open_shared(read(options.config)))
-            policy.owner = shared.owner
+        shared = await stack.enter_async_context(open_shared(read(options.config)))
+        policy.find_target = shared.find_target
         missing_claims(policy, caller.claims)
         view = policy.view_of(caller.roles, caller.claims)
         decision = decide(policy, view, verb, target)
@@ -165,7 +166,7 @@ async def explain(options: argparse.Namespace) -> int:
             if decision.allowed and not also.allowed:
                 lines = [word(also), f"  {also}"]
             lines.append(f"  it is a link to {behind}")
-        for template in dict.fromkeys([] if shared is None else await shared.templates()):
+        for template in dict.fromkeys(await shared.templates() if verb not in NAME_VERBS else []):
             if "{?" not in template and UriTemplate(template).match(target) is not None:
                 listed = may_reach(view, "list", UriTemplate(template))
                 lines.append(f"its template {template} is {'listed' if listed else 'not listed'} for this caller")
@@ -190,8 +191,9 @@ async def test(options: argparse.Namespace) -> int:
     rows = list(expectations(policy, file))
     failed = 0
     async with AsyncExitStack() as stack:
-        if policy.servers:
-            policy.owner = (await stack.enter_async_context(open_shared(read(options.config)))).owner
+        if read_servers(Path(options.config), "carrel").servers:
+            shared = await stack.enter_async_context(open_shared(read(options.config)))
+            policy.find_target = shared.find_target
         for where, caller, verb, target, expected in rows:
             decision = decide(policy, policy.view_of(caller.roles, caller.claims), verb, target)
             if decision.allowed != expected:
@@ -232,7 +234,7 @@ async def diff(options: argparse.Namespace) -> int:
     """Print what another policy allows and denies of everything that is shared, for each role."""
     before, after = map(policy_of, options.arguments)
     async with open_shared(read(options.arguments[1])) as shared:
-        before.owner = after.owner = shared.owner
+        before.find_target = after.find_target = shared.find_target
         targets = await shared.targets()
     differences = 0
     roles = sorted({*before.roles, *after.roles})

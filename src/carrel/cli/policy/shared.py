@@ -18,7 +18,7 @@ from carrel.cli.terminal.messages import print_stderr
 
 if TYPE_CHECKING:
     from carrel.client.client import Client
-    from carrel.policy.server_view import Owner
+    from carrel.policy.server_view import FindTarget
     from carrel.protocol.methods import Verb
     from carrel.server.app import Server
 
@@ -28,11 +28,11 @@ __all__ = ["Shared", "open_shared"]
 class Shared(msgspec.Struct):
     """Clients of the servers that a configuration shares, without their policy.
 
-    ``owner`` finds the servers of a gateway's targets; None without a gateway.
+    ``find_target`` finds the targets of a gateway; None without a gateway.
     """
 
     clients: list[Client]
-    owner: Owner | None = None
+    find_target: FindTarget | None = None
 
     async def templates(self) -> list[str]:
         """Return the templates of resources."""
@@ -71,7 +71,7 @@ async def open_shared(configuration: Configuration) -> AsyncIterator[Shared]:
                 if server.state == "failed":
                     print_stderr(f"carrel: {server.name} is left out: {server.reason or 'it is not connected'}")
             shared.clients.append(await stack.enter_async_context(Client(gateway.app)))
-            shared.owner = gateway.catalog.server_of
+            shared.find_target = gateway.catalog.find_target
         yield shared
 
 

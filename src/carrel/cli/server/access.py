@@ -9,7 +9,7 @@ from carrel.errors import ConfigError
 if TYPE_CHECKING:
     from carrel.cli.config.read import Configuration
     from carrel.policy.policy import Policy
-    from carrel.policy.server_view import Owner
+    from carrel.policy.server_view import FindTarget
     from carrel.server.app import Server
     from carrel.transports.server.options import ServeOptions
 
@@ -17,11 +17,11 @@ __all__ = ["add_policy"]
 
 
 def add_policy(
-    app: Server[Any], configuration: Configuration, http: ServeOptions | None, owner: Owner | None = None
+    app: Server[Any], configuration: Configuration, http: ServeOptions | None, find_target: FindTarget | None = None
 ) -> None:
     """Let the policy of the configuration, if there is one, decide about all requests. It follows the file.
 
-    ``owner`` finds the servers of a gateway's targets. Callers without a principal are local on stdio, and with
+    ``find_target`` finds the targets of a gateway. Callers without a principal are local on stdio, and with
     authorization: over HTTP, each one has a principal then.
 
     Raises:
@@ -44,9 +44,9 @@ def add_policy(
         if contents.policy is None:
             raise ConfigError(f"{file} has no [access] any more; to allow everything, restart the server")
         for rule in contents.policy.rules:
-            if rule.server is not None and owner is None:
+            if rule.server is not None and find_target is None:
                 raise ConfigError(f"{rule.where}: server is for rules of carrel gateway, which has several servers")
-        contents.policy.local, contents.policy.owner = local, owner
+        contents.policy.local, contents.policy.find_target = local, find_target
         return contents.policy
 
     gate = app.gate = PolicyGate(file, load, app.list_changed)

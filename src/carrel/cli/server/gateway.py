@@ -205,7 +205,7 @@ def create(
         **isolation_options(configuration, http),
         **named,
     )
-    add_policy(gateway.app, configuration, http, gateway.catalog.server_of)
+    add_policy(gateway.app, configuration, http, gateway.catalog.find_target)
     return gateway
 
 
