@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pydantic_ai.toolsets import AbstractToolset
 
     from carrel.agents.formats import Vendor
+    from carrel.client.client import Client as AsyncClient
     from carrel.context.options import ContextOptions
     from carrel.sync.context import ContextPack
     from carrel.sync.tools import VendorTools
@@ -41,7 +42,7 @@ class Host:
     """Host of many servers, which waits for each answer. See ``carrel.host.Host`` for the options and methods.
 
     It may be used from several threads, as ``carrel.sync.Client``. Handlers may be plain functions; ``inputs``,
-    ``credentials`` and ``listener`` are called in the background event loop.
+    ``credentials``, ``listener`` and ``prepare`` are called in the background event loop.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Host:
         catalog: HostCatalog | None = None,
         expose: Callable[[HostedServer], Provider] | None = None,
         enter_timeout: float | None = None,
+        prepare: Callable[[HostedServer, AsyncClient], object] | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
         self.host = asynchronous.Host(
@@ -70,6 +72,7 @@ class Host:
             catalog=catalog,
             expose=expose,
             enter_timeout=enter_timeout,
+            prepare=prepare,
             **async_client_options(options),
         )
         """The host in the background event loop."""

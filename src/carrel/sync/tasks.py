@@ -39,6 +39,7 @@ class ToolTask:
     def __iter__(self) -> Iterator[TaskStatus]:
         return iterate(lambda: aiter(self._task))
 
+    poll = waiting("_task", asynchronous.ToolTask.poll)
     refresh = waiting("_task", asynchronous.ToolTask.refresh)
     result = waiting("_task", asynchronous.ToolTask.result)
     cancel = waiting("_task", asynchronous.ToolTask.cancel)
