@@ -134,8 +134,7 @@ async def test_axe_finds_nothing_serious(visit: Visit, notes: Path, locale: str,
             await me.page.locator("form fieldset").wait_for()
             assert await faults(me) == []
         await me.page.goto(f"{me.origin}/s/asking/t/order")
-        await me.page.locator("form fieldset").wait_for()  # the context has a form too, which comes later
-        await me.page.locator("form button[type=submit]").first.click()
+        await me.page.locator("section.preview form button[type=submit]").click()  # the context has a form too
         await me.page.get_by_role("dialog").wait_for()
         assert await faults(me) == []
 
