@@ -51,6 +51,25 @@ async def test_tools_of_all_servers_have_names_with_their_server() -> None:
         assert "Prices are in EUR." in (parts.model.requests[0].system_prompt or "")
 
 
+async def test_calls_with_equal_ids_get_unique_ones() -> None:
+    calls = [
+        use("shop__find", "call_0", query="a"),
+        use("shop__find", "call_0", query="b"),
+        use("shop__find", "", query="c"),
+    ]
+    async with chatting(calls, [use("shop__find", "call_0", query="d")], "Done.") as parts:
+        await parts.session.say("Go")
+        messages = parts.session.chat.conversation.messages
+        made = [block for each in messages for block in blocks_of(each) if isinstance(block, ToolUseContent)]
+        assert [block.id for block in made] == ["call_0", "call_0-2", "call-2", "call_0-3"]
+        answered = [block for each in messages for block in blocks_of(each) if isinstance(block, ToolResultContent)]
+        assert [block.tool_use_id for block in answered] == [block.id for block in made]
+        assert [text for each in messages[2::2] for text in results(each) if "found" in text] == [
+            *("found a", "found b", "found c", "found d")
+        ]
+        parts.check()
+
+
 async def test_calls_run_at_the_same_time_and_their_results_are_in_order() -> None:
     app = shop()
     calls = [use("shop__slow", "1", name="a"), use("shop__find", "2", query="b"), use("shop__slow", "3", name="c")]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, count
 
 import msgspec
 
@@ -17,7 +18,13 @@ from carrel.chat.toolbox import ChatToolbox
 from carrel.errors import HTTPStatusError, ProtocolError
 from carrel.host import Host
 from carrel.vendors.token_estimate import tokens_of_tools
-from carrel.wire.client_features import SamplingContent, SamplingMessage, ToolResultContent, ToolUseContent
+from carrel.wire.client_features import (
+    SamplingContent,
+    SamplingMessage,
+    ToolResultContent,
+    ToolUseContent,
+    blocks_of,
+)
 from carrel.wire.content import AudioContent, ImageContent, TextContent
 from carrel.wire.tools import Tool
 
@@ -115,17 +122,31 @@ class Chat:
             paid = self._price(completion.model, completion.usage)
             cost = cost if paid is None else (cost or 0.0) + paid
             self.conversation.count(completion.usage, paid)
-            if completion.content:
-                self.conversation.add(SamplingMessage(role="assistant", content=list(completion.content)))
-            self._show_media(completion.content)
-            text = "".join(block.text for block in completion.content if isinstance(block, TextContent))
+            content = self._with_unique_ids(completion.content)
+            if content:
+                self.conversation.add(SamplingMessage(role="assistant", content=content))
+            self._show_media(content)
+            text = "".join(block.text for block in content if isinstance(block, TextContent))
             texts += [text] if text else []
-            uses = [block for block in completion.content if isinstance(block, ToolUseContent)]
+            uses = [block for block in content if isinstance(block, ToolUseContent)]
             if not uses:
                 return self._answer(texts[-1:], completion.stop_reason, completion.model, total, cost)
             await self._call(uses)
         self._show(Notice(text=f"Stopped after {self._options.max_rounds} rounds of tool calls.", level="warning"))
         return self._answer(texts[-1:], "maxRounds", self.model.name, total, cost)
+
+    def _with_unique_ids(self, content: Iterable[SamplingContent]) -> list[SamplingContent]:
+        """Return an answer whose tool calls have ids that no call of the conversation has: some models repeat them."""
+        messages = self.conversation.messages
+        used = {block.id for each in messages for block in blocks_of(each) if isinstance(block, ToolUseContent)}
+        found: list[SamplingContent] = []
+        for block in content:
+            if isinstance(block, ToolUseContent):
+                ids = chain([block.id] if block.id else (), (f"{block.id or 'call'}-{n}" for n in count(2)))
+                block = msgspec.structs.replace(block, id=next(id for id in ids if id not in used))
+                used.add(block.id)
+            found.append(block)
+        return found
 
     def _answer(self, texts: list[str], reason: str, model: str, usage: Usage, cost: float | None) -> TurnEnd:
         answer = TurnEnd(text="".join(texts), stop_reason=reason, model=model, usage=usage, cost=cost)
