@@ -352,7 +352,7 @@ export const de: Dictionary = {
   searchChats: "Unterhaltungen suchen",
   noChats: "Noch ist keine Unterhaltung gespeichert.",
   chatHint: "Fragen Sie etwas. Das Modell darf die Tools Ihrer Server verwenden, und jeder Aufruf wartet auf Sie. Unterhaltungen werden auf diesem Rechner gespeichert, wo auch carrel chat sie hat.",
-  noModelYet: "Wählen Sie zuerst ein Modell: eines, dessen Schlüssel gesetzt ist, oder ein lokales.",
+  noModelYet: "Wählen Sie zuerst ein Modell. Modelle eines Anbieters brauchen seinen Schlüssel, etwa ANTHROPIC_API_KEY, wenn Carrel startet; lokale brauchen einen laufenden Server, etwa Ollama.",
   messages: "Nachrichten",
   message: "Nachricht",
   messageHint: "Ihre Nachricht. Enter sendet, Umschalt Enter beginnt eine Zeile.",

@@ -361,7 +361,7 @@ export const en = {
   searchChats: "Search conversations",
   noChats: "No conversation is saved yet.",
   chatHint: "Ask something. The model may use the tools of your servers, and each call waits for you. Conversations are saved on this machine, where carrel chat has them as well.",
-  noModelYet: "Choose a model first: one whose key is set, or a local one.",
+  noModelYet: "Choose a model first. Models of a vendor need its key, such as ANTHROPIC_API_KEY, when Carrel starts; local ones need a server that runs, such as Ollama.",
   messages: "Messages",
   message: "Message",
   messageHint: "Your message. Enter sends it, Shift Enter begins a line.",

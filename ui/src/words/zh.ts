@@ -352,7 +352,7 @@ export const zh: Dictionary = {
   searchChats: "搜索对话",
   noChats: "还没有保存的对话。",
   chatHint: "请提问。模型可以使用您服务器的工具，每次调用都要等您同意。对话保存在这台电脑上，carrel chat 也使用同样的对话。",
-  noModelYet: "请先选择模型：已设置密钥的模型，或本地模型。",
+  noModelYet: "请先选择模型。供应商的模型需要在启动 Carrel 时设置密钥，例如 ANTHROPIC_API_KEY；本地模型需要正在运行的服务器，例如 Ollama。",
   messages: "消息",
   message: "消息内容",
   messageHint: "您的消息。回车发送，Shift 加回车换行。",
