@@ -18,7 +18,6 @@ from carrel.errors import InvalidParams, MCPError, MethodNotFound, ProviderUnava
 from carrel.gateway.list_ahead import ListAhead
 from carrel.gateway.look_alikes import LookAlike
 from carrel.gateway.names import NameKind, Names
-from carrel.gateway.status import STATUS_URI
 from carrel.gateway.upstream import MAX_URIS, Upstream
 from carrel.host.catalog import HostCatalog
 from carrel.host.remote import RemoteProvider
@@ -51,8 +50,6 @@ NAMES_PATIENCE = 3.0
 MAX_TEMPLATES = 200
 #: Maximum number of look-alikes in the log.
 MAX_LOGGED = 100
-#: Tools and resources of the gateway itself.
-OWN = frozenset({"search_tools", "call_tool", STATUS_URI})
 #: Methods that are offered to clients while a server is not connected yet.
 USUAL = {row.provider_method for row in PROVIDER_REQUESTS if row is not COMPLETE}
 
@@ -89,6 +86,8 @@ class GatewayCatalog(HostCatalog):
     def __init__(self, names: Names, settle: Callable[[], Awaitable[None]], waits: Callable[[], bool]) -> None:
         super().__init__()
         self.names = names
+        self.own: frozenset[str] = frozenset()
+        """Names of tools and URIs of the gateway itself."""
         self.exact = ()
         self.tool_names = _Known("tool", names, waits)
         self.prompt_names = _Known("prompt", names, waits)
@@ -229,10 +228,8 @@ class GatewayCatalog(HostCatalog):
     def find_target(self, verb: Verb, target: str) -> GatewayTarget | None:
         """Return the server of a tool, prompt or URI, and its spellings; None if the server is not known.
 
-        The entries of the gateway itself have no server.
+        The entries of the gateway itself have no server, unless a server has the same name.
         """
-        if target in OWN:
-            return GatewayTarget("", target)
         kind: NameKind = "tool" if verb == "call" else "prompt" if verb == "get" else "uri"
         try:
             if kind == "uri":
@@ -243,7 +240,7 @@ class GatewayCatalog(HostCatalog):
         except MCPError:
             return None
         if provider is None:
-            return None
+            return GatewayTarget("", target) if target in self.own else None
         server = provider.name
         listed = self.names.outer(kind, server, own)
         return GatewayTarget(server, listed, (own, self.names.prefixed(kind, server, own)))

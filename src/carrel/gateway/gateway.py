@@ -155,6 +155,8 @@ class Gateway:
         self.app.add_provider(self.provider)
         if grants is not None and not callable(grants) and grants.pages is not None:
             grants.pages.add_routes(self.app)
+        own = getattr(self.provider, "own_names", ())
+        self.catalog.own = frozenset((*own, STATUS_URI) if status else own)
         if status:
             self._add_status()
 

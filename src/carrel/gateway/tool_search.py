@@ -72,6 +72,9 @@ class ToolSearch(Transform):
         ConfigError: a limit is below 1.
     """
 
+    own_names = (SEARCH, CALL)
+    """Names of the tools that it adds."""
+
     def __init__(
         self,
         provider: Provider,

@@ -190,6 +190,18 @@ async def test_rules_of_a_server_hide_its_templates_and_leave_the_tools_of_the_g
         assert (await client.call_tool("call_tool", {"name": "shop_delete_books"})).is_error
 
 
+async def test_a_tool_of_a_server_that_is_named_like_a_tool_of_gateways_is_a_tool_of_the_server(notes: str) -> None:
+    Path("shop.py").write_text(NOTES.replace("def find()", "def call_tool()"))
+    Path("files.py").write_text(SERVER)
+    rules = DENY.partition('role = "*"')[0] + 'role = "*"\ndeny = "all"\nserver = "shop"\n'
+    Path("carrel.toml").write_text(TWO_SERVERS + rules)
+    async with Client(command("gateway", "--config", "carrel.toml")) as client:
+        assert {tool.name for tool in await client.list_tools()} == {"search_books", "files_delete_books"}
+        for name in ("call_tool", "shop_call_tool"):
+            with pytest.raises(MCPError):
+                await client.call_tool(name)
+
+
 async def test_a_changed_file_holds_from_the_next_message_on_and_an_error_changes_nothing(notes: str) -> None:
     write(SOURCE, notes)
     good = Path("carrel.toml").read_text()
