@@ -21,7 +21,7 @@ from carrel.policy.policy import CLAIM, EVERYBODY, Policy, PolicyRule
 from carrel.policy.role import ClaimValue, Role
 from carrel.protocol.methods import Verb
 
-__all__ = ["GROUPS", "Where", "read_policy"]
+__all__ = ["ALL", "GROUPS", "Where", "read_policy"]
 
 Where: TypeAlias = Callable[[tuple[str | int, ...]], str]
 """Returns the file and line of a path in the document."""

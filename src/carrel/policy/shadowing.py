@@ -25,14 +25,17 @@ DEEP = ("", SOME, f"{SOME}/{SOME}/{SOME}")
 
 def shadowed(policy: Policy) -> Iterator[tuple[PolicyRule, PolicyRule]]:
     """Yield the rules that never decide, each with the rule that decides in its place."""
+    compiled = [Rules([msgspec.structs.replace(rule, allow=True)]) for rule in policy.rules]
     for index, rule in enumerate(policy.rules):
         for other_index, other in enumerate(policy.rules):
             if other is rule or not rule.verbs <= other.verbs or not _is_wider(other, rule):
                 continue
             if rule.allow == other.allow:
-                same = _is_within(rule, other) and (other_index < index or not _is_within(other, rule))
+                same = _is_within(rule, compiled[index], compiled[other_index]) and (
+                    other_index < index or not _is_within(other, compiled[other_index], compiled[index])
+                )
             else:
-                same = not other.allow and _is_within(rule, other)
+                same = not other.allow and _is_within(rule, compiled[index], compiled[other_index])
             if same:
                 yield rule, other
                 break
@@ -43,17 +46,15 @@ def _is_wider(other: PolicyRule, rule: PolicyRule) -> bool:
     return (EVERYBODY in other.roles or rule.roles <= other.roles) and other.server in (None, rule.server)
 
 
-def _is_within(rule: PolicyRule, other: PolicyRule) -> bool:
-    """Return whether another rule's pattern matches all targets of a rule."""
-    uris = not rule.verbs & NAME_VERBS
-    plain = msgspec.structs.replace(other, allow=True)
-    rules = Rules([plain])
-    values = {str(name): f"{SOME}{number}" for number, name in enumerate(Rules([rule]).names)}
-    if not set(rules.names) <= set(values):
+def _is_within(rule: PolicyRule, own: Rules, other: Rules) -> bool:
+    """Return whether another rule's pattern matches all targets of a rule. ``own`` and ``other`` are compiled."""
+    values = {str(name): f"{SOME}{number}" for number, name in enumerate(own.names)}
+    if not set(other.names) <= set(values):
         return False  # the other one needs a value that callers may lack
-    view = rules.view(values)
+    view = other.view(values)
     verb = min(rule.verbs)
-    return all(view.allows(verb, example) for example in _examples(rule.pattern, values, uris=uris))
+    examples = _examples(rule.pattern, values, uris=verb not in NAME_VERBS)
+    return all(view.allows(verb, example) for example in examples)
 
 
 def _examples(pattern: str, values: dict[str, str], *, uris: bool) -> Iterator[str]:

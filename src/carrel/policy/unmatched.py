@@ -10,6 +10,7 @@ import msgspec
 
 from carrel.catalog.access import NAME_VERBS, may_reach
 from carrel.catalog.rules import Rules
+from carrel.policy.reading import ALL
 from carrel.uri.template import UriTemplate, UriTemplateError
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["unmatched"]
 
-#: Pattern of rules for everything.
-ALL = "**"
 BRACES = re.compile(r"\{[^{}]*\}")
 
 

@@ -25,7 +25,7 @@ from carrel.policy.policy import EVERYBODY, Policy
 from carrel.policy.reading import VERBS
 from carrel.policy.shadowing import shadowed
 from carrel.policy.unmatched import unmatched
-from carrel.security.server.static_tokens import read_lines
+from carrel.security.server.static_tokens import read_lines, words_of
 from carrel.uri.parse import UriError, canonical, file_path, file_uri
 from carrel.uri.template import UriTemplate
 
@@ -106,24 +106,25 @@ def run(arguments: list[str]) -> int:
 
 async def check(options: argparse.Namespace) -> int:
     """Print the problems of a policy, each with file and line."""
-    contents = read_file(options.config)
-    problems = list(contents.problems)
+    problems = list(read_file(options.config).problems)
+    rules = 0
     if not problems:
-        policy = policy_of(options.config)
-        problems += unknown_tokens(policy, read(options.config))
-        for rule, other in shadowed(policy):
-            problems.append(f"{rule.where}: the rule never decides: {other.where} does ({rule.text})")
-        async with open_shared(read(options.config)) as shared:
-            targets, templates = await shared.targets(), await shared.templates()
-            never = {rule.where for rule, _ in shadowed(policy)}
-            idle = [
-                rule for rule in unmatched(policy, targets, templates, shared.find_target) if rule.where not in never
+        configuration = read(options.config)
+        policy = policy_in(configuration)
+        rules = len({rule.where for rule in policy.rules})
+        never = {rule.where: f"{other.where} does ({rule.text})" for rule, other in shadowed(policy)}
+        problems += unknown_tokens(policy, configuration)
+        problems += [f"{where}: the rule never decides: {reason}" for where, reason in never.items()]
+        async with open_shared(configuration) as shared:
+            idle = unmatched(policy, await shared.targets(), await shared.templates(), shared.find_target)
+            problems += [
+                f"{rule.where}: the rule matches nothing that is shared ({rule.text})"
+                for rule in idle
+                if rule.where not in never
             ]
-            problems += [f"{rule.where}: the rule matches nothing that is shared ({rule.text})" for rule in idle]
     print_stderr(*(f"carrel: {problem}" for problem in problems))
     if not problems:
-        count = len({rule.where for rule in policy_of(options.config).rules})
-        write_text(f"{options.config}: {count} {'rule' if count == 1 else 'rules'}, no problems")
+        write_text(f"{options.config}: {rules} {'rule' if rules == 1 else 'rules'}, no problems")
     return 1 if problems else 0
 
 
@@ -132,7 +133,7 @@ def unknown_tokens(policy: Policy, configuration: Configuration) -> Iterator[str
     file = configuration.settings.auth.tokens
     if file is None:
         return
-    names = {line.split()[1] for line in read_lines(Path(file)) if len(line.partition("#")[0].split()) > 1}
+    names = {name for line in read_lines(Path(file)) for name in words_of(line)[1:2]}
     for role in policy.roles.values():
         if role.token is not None and role.token not in names:
             yield f"{role.where}: role {role.name}: {file} has no token {role.token!r}{near(role.token, names)}"
@@ -149,12 +150,13 @@ def missing_claims(policy: Policy, claims: Iterable[str]) -> None:
 async def explain(options: argparse.Namespace) -> int:
     """Print the decision about one target, and about what else its URI may be."""
     verb, target = verb_of(options.arguments[0]), options.arguments[1]
-    policy = policy_of(options.config)
+    configuration = read(options.config)
+    policy = policy_in(configuration)
     caller = caller_of(policy, options.roles, options.claims)
-    async with AsyncExitStack() as stack:
-        shared = await stack.enter_async_context(open_shared(read(options.config)))
+    missing_claims(policy, caller.claims)
+    async with open_shared(configuration) as shared:
         policy.find_target = shared.find_target
-        missing_claims(policy, caller.claims)
+        templates = await shared.templates() if verb not in NAME_VERBS else []
         view = policy.view_of(caller.roles, caller.claims)
         decision = decide(policy, view, verb, target)
         lines = [word(decision), f"  {decision}"]
@@ -166,7 +168,7 @@ async def explain(options: argparse.Namespace) -> int:
             if decision.allowed and not also.allowed:
                 lines = [word(also), f"  {also}"]
             lines.append(f"  it is a link to {behind}")
-        for template in dict.fromkeys(await shared.templates() if verb not in NAME_VERBS else []):
+        for template in dict.fromkeys(templates):
             if "{?" not in template and UriTemplate(template).match(target) is not None:
                 listed = may_reach(view, "list", UriTemplate(template))
                 lines.append(f"its template {template} is {'listed' if listed else 'not listed'} for this caller")
@@ -175,7 +177,7 @@ async def explain(options: argparse.Namespace) -> int:
 
 
 def link_target(uri: str) -> str | None:
-    """Return the URI of the file that a URI leads to through symbolic links, or None if there are none."""
+    """Return the URI of the file that a URI leads to through symbolic links, or None without a link."""
     try:
         path = file_path(canonical(uri))
     except UriError:
@@ -186,13 +188,13 @@ def link_target(uri: str) -> str | None:
 
 async def test(options: argparse.Namespace) -> int:
     """Compare the decisions with a table of expectations, and print the decisions that differ."""
-    policy = policy_of(options.config)
-    file = options.arguments[0]
-    rows = list(expectations(policy, file))
+    configuration = read(options.config)
+    policy = policy_in(configuration)
+    rows = list(expectations(policy, options.arguments[0]))
     failed = 0
     async with AsyncExitStack() as stack:
         if read_servers(Path(options.config), "carrel").servers:
-            shared = await stack.enter_async_context(open_shared(read(options.config)))
+            shared = await stack.enter_async_context(open_shared(configuration))
             policy.find_target = shared.find_target
         for where, caller, verb, target, expected in rows:
             decision = decide(policy, policy.view_of(caller.roles, caller.claims), verb, target)
@@ -232,8 +234,9 @@ def expectations(policy: Policy, file: str) -> Iterator[tuple[str, Caller, Verb,
 
 async def diff(options: argparse.Namespace) -> int:
     """Print what another policy allows and denies of everything that is shared, for each role."""
-    before, after = map(policy_of, options.arguments)
-    async with open_shared(read(options.arguments[1])) as shared:
+    old, new = map(read, options.arguments)
+    before, after = policy_in(old), policy_in(new)
+    async with open_shared(new) as shared:
         before.find_target = after.find_target = shared.find_target
         targets = await shared.targets()
     differences = 0
@@ -270,16 +273,15 @@ def read(file: str) -> Configuration:
     return read_configuration(argparse.Namespace(config=file), targeted=True)
 
 
-def policy_of(file: str) -> Policy:
-    """Return the policy of a file.
+def policy_in(configuration: Configuration) -> Policy:
+    """Return the policy of a configuration.
 
     Raises:
-        ConfigError: the file has a problem, or no policy.
+        ConfigError: there is no policy.
     """
-    policy = read(file).policy
-    if policy is None:
-        raise ConfigError(f"{file} has no [access]: everything is allowed")
-    return policy
+    if configuration.policy is None:
+        raise ConfigError(f"{configuration.file} has no [access]: everything is allowed")
+    return configuration.policy
 
 
 def verb_of(text: str) -> Verb:

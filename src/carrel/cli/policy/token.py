@@ -10,7 +10,7 @@ from carrel.cli.options import Parser
 from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.output import write_text
 from carrel.errors import ConfigError
-from carrel.security.server.static_tokens import make_token, read_lines, write_lines
+from carrel.security.server.static_tokens import make_token, read_lines, words_of, write_lines
 
 __all__ = ["parser", "run"]
 
@@ -59,11 +59,11 @@ def run(arguments: list[str]) -> int:
         return 0
     lines = read_lines(file)
     if options.action == "list":
-        for words in (line.partition("#")[0].split() for line in lines):
+        for words in map(words_of, lines):
             if len(words) > 1:
                 write_text("  ".join([words[1], *words[2:], f"({words[0][:19]}…)"]))
         return 0
-    kept = [line for line in lines if line.partition("#")[0].split()[1:2] != [options.name]]
+    kept = [line for line in lines if words_of(line)[1:2] != [options.name]]
     if len(kept) == len(lines):
         print_stderr(f"carrel: {file} has no token of {options.name}")
         return 1

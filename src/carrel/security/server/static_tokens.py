@@ -23,7 +23,7 @@ from carrel.protocol.principal import Principal
 from carrel.security.server.bearer import BearerAuthorization, InvalidToken, Options
 from carrel.security.server.scopes import read_scopes
 
-__all__ = ["StaticTokens", "make_token", "read_lines", "write_lines"]
+__all__ = ["StaticTokens", "make_token", "read_lines", "words_of", "write_lines"]
 
 log = Log("carrel.security")
 
@@ -105,7 +105,7 @@ class StaticTokens(BearerAuthorization):
         entries: list[StaticToken] = []
         problems: list[str] = []
         for number, line in enumerate(lines, 1):
-            words = line.partition("#")[0].split()
+            words = words_of(line)
             if not words:
                 continue
             try:
@@ -144,6 +144,11 @@ def read_lines(path: Path) -> list[str]:
         raise ConfigError(f"tokens cannot be read from {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"tokens cannot be read from {path}: it is not text in UTF-8") from None
+
+
+def words_of(line: str) -> list[str]:
+    """Return the words of a line of a file of tokens: the hash, the subject and the scopes; none of a comment."""
+    return line.partition("#")[0].split()
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> None:
