@@ -16,6 +16,7 @@ from carrel.chat.toolbox import REJECTED, text_of
 from carrel.printable import printable, printable_lines
 from carrel.studio.api import Key, ProgressView
 from carrel.studio.chat_api import ChatApproval, ChatCall, ChatEntry, ChatPart
+from carrel.studio.differences import pretty
 from carrel.wire.client_features import SamplingMessage, ToolResultContent, ToolUseContent, blocks_of
 from carrel.wire.content import TextContent
 
@@ -95,8 +96,7 @@ class Answering:
 
 def arguments_text(arguments: Mapping[str, Any]) -> str:
     """Return arguments as indented JSON without control characters."""
-    text = msgspec.json.format(msgspec.json.encode(arguments), indent=2).decode()
-    return printable_lines(text, MAX_LINE)
+    return printable_lines(pretty(arguments), MAX_LINE)
 
 
 def turn_start(messages: Sequence[SamplingMessage]) -> int:

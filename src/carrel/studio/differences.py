@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
+import msgspec
+
 from carrel.studio.api import Change, Hunk
 
-__all__ = ["hunks_between"]
+__all__ = ["hunks_between", "pretty"]
 
 #: Lines around changed lines.
 AROUND = 3
 #: Changed region, in lines, up to which lines are compared one by one, and lines that are shown of a larger one.
 MAX_COMPARED, MAX_SHOWN = 3000, 500
+
+
+def pretty(value: object) -> str:
+    """Return a value as JSON with indented lines."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 def hunks_between(old: Sequence[str], new: Sequence[str]) -> tuple[tuple[Hunk, ...], bool]:

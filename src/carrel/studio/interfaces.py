@@ -7,11 +7,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import msgspec
-
 from carrel.printable import printable
 from carrel.studio.api import API, Hunk, ItemKind
-from carrel.studio.differences import hunks_between
+from carrel.studio.differences import hunks_between, pretty
 from carrel.studio.events import Events
 from carrel.studio.rows import key_of
 
@@ -54,7 +52,7 @@ class Interfaces:
         for kind, items in lists.items():
             if len(items) > MAX_ITEMS:
                 continue
-            new = {printable(key_of(kind, item)): as_text(item) for item in items}
+            new = {printable(key_of(kind, item)): pretty(item) for item in items}
             old = self._known.get((server, kind))
             self._known[server, kind] = new
             if old is not None and old != new:
@@ -65,11 +63,6 @@ class Interfaces:
             )
             self.changes.append(change)
             self._events.put(type="interface", name=server)
-
-
-def as_text(item: Any) -> str:
-    """Return an entry as JSON with indented lines."""
-    return msgspec.json.format(msgspec.json.encode(item), indent=2).decode()
 
 
 def lines_of(text: str | None) -> list[str]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -47,14 +46,13 @@ class Exchange(msgspec.Struct, frozen=True, gc=False):
 
 
 class WireConnection:
-    """Connection whose messages are recorded. ``recorder`` is its transport; None in a session file."""
+    """Connection whose messages are recorded."""
 
     def __init__(self, log: WireLog, server: str, number: int) -> None:
         self.server = server
         self.number = number
         self.revision: str | None = None
         """Revision of the last sent message; None if it was the first message of a handshake."""
-        self.recorder: WireRecorder | None = None
         self._log = log
 
     def add(self, sent: bool, data: bytes) -> None:
@@ -126,16 +124,9 @@ class WireLog:
 
     def after(self, number: int) -> list[Entry]:
         """Return the messages after a number."""
-        if not self.entries or number >= self.last:
-            return []
-        found = list(self.entries)
-        return found[bisect_left(found, number + 1, key=lambda entry: entry.number) :]
-
-    def clear(self) -> None:
-        """Forget all messages."""
-        self.entries.clear()
-        self._by_number.clear()
-        self.size = 0
+        newest = list(islice(reversed(self.entries), max(0, self.last - number)))
+        newest.reverse()
+        return newest
 
     def attach(self, data: bytes, exchange: Exchange) -> None:
         """Add the HTTP exchange of a sent message, found by the identity of its bytes."""
@@ -151,7 +142,6 @@ class WireRecorder(Recorder):
     def __init__(self, transport: Transport, connection: WireConnection, log: WireLog) -> None:
         super().__init__(transport, connection)
         self.connection = connection
-        connection.recorder = self
         self._log = log
         if isinstance(transport, HTTPTransportBase):
             transport.observe(self._responded)
@@ -181,21 +171,14 @@ def without_secret_values(headers: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def record(client: Client, log: WireLog, server: str) -> list[WireConnection]:
-    """Have a client that is not connected yet record its messages. Return the list that gets its connections."""
+def record(client: Client, log: WireLog, server: str) -> None:
+    """Have a client that is not connected yet record its messages."""
     endpoint = client.session.endpoint
-    connections: list[WireConnection] = []
 
-    def around(open: Callable[[], Any]) -> Callable[[], Any]:
-        def opened() -> WireRecorder:
-            connections.append(log.connect(server))
-            del connections[:-8]
-            return WireRecorder(open(), connections[-1], log)
-
-        return opened
+    def around(open: Callable[[], Any]) -> Callable[[], WireRecorder]:
+        return lambda: WireRecorder(open(), log.connect(server), log)
 
     older = endpoint.open_older
     client.session.endpoint = msgspec.structs.replace(
         endpoint, open=around(endpoint.open), open_older=None if older is None else around(older)
     )
-    return connections

@@ -45,8 +45,8 @@ async def resend(host: Host, timeline: Timeline, request: ResendRequest) -> Rese
     answer = await recorder.ask(one_line(outgoing), id, PATIENCE)
     await timeline.read()
     sent = timeline.log.find(number)
-    received = other_of(timeline, sent)
-    first = other_of(timeline, before)
+    received = timeline.counterpart(sent)
+    first = timeline.counterpart(before)
     failure = answer.failure
     if received is None and failure is None and answer.error is not None:
         failure = str(answer.error.get("message"))
@@ -80,13 +80,6 @@ def one_line(message: OutgoingMessage) -> OutgoingMessage:
     """Replace the line breaks between values of a message: on stdio, they separate messages."""
     message.data = message.data.replace(b"\r", b" ").replace(b"\n", b" ")
     return message
-
-
-def other_of(timeline: Timeline, entry: Entry | None) -> Entry | None:
-    """Return the response to a request, or None."""
-    if entry is None or entry.facts is None or entry.facts.counterpart is None:
-        return None
-    return timeline.log.find(entry.facts.counterpart)
 
 
 def answer_in(entry: Entry) -> Any:

@@ -10,14 +10,14 @@ import msgspec
 
 from carrel.printable import printable_json
 from carrel.studio.api import Hunk
-from carrel.studio.differences import hunks_between
+from carrel.studio.differences import hunks_between, pretty
 from carrel.studio.problems import NotFound
 from carrel.studio.timeline.api import HTTPView, WireDetail, WireRow, WireWindow
 from carrel.studio.timeline.facts import Facts
 from carrel.studio.timeline.log import Entry, WireLog
 from carrel.studio.timeline.reader import Reader
 
-__all__ = ["Timeline", "WireFilter", "difference", "pretty", "row_of"]
+__all__ = ["Timeline", "WireFilter", "difference", "row_of", "text_of"]
 
 #: Seconds that reading messages may block the event loop.
 SLICE = 0.01
@@ -122,6 +122,12 @@ class Timeline:
             raise NotFound("There is no such message any more")
         return entry
 
+    def counterpart(self, entry: Entry | None) -> Entry | None:
+        """Return the request or the response that belongs to a message, or None."""
+        if entry is None or entry.facts is None or entry.facts.counterpart is None:
+            return None
+        return self.log.find(entry.facts.counterpart)
+
     async def detail(self, number: int) -> WireDetail:
         """Return a message with its text and its counterpart.
 
@@ -130,7 +136,7 @@ class Timeline:
         """
         entry = await self.find(number)
         assert entry.facts is not None
-        other = None if entry.facts.counterpart is None else self.log.find(entry.facts.counterpart)
+        other = self.counterpart(entry)
         http = entry.exchange
         return WireDetail(
             row=row_of(entry),
@@ -185,11 +191,6 @@ def draft_of(entry: Entry, number: int) -> str:
     message = msgspec.json.decode(entry.data)
     message["id"] = f"studio-{number}"
     return pretty(message)
-
-
-def pretty(value: object) -> str:
-    """Return a value as JSON with indented lines."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 def difference(old: object, new: object) -> tuple[Hunk, ...]:
