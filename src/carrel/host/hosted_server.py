@@ -87,8 +87,6 @@ class HostedServer:
         self.entries = EntryReader(config.name)
         """Decoder for list entries, shared by all sessions with the server."""
         self._options = options
-        if config.revision is not None:
-            self._options = {**options, "revision": config.revision}
         self._notify = notify
         self._inputs = inputs
         self._prepare = prepare
@@ -243,7 +241,7 @@ class HostedServer:
         if config.timeout is not None:
             options["timeout"] = config.timeout
         if config.revision is not None:
-            options.setdefault("revision", config.revision)
+            options["revision"] = config.revision
         if config.url is not None:
             options["process"] = None
             http = options.get("http") or HTTPOptions()
