@@ -44,6 +44,14 @@ resources = "{notes}/blue/**"
 """
 
 
+def servers(**files: str) -> str:
+    """Return the configuration of servers, each with its file."""
+    return "".join(
+        f'[servers.{name}]\ncommand = "{sys.executable}"\nargs = ["-m", "carrel", "run", "{file}"]\n'
+        for name, file in files.items()
+    )
+
+
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
@@ -90,10 +98,6 @@ async def test_over_http_the_roles_come_from_the_token_and_nobody_is_local(
 
 
 async def test_a_gateway_decides_about_the_names_that_clients_see(notes: str) -> None:
-    text = "".join(
-        f'[servers.{name}]\ncommand = "{sys.executable}"\nargs = ["-m", "carrel", "run", "server.py"]\n'
-        for name in ("one", "two")
-    )
     rules = """
 [access.roles]
 local = { local = true }
@@ -109,7 +113,7 @@ role = "*"
 deny = "all"
 server = "two"
 """
-    Path("carrel.toml").write_text(text + rules)
+    Path("carrel.toml").write_text(servers(one="server.py", two="server.py") + rules)
     async with Client(command("gateway", "--config", "carrel.toml")) as client:
         assert [tool.name for tool in await client.list_tools()] == ["one_search_books"]
         with pytest.raises(MCPError):
@@ -118,10 +122,7 @@ server = "two"
     assert await asyncio.to_thread(main, ["policy", "check"]) == 0
 
 
-TWO_SERVERS = "".join(
-    f'[servers.{name}]\ncommand = "{sys.executable}"\nargs = ["-m", "carrel", "run", "{name}.py"]\n'
-    for name in ("shop", "files")
-)
+TWO_SERVERS = servers(shop="shop.py", files="files.py")
 DENY = """
 [access.roles]
 local = { local = true }
