@@ -1,6 +1,6 @@
 """Reading of regular files only, as a FIFO or a device may block, or never end; and atomic replacement of files."""
 
-# ruff: noqa: PTH101, PTH105, PTH108, PTH118
+# ruff: noqa: PTH101, PTH105, PTH108, PTH116, PTH118
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ import os
 import stat
 from contextlib import suppress
 
-__all__ = ["read_regular", "replace_file"]
+__all__ = ["read_regular", "replace_file", "timestamp_of"]
+
+
+def timestamp_of(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
+    """Return the modification time, size and inode of a file, which tell whether it changed; None if it is missing."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return info.st_mtime_ns, info.st_size, info.st_ino
 
 
 def read_regular(path: str | os.PathLike[str], most: int = -1) -> bytes:

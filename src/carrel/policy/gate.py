@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from carrel.errors import ConfigError
 from carrel.log import Log
+from carrel.regular_file import timestamp_of
 
 if TYPE_CHECKING:
     from carrel.catalog.rules import RuleView
@@ -22,8 +22,6 @@ log = Log("carrel.policy")
 
 #: Seconds between two looks at the file. A change is read when the file is the same in two of them.
 PAUSE = 0.4
-
-Seen: TypeAlias = tuple[int, int, int]
 
 
 class PolicyGate:
@@ -39,7 +37,7 @@ class PolicyGate:
         self._file = file
         self._load = load
         self._changed = changed
-        self._seen = self._last = self._look()
+        self._seen = self._last = timestamp_of(self._file)
         self.policy = load()
         """The policy in force."""
         self._following: asyncio.Task[None] | None = None
@@ -65,7 +63,7 @@ class PolicyGate:
 
     def look(self) -> None:
         """Read the policy again if the file has changed, and is not being written any more."""
-        seen, last = self._look(), self._last
+        seen, last = timestamp_of(self._file), self._last
         self._last = seen
         if seen == self._seen or seen != last:
             return
@@ -81,10 +79,3 @@ class PolicyGate:
         log.warning("the policy has been read again: %s", self._file)
         if self._changed is not None:
             self._changed()
-
-    def _look(self) -> Seen | None:
-        try:
-            info = os.stat(self._file)  # noqa: PTH116 - no pathlib at start-up
-        except OSError:
-            return None
-        return info.st_mtime_ns, info.st_size, info.st_ino

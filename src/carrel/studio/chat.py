@@ -15,6 +15,7 @@ from carrel.chat.events import ChatEvent, Notice, TurnEnd
 from carrel.chat.session import ChatSession
 from carrel.chat.store import ChatStore, Saved, title_of
 from carrel.host.host import Host
+from carrel.regular_file import timestamp_of
 from carrel.studio.api import Problem
 from carrel.studio.chat_api import CallDecision, Chat
 from carrel.studio.chat_view import Answering, entries_of, turn_start
@@ -69,7 +70,7 @@ class OpenChat:
         self._composing = False
         self._error: Problem | None = None
         self._revision = 0
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: tuple[int, int, int] | None = None
         self._announcing: asyncio.TimerHandle | None = None
         if saved is not None:
             self.session.resume(saved)
@@ -236,12 +237,9 @@ class OpenChat:
 
     # The file, to which ``carrel chat`` may add as well
 
-    def _stamp_of_file(self) -> tuple[int, int] | None:
+    def _stamp_of_file(self) -> tuple[int, int, int] | None:
         path = self.session.file.path
-        if path is None or not path.exists():
-            return None
-        found = path.stat()
-        return found.st_mtime_ns, found.st_size
+        return None if path is None else timestamp_of(path)
 
     def _reload(self) -> None:
         """Read the file again if another program may have written to it."""

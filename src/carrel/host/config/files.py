@@ -9,6 +9,7 @@ from carrel.host.config.discover import unique
 from carrel.host.config.read import read_file
 from carrel.host.config.server_config import ConfigFile, Problem, ServerConfig
 from carrel.log import Log
+from carrel.regular_file import timestamp_of
 
 __all__ = ["ConfigFiles"]
 
@@ -49,12 +50,3 @@ class ConfigFiles:
             if config.origin is not None and config.origin.file == problem.file and problem.entry in (None, config.name)
         ]
         return unique([ConfigFile("given", Path(), self.given), *read, ConfigFile("kept", Path(), kept)])
-
-
-def timestamp_of(file: Path) -> tuple[int, int, int] | None:
-    """Return the modification time, size and inode of a file, or None if it is missing."""
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 from collections.abc import Sequence
 from hashlib import sha256
@@ -20,6 +19,7 @@ from typing import NamedTuple, Unpack
 from carrel.errors import ConfigError
 from carrel.log import Log
 from carrel.protocol.principal import Principal
+from carrel.regular_file import replace_file, timestamp_of
 from carrel.security.server.bearer import BearerAuthorization, InvalidToken, Options
 from carrel.security.server.scopes import read_scopes
 
@@ -57,7 +57,7 @@ class StaticTokens(BearerAuthorization):
         self._entries, problems = self._read()
         if problems:
             raise ConfigError(problems[0])
-        self._seen = self._look()
+        self._seen = timestamp_of(self._path)
         self._looked = self.monotonic()
 
     async def verify(self, token: str) -> Principal:
@@ -79,15 +79,8 @@ class StaticTokens(BearerAuthorization):
             raise InvalidToken("The access token is not valid")
         return found
 
-    def _look(self) -> tuple[int, int, int] | None:
-        try:
-            info = self._path.stat()
-        except OSError:
-            return None
-        return info.st_mtime_ns, info.st_size, info.st_ino
-
     def _reload(self) -> None:
-        seen = self._look()
+        seen = timestamp_of(self._path)
         if seen == self._seen:
             return
         self._seen = seen
@@ -157,14 +150,10 @@ def write_lines(path: Path, lines: Sequence[str]) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     try:
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in lines)
-        temporary.replace(path)
+        replace_file(path, "".join(f"{line}\n" for line in lines).encode(), mode=mode)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise ConfigError(f"tokens cannot be written to {path}: {error.strerror}") from None
 
 

@@ -5,15 +5,13 @@ The file is closed between requests, because other processes cannot write to it 
 https://duckdb.org/docs/stable/operations_manual/securing_duckdb/overview
 """
 
-# ruff: noqa: PTH116
-
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from carrel.errors import SourceUnavailable
 from carrel.log import Log
+from carrel.regular_file import timestamp_of
 from carrel.sources.databases.database import RunningQuery, ThreadedDatabase
 from carrel.sources.databases.failure import DatabaseFailed, StatementRejected, Unreachable, why_not_a_file
 from carrel.sources.databases.functions import is_allowed, not_harmless
@@ -88,11 +86,7 @@ class DuckDBDatabase(ThreadedDatabase):
 
     def file_fingerprint(self) -> Any:
         """Return the modification time, size and inode number of the file, without opening it."""
-        try:
-            info = os.stat(self.address.path)
-        except OSError:
-            return None
-        return info.st_mtime_ns, info.st_size, info.st_ino
+        return timestamp_of(self.address.path)
 
     def guard(self, connection: Connection, statement: Statement, catalog: Schema | None) -> None:
         """Reject macros of the file, which may read any table, and are found before functions of the same name.
