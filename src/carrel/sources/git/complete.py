@@ -117,7 +117,7 @@ def subject(opened: OpenRepository, id: str) -> str:
 
 
 def paths(opened: OpenRepository, value: str, ref: str, template: str, kind: str) -> list[str]:
-    """Return the entries of one folder that begin with the typed text. Folders end with a slash, and come first."""
+    """Return the visible entries of one folder that begin with the typed text: first the folders, with a slash."""
     encode = escape if "{+path}" in template else str
     folder, _, last = value.lstrip("/").rpartition("/")
     names = folder.split("/") if folder else []
@@ -126,17 +126,22 @@ def paths(opened: OpenRepository, value: str, ref: str, template: str, kind: str
     except (ResourceError, InvalidParams):
         return []
     tree, found = opened.store.commit(id).tree, []
+    folders: list[str] = []
     for typed in names:
         inside = [one for one in opened.store.tree(tree) if one.is_directory and typed in (one.name, encode(one.name))]
         if not inside:
             return []
         tree = inside[0].id
         found.append(encode(inside[0].name))
+        folders.append(inside[0].name)
     prefix = "".join(f"{name}/" for name in found)
     groups: tuple[list[str], list[str]] = ([], [])
     wanted = last.casefold()
     for entry in opened.store.tree(tree):
         if (kind == "tree" and not entry.is_directory) or not (is_text(entry.name) or encode is escape):
+            continue
+        kinds = ("tree", "file") if entry.is_directory else ("file",)
+        if not any(opened.shows(one, ref, "/".join((*folders, entry.name))) for one in kinds):
             continue
         text = encode(entry.name)
         if text.casefold().startswith(wanted) or entry.name.casefold().startswith(wanted):

@@ -48,7 +48,7 @@ def describe_entries(
 
 
 def shown_refs(opened: OpenRepository, kind: str, *, remote: bool = True) -> dict[str, tuple[str, str]]:
-    """Return the branches (local, and with ``remote`` remote ones) or the tags.
+    """Return the visible branches (local, and with ``remote`` remote ones) or tags.
 
     They are full names and object ids by the ref in their URIs.
     """
@@ -57,7 +57,9 @@ def shown_refs(opened: OpenRepository, kind: str, *, remote: bool = True) -> dic
         if name.startswith(TAGS) == (kind == "tag") and (remote or not name.startswith(REMOTES)):
             short = name.removeprefix(TAGS if kind == "tag" else BRANCHES)
             # A local branch may have the name of a remote one: "refs/remotes/x" is always the latter.
-            found[name if short.startswith("refs/") else short] = (name, id)
+            ref = name if short.startswith("refs/") else short
+            if opened.shows(kind, ref):
+                found[ref] = (name, id)
     return found
 
 

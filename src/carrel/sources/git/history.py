@@ -1,8 +1,8 @@
-"""Commits, logs, branches and tags as documents; differences between revisions; the commits of lines (blame)."""
+"""Commits, logs, branches and tags as documents; the commits of lines (blame)."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -26,7 +26,6 @@ __all__ = [
     "read_blame",
     "read_branch",
     "read_commit",
-    "read_diff",
     "read_log",
     "read_tag",
 ]
@@ -108,12 +107,14 @@ def indented(document: Any) -> str:
 
 
 def refs_of(opened: OpenRepository) -> dict[str, list[str]]:
-    """Return the names of refs by the ids of their objects (of tags that are not annotated)."""
+    """Return the names of visible refs by the ids of their objects (of tags that are not annotated)."""
     found: dict[str, list[str]] = {}
     for number, (name, id) in enumerate(opened.refs.all().items()):
         if number >= MAX_DECORATED:
             break
-        found.setdefault(id, []).append(display(name.split("/", 2)[2]))
+        kind = "tag" if name.startswith(TAGS) else "branch"
+        if opened.shows(kind, name if name.startswith(REMOTES) else name.split("/", 2)[2]):
+            found.setdefault(id, []).append(display(name.split("/", 2)[2]))
     return found
 
 
@@ -129,10 +130,10 @@ def read_log(opened: OpenRepository, location: GitLocation, uri: str) -> TextRes
         ResourceNotFound: there is no such revision.
         InvalidParams: a parameter is not valid.
     """
-    limit, after, path = limit_of(location), location.parameters.get("after"), path_of(location)
+    limit, after = limit_of(location), location.parameters.get("after")
     id = opened.resolve(location.ref, uri)
     after = None if after is None else opened.resolve(after, uri)
-    ids, incomplete = walk(opened, id, path, after, limit + 1)
+    ids, incomplete = walk(log_of(opened, id, location, None if after else limit + 1), after, limit + 1)
     decorations = refs_of(opened)
     lines = []
     for id in ids[:limit]:
@@ -142,6 +143,7 @@ def read_log(opened: OpenRepository, location: GitLocation, uri: str) -> TextRes
         lines.append(msgspec.json.encode(entry).decode())
     following = None
     if len(ids) > limit:
+        path = path_of(location)
         query = f"?path={percent_encode(path, undecodable=True)}&" if path else "?"
         following = f"{opened.names.uri('log', location.ref)}{query}limit={limit}&after={ids[limit - 1]}"
     end = msgspec.json.encode({"next": following, "incomplete": incomplete}).decode()
@@ -164,8 +166,38 @@ def path_of(location: GitLocation) -> str:
     return path
 
 
-def walk(opened: OpenRepository, id: str, path: str, after: str | None, count: int) -> tuple[list[str], bool]:
-    """Return the ids of a commit and its ancestors, and whether the search was stopped by the time limit.
+def log_of(opened: OpenRepository, id: str, location: GitLocation, count: int | None) -> Iterator[str]:
+    """Yield the ids of a commit and its ancestors. With a path, skip commits that changed no visible file there.
+
+    ``count`` is the number of ids that are needed, if it is known.
+    """
+    path = path_of(location)
+    if not path or opened.visible is None:
+        limit = [] if count is None else [f"--max-count={count}"]
+        yield from lines_of(opened.pieces("rev-list", *limit, id, "--", *([path] if path else [])))
+        return
+    # No path begins with a slash, and the first path of a commit follows a newline. -m repeats a merge for each parent.
+    options = ("-z", "--name-only", "--no-renames", "-m", "--format=//%H")
+    found, shown = "", True
+    for text in lines_of(opened.pieces("log", *options, id, "--", path), b"\0"):
+        if text.startswith("//"):
+            found, shown = text[2:], shown and text[2:] == found
+        elif not shown and opened.shows("file", location.ref, text.removeprefix("\n")):
+            shown = True
+            yield found
+
+
+def lines_of(pieces: Iterable[bytes], end: bytes = b"\n") -> Iterator[str]:
+    """Yield the lines that git prints. It prints commits as it finds them, so a walk can stop at the end of a page."""
+    left = b""
+    for data in pieces:
+        *lines, left = (left + data).split(end)
+        for line in lines:
+            yield line.decode("utf-8", "surrogateescape")
+
+
+def walk(commits: Iterable[str], after: str | None, count: int) -> tuple[list[str], bool]:
+    """Return the first ids of a log, and whether the search was stopped by the time limit.
 
     If ``after`` is given, the ids begin after that commit.
 
@@ -173,21 +205,15 @@ def walk(opened: OpenRepository, id: str, path: str, after: str | None, count: i
         InvalidParams: ``after`` is not in the history.
     """
     found: list[str] = []
-    begun, left = after is None, b""
-    arguments = [] if after is not None else [f"--max-count={count}"]
-    # git prints commits as it finds them, so the walk can stop at the end of the page.
-    command = ("rev-list", *arguments, id, "--", *([path] if path else []))
+    begun = after is None
     try:
-        for data in opened.pieces(*command):
-            *lines, left = (left + data).split(b"\n")
-            for line in lines:
-                one = line.decode("ascii", "replace")
-                if begun:
-                    found.append(one)
-                    if len(found) == count:
-                        return found, False
-                elif one == after:
-                    begun = True
+        for id in commits:
+            if begun:
+                found.append(id)
+                if len(found) == count:
+                    return found, False
+            elif id == after:
+                begun = True
     except GitTimeout:
         return found, True
     if not begun:
@@ -199,7 +225,7 @@ def walk(opened: OpenRepository, id: str, path: str, after: str | None, count: i
 
 
 def read_commit(opened: OpenRepository, location: GitLocation, uri: str) -> TextResourceContents:
-    """Read a commit: who, when, the message, and the files changed since its first parent.
+    """Read a commit: who, when, the message, and the visible files changed since its first parent.
 
     Raises:
         ResourceNotFound: the commit does not exist.
@@ -220,79 +246,25 @@ def read_commit(opened: OpenRepository, location: GitLocation, uri: str) -> Text
     if files is None:
         lines.append("More files were changed than can be listed.")
     else:
+        files = [(kind, path) for kind, path in files if opened.shows("file", location.ref, path)]
         lines.append(f"{len(files):,} {'file' if len(files) == 1 else 'files'} changed")
         lines += [f"{kind} {display(path)}" for kind, path in files[:MAX_CHANGED]]
         lines += [f"and {len(files) - MAX_CHANGED:,} more"] if len(files) > MAX_CHANGED else []
     return TextResourceContents(uri, "\n".join(lines) + "\n", mime_type="text/plain")
 
 
-def changed_files(opened: OpenRepository, base: str, id: str) -> list[tuple[str, str]] | None:
+def changed_files(opened: OpenRepository, base: str, id: str, path: str = "") -> list[tuple[str, str]] | None:
     """Return the files that differ, each with a letter: A(dded), D(eleted), M(odified), T(ype changed); None: too many.
 
-    ``base`` and ``id`` are ids of commits or trees.
+    ``base`` and ``id`` are ids of commits or trees. ``path`` limits the files to a path.
     """
-    command = ("diff-tree", "-r", "-z", "--name-status", "--no-renames", "--no-ext-diff", base, id, "--")
+    command = ["diff-tree", "-r", "-z", "--name-status", "--no-renames", "--no-ext-diff", base, id, "--"]
+    command += [path] if path else []
     data = opened.output(MAX_LISTED, *command)
     if data is None:
         return None
     fields = data.decode("utf-8", "surrogateescape").split("\0")
     return [(kind[:1], path) for kind, path in zip(fields[::2], fields[1::2], strict=False)]
-
-
-DIFF = "text/x-diff"
-ADVISED = 3
-
-
-def ends(opened: OpenRepository, location: GitLocation, uri: str) -> tuple[str, str]:
-    """Return the ids of both sides: of ``a..b``, of ``a...b`` (from their merge base), or of a commit's parent and the
-    commit.
-
-    Raises:
-        ResourceNotFound: there is no such revision.
-    """
-    base, dots, name = location.ref.partition("...")
-    if not dots:
-        base, dots, name = location.ref.partition("..")
-    if not dots:
-        id = opened.resolve(location.ref, uri)
-        parents = opened.store.commit(id).parents
-        return (parents[0] if parents else opened.repository.empty_tree), id
-    left, right = opened.resolve(base or "HEAD", uri), opened.resolve(name or "HEAD", uri)
-    if dots == "...":
-        command = ("merge-base", left, right)
-        try:
-            found = opened.output(1000, *command) or b""
-        except GitFailed:
-            raise ResourceNotFound(uri, "The two revisions have no common history") from None
-        left = found.decode("ascii", "replace").strip()
-    return left, right
-
-
-def read_diff(opened: OpenRepository, location: GitLocation, uri: str) -> TextResourceContents:
-    """Read a diff as a patch. Files are compared without filters or textconv.
-
-    Raises:
-        ResourceTooLarge: it has more than ``max_size`` bytes; the message has the URIs of parts.
-    """
-    path = path_of(location)
-    left, right = ends(opened, location, uri)
-    command = ["diff-tree", "-r", "-p", "-M", "--full-index", "--no-ext-diff", "--no-textconv", "--no-color"]
-    command += [left, right, "--", *([path] if path else [])]
-    limit = opened.options.max_size
-    data = opened.output(limit, *command)
-    if data is None:
-        files = changed_files(opened, left, right) or []
-        advised = [
-            f"{uri.partition('?')[0]}?path={percent_encode(name, undecodable=True)}"
-            for _, name in files[:ADVISED]
-            if name != path
-        ]
-        hint = f"; read the history of one file, {' or '.join(advised)}" if advised else ""
-        raise ResourceTooLarge(uri, f"The diff has more than {limit:,} bytes, which is the limit{hint}")
-    # Each file has its own encoding. Lines of files begin with a space, a plus or a minus.
-    texts = [(decode(file), file) for file in re.split(rb"^(?=diff --git )", data, flags=re.MULTILINE)]
-    found = "".join(file.decode("utf-8", "replace") if text is None else text.text for text, file in texts)
-    return TextResourceContents(uri, found, mime_type=DIFF, meta={"carrel/base": left, "carrel/commit": right})
 
 
 def read_blame(opened: OpenRepository, location: GitLocation, uri: str) -> TextResourceContents:
@@ -304,7 +276,7 @@ def read_blame(opened: OpenRepository, location: GitLocation, uri: str) -> TextR
         InvalidParams: the file is not text, or does not have these lines.
     """
     id = opened.resolve(location.ref, uri)
-    entry = opened.store.entry(opened.store.commit(id).tree, location.parts)
+    entry = opened.entry(location.ref, location.parts, uri)
     if entry is None or entry.is_directory or entry.is_submodule:
         raise ResourceNotFound(uri)
     window = parse_window(location.query)

@@ -5,39 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import msgspec
 
 from carrel.catalog.paging import decode_cursor, encode_cursor
 from carrel.catalog.provider import Hit, Page
 from carrel.errors import InvalidCursor, InvalidParams, MCPError, ResourceNotFound, ResourceTooLarge
-from carrel.media_types import DIRECTORY, type_of_bytes, type_of_name, type_of_text
+from carrel.media_types import DIRECTORY, type_of_bytes, type_of_name
 from carrel.sources.base import Variable
-from carrel.sources.content.text import decode as detect
-from carrel.sources.content.text import describe_encoding
-from carrel.sources.content.window import Window, invalid_window, parse_window, windows_of
+from carrel.sources.content.window import invalid_window, parse_window, windows_of
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.documents.kinds import kind_of
-from carrel.sources.files.read import Contents, read_window, too_large_of
+from carrel.sources.files.read import Contents
 from carrel.sources.folder.describe import display
 from carrel.sources.git.complete import complete, templates
+from carrel.sources.git.diff import ends, read_diff
 from carrel.sources.git.entries import (
-    LINK,
-    SUBMODULE,
     describe_entries,
     describe_refs,
     json_lines,
     overview,
     shown_refs,
 )
+from carrel.sources.git.file_contents import HEAD, read_entry
 from carrel.sources.git.history import (
-    ends,
     named_ref,
     read_blame,
     read_branch,
     read_commit,
-    read_diff,
     read_log,
     read_tag,
 )
@@ -52,14 +48,16 @@ from carrel.sources.git.revisions import OpenRepository, translate
 from carrel.sources.git.search import KEY, Files, Search
 from carrel.sources.git.store import BlobTooLarge, MissingObject, ObjectStore
 from carrel.threads import stop_if_cancelled
-from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
+from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
 
-__all__ = ["GitReader", "read_entry"]
+if TYPE_CHECKING:
+    from carrel.catalog.provider import Visible
+
+__all__ = ["GitReader"]
 
 T = TypeVar("T")
 
 LISTED = ("", "branches", "tags")
-HEAD = 8192  # bytes used to detect the type of a file
 MAX_DESCRIBED = 10_000  # entries of a directory that is read whole
 
 
@@ -156,7 +154,12 @@ class GitReader:
         born = self.opened.refs.read("HEAD") is not None
         uri = self.opened.names.uri
         unborn = (uri("tree", "HEAD"), uri("log", "HEAD"))
-        return [one for one in overview(self.opened, self.title) if born or one.uri not in unborn]
+        visible = self.opened.visible
+        return [
+            one
+            for one in overview(self.opened, self.title)
+            if (born or one.uri not in unborn) and (visible is None or visible(one.uri))
+        ]
 
     def directory(self, location: GitLocation, uri: str) -> DirectoryPages:
         """Return the entries of a directory: of a tree, folders first.
@@ -167,7 +170,7 @@ class GitReader:
         opened, kind = self.opened, location.kind
         name = f"entries {opened.names.uri(kind, location.ref, location.parts)}"
         if kind == "":
-            fixed = {f"0/{number}": one for number, one in enumerate(self._overview()[1:])}
+            fixed = {f"0/{number}": one for number, one in enumerate(self._overview()) if one.uri != opened.names.root}
             return DirectoryPages(name, list(fixed), lambda keys: [fixed[key] for key in keys])
         if kind in ("branches", "tags"):
             one = "branch" if kind == "branches" else "tag"
@@ -181,7 +184,11 @@ class GitReader:
         entry = opened.entry(location.ref, location.parts, uri)
         if entry is None or not entry.is_directory:
             raise ResourceNotFound(uri)
-        entries = {f"{int(not one.is_directory)}/{one.name}": one for one in opened.store.tree(entry.id)}
+        entries = {
+            f"{int(not one.is_directory)}/{one.name}": one
+            for one in opened.store.tree(entry.id)
+            if opened.shows_entry(location.ref, location.parts, one)
+        }
         return DirectoryPages(
             name,
             sorted(entries),
@@ -216,7 +223,38 @@ class GitReader:
     def list_directory(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
         """Return a page of the entries of a directory."""
         location = self.opened.names.parse(uri)
+        self._check(location, uri)
         return self.guard(uri, lambda: self.directory(location, uri).page(cursor, limit))
+
+    def seen_by(self, visible: Visible) -> Self:
+        """Return the reader as a caller sees the repository."""
+        seen = copy(self)
+        seen.opened = self.opened.seen_by(visible)
+        seen._search = self._search.seen_by(seen.opened)
+        return seen
+
+    def shows(self, uri: str) -> bool:
+        """Return whether a URI names nothing that is hidden from the caller."""
+        try:
+            self._check(self.opened.names.parse(uri), uri)
+        except ResourceNotFound:
+            return False
+        except InvalidParams:
+            pass  # the error that every caller gets
+        return True
+
+    def _check(self, location: GitLocation, uri: str) -> None:
+        """Check that a location is visible as rules see it in lists, and a file whose blame is read.
+
+        Raises:
+            ResourceNotFound: it is hidden from the caller.
+        """
+        kind, ref, parts = location.kind, location.ref, "/".join(location.parts)
+        opened = self.opened
+        if opened.visible is None:
+            return
+        if not opened.shows(kind, ref, parts) or (kind == "blame" and not opened.shows("file", ref, parts)):
+            raise ResourceNotFound(uri)
 
     # Reading
 
@@ -241,6 +279,7 @@ class GitReader:
             "diff": read_diff,
             "blame": read_blame,
         }
+        self._check(location, uri)
         if location.kind in documents:
             return documents[location.kind](opened, location, uri)
         if location.kind == "grep":
@@ -263,6 +302,7 @@ class GitReader:
         return self.guard(uri, lambda: self._original(location, uri, limit, known))
 
     def _original(self, location: GitLocation, uri: str, limit: int, known: Callable[[Hashable], bool]) -> Original:
+        self._check(location, uri)
         if location.kind != "file":
             return Original(None, None, None)
         entry = self._entry(location, uri)
@@ -379,66 +419,3 @@ class GitReader:
         if entry is None:
             raise ResourceNotFound(uri)
         return entry.id
-
-
-POINTER = b"version https://git-lfs.github.com/spec/"
-MAX_POINTER = 1024  # bytes, by the specification of LFS
-
-
-def read_entry(opened: OpenRepository, entry: TreeObjectEntry, window: Window | None, uri: str) -> Contents:
-    """Read a file, or a window of it. A link is the path that it leads to, a submodule the commit that it is at.
-
-    Raises:
-        ResourceTooLarge: it exceeds the limit. The message suggests the URIs of smaller windows.
-        InvalidParams: the window is not valid for this file.
-    """
-    options = opened.options
-    if entry.is_submodule:
-        if window is not None:
-            raise InvalidParams("Invalid params: uri: a submodule has no lines or bytes", parameter="uri")
-        return TextResourceContents(
-            uri, f"Subproject commit {entry.id}\n", mime_type=SUBMODULE, meta={"carrel/commit": entry.id}
-        )
-    if window is not None:
-        return read_part(opened, entry, window, uri)
-    try:
-        _, data = opened.store.read(entry.id, options.max_size)
-    except BlobTooLarge as error:
-        raise too_large_of(uri, error.size, options.max_size, error.head) from None
-    if entry.is_link:
-        return TextResourceContents(uri, data.decode("utf-8", "replace"), mime_type=LINK)
-    text = detect(data)
-    if text is None:
-        return BlobResourceContents(uri, data, mime_type=type_of_bytes(data[:HEAD], display(entry.name)))
-    pointer = lfs_pointer(data)
-    if pointer is not None:
-        # The contents are on an LFS server, which is not contacted.
-        return TextResourceContents(uri, text.text, mime_type="text/plain", meta={"carrel/lfs": pointer})
-    meta = describe_encoding(text.encoding) or None
-    return TextResourceContents(uri, text.text, mime_type=type_of_text(display(entry.name)), meta=meta)
-
-
-def read_part(opened: OpenRepository, entry: TreeObjectEntry, window: Window, uri: str) -> Contents:
-    options = opened.options
-    try:
-        with opened.store.spool(entry.id, options.max_scan) as file:
-            size = file.seek(0, 2)
-            name = display(entry.name)
-            return read_window(file.fileno(), uri, name, size, window, options)
-    except BlobTooLarge as error:
-        raise ResourceTooLarge(
-            uri,
-            f"The file has {error.size:,} bytes, and windows are read of files of up to {options.max_scan:,} bytes "
-            "(the option max_scan)",
-        ) from None
-
-
-def lfs_pointer(data: bytes) -> dict[str, Any] | None:
-    """Return the digest and the size in a Git LFS pointer, or None if the data is not an LFS pointer."""
-    if len(data) > MAX_POINTER or not data.startswith(POINTER):
-        return None
-    fields = dict(line.split(" ", 1) for line in data.decode("utf-8", "replace").splitlines() if " " in line)
-    size = fields.get("size", "")
-    if "oid" not in fields or not (size.isascii() and size.isdigit()):
-        return None
-    return {"oid": fields["oid"], "size": int(size)}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Self
 
 from carrel.errors import ResourceError, ResourceNotFound
 from carrel.sources.git.location import RepositoryUris
@@ -13,6 +15,9 @@ from carrel.sources.git.process import GitFailed, GitTimeout, pieces, read_outpu
 from carrel.sources.git.refs import BRANCHES, TAGS, Refs
 from carrel.sources.git.repository import Repository
 from carrel.sources.git.store import Ambiguous, MissingObject, ObjectStore
+
+if TYPE_CHECKING:
+    from carrel.catalog.provider import Visible
 
 __all__ = ["OpenRepository", "translate"]
 
@@ -24,12 +29,31 @@ FEW = 20  # commits that are read one by one
 class OpenRepository:
     """A repository with its refs, its objects and the names of its resources."""
 
+    visible: Visible | None = None
+    """Whether a resource is visible to the caller; None if all resources are visible."""
+
     def __init__(self, repository: Repository, store: ObjectStore, names: RepositoryUris, options: GitOptions) -> None:
         self.repository = repository
         self.refs = Refs(repository)
         self.store = store
         self.names = names
         self.options = options
+
+    def seen_by(self, visible: Visible) -> Self:
+        """Return the repository as a caller sees it."""
+        seen = copy(self)
+        seen.visible = visible
+        return seen
+
+    def shows(self, kind: str, ref: str, path: str = "") -> bool:
+        """Return whether a branch, tag or commit, or a path at a revision, is visible to the caller."""
+        if self.visible is None:
+            return True
+        return self.visible(self.names.uri(kind, ref, tuple(path.split("/")) if path else ()))
+
+    def shows_entry(self, ref: str, folder: Sequence[str], entry: TreeObjectEntry) -> bool:
+        """Return whether an entry of a folder at a revision is visible to the caller."""
+        return self.shows("tree" if entry.is_directory else "file", ref, "/".join((*folder, entry.name)))
 
     def resolve(self, name: str, uri: str) -> str:
         """Return the id of the commit that a name of any kind leads to.

@@ -7,8 +7,10 @@ The search is for fixed strings only, so the time is linear in the amount of tex
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from heapq import nlargest
 from itertools import groupby
+from typing import Self
 
 import msgspec
 
@@ -21,7 +23,7 @@ from carrel.sources.content.words import words_of
 from carrel.sources.files.search import rate
 from carrel.sources.folder.describe import display
 from carrel.sources.git.entries import describe_entries
-from carrel.sources.git.history import path_of, walk
+from carrel.sources.git.history import log_of, path_of, walk
 from carrel.sources.git.location import GitLocation
 from carrel.sources.git.objects import UNSAFE, TreeObjectEntry
 from carrel.sources.git.process import GitFailed, GitTimeout, pieces
@@ -47,6 +49,12 @@ class Search:
         self._opened = opened
         self._kept: SizedCache[tuple[str, str], list[str]] = SizedCache(4)
 
+    def seen_by(self, opened: OpenRepository) -> Self:
+        """Return the search in the repository as a caller sees it."""
+        seen = copy(self)
+        seen._opened = opened
+        return seen
+
     def paths(self, id: str) -> list[str]:
         """Return the paths of all files of a commit, of at most ``MAX_PATHS`` bytes."""
         return self._keep("paths", id)
@@ -61,7 +69,7 @@ class Search:
             return kept
         opened = self._opened
         if what == "recent":
-            found, _ = walk(opened, id, "", None, RECENT)
+            found, _ = walk(log_of(opened, id, GitLocation("log"), RECENT), None, RECENT)
         else:
             command = ("ls-tree", "-r", "-z", "--name-only", id)
             data = opened.output(MAX_PATHS, *command) or b""
@@ -81,7 +89,7 @@ class Search:
         found: dict[str, Hit] = {}
         for path, score in self._names(words, id, limit):
             found[path] = Hit(self._file(path), score)
-        for path, number, line in self._contents(words, id, "", limit * 5):
+        for path, number, line in self._contents(words, id, GitLocation("grep", "HEAD"), limit * 5):
             snippet = f"{number}: {line.strip()[:MAX_LINE]}"
             hit = found.get(path)
             score = 0.45 if hit is None else hit.score
@@ -103,7 +111,7 @@ class Search:
             paths = []
         for path in paths:
             folded = path.casefold()
-            if all(word in folded for word in words):
+            if all(word in folded for word in words) and self._opened.shows("file", "HEAD", path):
                 folder, _, name = folded.rpartition("/")
                 found.append((path, rate(words, name, len(folder))))
         return nlargest(limit, found, key=lambda match: match[1])
@@ -115,17 +123,22 @@ class Search:
             commit = opened.store.commit(one)
             folded = commit.subject.casefold()
             is_it = digits is not None and one.startswith(digits)
-            if is_it or all(word in folded for word in words):
+            if (is_it or all(word in folded for word in words)) and opened.shows("commit", one):
                 resource = Resource(opened.names.uri("commit", one), commit.subject[:200] or one[:10])
                 yield Hit(resource, 1.0 if is_it else 0.4)
 
-    def _contents(self, words: list[str], id: str, path: str, limit: int) -> Iterator[tuple[str, int, str]]:
-        """Yield path, number and text of lines that have a word, of files that have all; up to ``limit`` lines."""
+    def _contents(self, words: list[str], id: str, location: GitLocation, limit: int) -> Iterator[tuple[str, int, str]]:
+        """Yield path, number and text of lines that have a word, of visible files that have all of the words.
+
+        ``location`` has the ref of the commit, and the path to search in. At most ``limit`` lines are yielded.
+        """
+        path = path_of(location)
         command = ["grep", "--no-color", "-I", "-i", "-n", "-z", "-F", "--full-name", "--all-match"]
         for index, word in enumerate(words):
             command += [*(["--or"] if index else []), "-e", word]
         command += [id, "--", *([path] if path else [])]
         encodings: dict[str, str] = {}
+        shown: dict[str, bool] = {}
         left, seconds = b"", min(SECONDS, self._opened.options.max_seconds)
         try:
             for data in pieces(self._opened.store.isolation, seconds, *command):
@@ -137,6 +150,10 @@ class Search:
                         continue
                     # git puts the revision before the path.
                     where = name.partition(b":")[2].decode("utf-8", "surrogateescape")
+                    if where not in shown:
+                        shown[where] = self._opened.shows("file", location.ref, where)
+                    if not shown[where]:
+                        continue
                     yield where, int(number), self._decode(text[: 4 * MAX_LINE], id, where, encodings)
                     limit -= 1
                     if not limit:
@@ -171,7 +188,7 @@ class Search:
         id = self._opened.resolve(location.ref, uri)
         lines = [
             f"{display(where)}:{number}: {text[:MAX_LINE]}\n"
-            for where, number, text in self._contents(words, id, path_of(location), MAX_LINES)
+            for where, number, text in self._contents(words, id, location, MAX_LINES)
         ]
         more = f"(the first {MAX_LINES:,} lines; ?path= narrows the search)\n" if len(lines) == MAX_LINES else ""
         return TextResourceContents(uri, "".join(lines) + more, mime_type="text/plain")

@@ -70,6 +70,13 @@ class GitSource(ReaderSource[GitReader]):
     def __repr__(self) -> str:
         return f"GitSource({self.path!r})"
 
+    def _seen(self, request: Request) -> GitReader:
+        return self._reader if request.visible is None else self._reader.seen_by(request.visible)
+
+    def shows(self, uri: str, request: Request) -> bool:
+        """Return whether a URI names nothing that is hidden from the caller, in any spelling."""
+        return self._seen(request).shows(uri)
+
     def _failed(self, error: OSError) -> ResourceError:
         log.warning("%s cannot be read: %s", self.title, error.strerror)
         return ResourceError(self.uri, f"Resource cannot be read ({error.strerror})")
