@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from carrel.errors import MCPError
 from carrel.transports.client.options import HTTPOptions
 from support.carrel_process import serving
 from support.git import Repository
+from support.shop_database import TABLES
 
 RULES = """
 [auth]
@@ -89,3 +91,27 @@ async def test_a_repository_shows_only_the_paths_that_a_caller_may_read(
             template = "git://shop/log/{ref}{?path,limit,after}"
             completed = await bob.complete(template, "path", "", {"ref": "HEAD"})
             assert completed.values == ["docs/"]
+
+
+async def test_a_database_shows_only_the_tables_that_a_caller_may_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connection = sqlite3.connect(tmp_path / "shop.db")
+    connection.executescript(TABLES)
+    connection.close()
+    uris = [f"sqlite:///shop.db/{path}" for path in ("schema", "dictionary", "diagram", "statistics", "tables")]
+    source = '[[sources]]\nurl = "sqlite:///shop.db"\nquery = true\n'
+    with two_callers(tmp_path, source, "sqlite:///shop.db/tables/secrets/**", capsys) as (one, two):
+        async with one as ann, two as bob:
+            assert all("secrets" in text for text in await texts(ann, uris))
+            seen = await texts(bob, uris)
+            assert not any("secrets" in text for text in seen)
+            assert all("orders" in text for text in seen)
+            for path in ("schema", "rows", "rows/1"):
+                with pytest.raises(MCPError, match="not found"):
+                    await bob.read_resource(f"sqlite:///shop.db/tables/secrets/{path}")
+            sql = {"sql": "SELECT word FROM secrets"}
+            assert "sesame" in str((await ann.call_tool("query_shop", sql)).content)
+            refused = await bob.call_tool("query_shop", sql)
+            assert refused.is_error
+            assert "sesame" not in str(refused.content)

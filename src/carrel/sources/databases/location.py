@@ -54,13 +54,17 @@ DIRECTORIES = ("tables", "queries")
 
 
 class DatabaseLocation(NamedTuple):
-    """Location in a database, parsed from a URI. ``part`` is "database", "tables", "table", "row", or as in the URI."""
+    """Location in a database, parsed from a URI. ``part`` is "database", "tables", "table", "row", or as in the URI.
+
+    ``segments`` are the decoded segments of the URI after the base.
+    """
 
     part: str
     table: str = ""
     key: str = ""
     query: str = ""
     parameters: Mapping[str, str] = {}
+    segments: tuple[str, ...] = ()
 
 
 def uri_of(base: str, *segments: str) -> str:
@@ -90,7 +94,7 @@ def read_location(base: str, uri: str, parameters: Mapping[str, Collection[str]]
     location, known = location_of(segments, parameters) or (None, ())
     if location is None:
         raise ResourceNotFound(uri)
-    return location._replace(parameters=read_parameters(query, known) if mark else {})
+    return location._replace(parameters=read_parameters(query, known) if mark else {}, segments=tuple(segments))
 
 
 def location_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from hashlib import sha256
 
@@ -103,6 +103,25 @@ class Schema(msgspec.Struct, frozen=True, dict=True):
     def main(self) -> dict[str, Table]:
         """The tables that are not partitions: partitions are listed with the table that they belong to."""
         return {id: table for id, table in self.tables.items() if table.partition_of is None}
+
+    def seen_by(self, shows: Callable[[Table], bool]) -> Schema:
+        """Return the schema as a caller sees it: without hidden tables, and nothing of other tables that names one.
+
+        The definition of a view is text that can name any table: with hidden tables, views have no definition.
+        """
+        tables = {id: table for id, table in self.tables.items() if shows(table)}
+        if len(tables) == len(self.tables):
+            return self
+        seen = {
+            id: replace(
+                table,
+                references=tuple(one for one in table.references if one.table in tables),
+                definition=None,
+                partition_of=table.partition_of if table.partition_of in tables else None,
+            )
+            for id, table in tables.items()
+        }
+        return replace(self, tables=seen)
 
     def partitions(self, table: Table) -> list[str]:
         """Return the ids of the partitions of a table."""

@@ -79,7 +79,7 @@ async def call_query_tool(reader: DatabaseReader, arguments: msgspec.Raw, client
         raise InvalidParams(f"Invalid params: limit: a number from 1 to {options.max_rows:,}", parameter="limit")
     try:
         statement = check_statement(given.sql, reader.database.sqlglot, allowed=options.allow_functions)
-        catalog = await reader.cache.get(client)
+        catalog = await reader.catalog(client, "schema", "sample")
         check_shared(statement.tables, catalog, reader.database.sqlglot)
         read = partial(
             run_query,

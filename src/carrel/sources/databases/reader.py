@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from copy import copy
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -19,6 +20,7 @@ from carrel.sources.databases.database import Database
 from carrel.sources.databases.engines import open_database
 from carrel.sources.databases.failure import BadValue, DatabaseFailed, StatementRejected, TooMuch, Unreachable
 from carrel.sources.databases.location import (
+    PARTS,
     SCHEMAS,
     TOPS,
     DatabaseLocation,
@@ -35,6 +37,7 @@ from carrel.wire.resources import TextResourceContents
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from carrel.catalog.provider import Visible
     from carrel.sources.databases.queries import NamedQuery
     from carrel.sources.databases.render import QueryResult
 
@@ -101,6 +104,9 @@ class CatalogCache:
 class DatabaseReader:
     """Reader of one database. ``queries`` are the named queries; they are set when the source starts."""
 
+    visible: Visible | None = None
+    """Whether a resource is visible to the caller; None if all resources are visible."""
+
     def __init__(self, address: DatabaseAddress, options: DatabaseOptions, selected: Callable[[str], bool]) -> None:
         # The single connection reads the schema and other metadata. Rows are read by worker processes.
         self.database = open_database(address, msgspec.structs.replace(options, connections=1))
@@ -124,14 +130,52 @@ class DatabaseReader:
         except (DatabaseFailed, StatementRejected) as error:
             raise ResourceError(uri, str(error)) from None
 
+    def seen_by(self, visible: Visible | None) -> Self:
+        """Return the reader as a caller sees the database."""
+        if visible is None:
+            return self
+        seen = copy(self)
+        seen.visible = visible
+        return seen
+
+    def shows(self, *segments: str) -> bool:
+        """Return whether a location is visible to the caller, by the URI that lists have."""
+        return self.visible is None or self.visible(uri_of(self.base, *segments))
+
+    async def catalog(self, client: str, *parts: str) -> Schema:
+        """Return the schema with the tables of which these parts are visible to the caller.
+
+        Raises:
+            DatabaseFailed: the database reported an error.
+        """
+        found = await self.cache.get(client)
+        if self.visible is None:
+            return found
+        return found.seen_by(lambda table: all(self.shows("tables", table.id, part) for part in parts))
+
+    async def shown(self, client: str) -> Schema:
+        """Return the schema with the tables of which any part is visible to the caller, for lists.
+
+        Raises:
+            DatabaseFailed: the database reported an error.
+        """
+        found = await self.cache.get(client)
+        if self.visible is None:
+            return found
+        return found.seen_by(lambda table: any(self.shows("tables", table.id, part) for part in PARTS))
+
     def location(self, uri: str) -> DatabaseLocation:
         """Parse a URI.
 
         Raises:
-            ResourceNotFound: the URI does not name a location.
+            ResourceNotFound: the URI does not name a location, or the location is hidden from the caller.
             InvalidParams: the URI has an unknown parameter.
         """
-        return read_location(self.base, uri, {name: query.statement.parameters for name, query in self.queries.items()})
+        queries = {name: query.statement.parameters for name, query in self.queries.items()}
+        found = read_location(self.base, uri, queries)
+        if not self.shows(*found.segments):
+            raise ResourceNotFound(uri)
+        return found
 
     async def table(self, uri: str, id: str, client: str) -> Table:
         """Return a table by its id.
@@ -150,14 +194,16 @@ class DatabaseReader:
         """Return the contents of a location that is not a directory."""
         async with self.answers(uri):
             if location.part in ("schema", "dictionary", "diagram"):
-                return self._described(uri, location, await self.cache.get(client))
+                return self._described(uri, location, await self.catalog(client, "schema"))
             if location.part == "database statistics":
                 return await self._overview(uri, location, client)
             if location.part == "query":
                 return await self._query(uri, location, client)
             table = await self.table(uri, location.table, client)
             if location.part == "table schema":
-                return self._table_schema(uri, location, table, (await self.cache.get(client)).partitions(table))
+                catalog = await self.catalog(client, "schema")
+                table = catalog.tables.get(table.id, table)
+                return self._table_schema(uri, location, table, catalog.partitions(table))
             if location.part == "statistics":
                 return await self._statistics(uri, location, table, client)
             return await self._rows(uri, location, table, client)
@@ -324,7 +370,7 @@ class DatabaseReader:
 
         formats = TOPS["statistics"]
         format = choice(location, formats)
-        catalog = await self.cache.get(client)
+        catalog = await self.catalog(client, "schema", "statistics")
         about = {"product": catalog.product, "database": catalog.name}
         job = partial(render_rows, read=partial(read_overview, catalog=catalog), format=format, about=about)
         found = await self.processes.run(client, job, QueryResult)

@@ -162,9 +162,13 @@ class DatabaseSource(BaseSource):
         await self._reader.database.stop()
         self._reader.cache.forget()
 
+    def _seen(self, request: Request) -> DatabaseReader:
+        return self._reader.seen_by(request.visible)
+
     async def _catalog(self, request: Request) -> Schema:
+        """Return the schema as the caller sees it in lists."""
         try:
-            return await self._reader.cache.get(request.client)
+            return await self._seen(request).shown(request.client)
         except DatabaseFailed:
             raise ProviderUnavailable(self._reader.base) from None
 
@@ -173,28 +177,38 @@ class DatabaseSource(BaseSource):
     async def list_resources(self, request: Request) -> Page[Resource]:
         """Return a page of the resources, sorted by URI."""
         every = self._offers.resources(await self._catalog(request), self._reader.queries)
+        every = [resource for resource in every if request.visible is None or request.visible(resource.uri)]
         return page_after(every, request, f"resources {self._reader.base}")
 
     async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
         """Return a page of the entries of a directory, sorted by URI."""
-        entries = await self._entries(uri, self._reader.location(uri), request)
+        entries = await self._entries(uri, self._seen(request).location(uri), request)
         return page_after(entries, request, f"directory {uri.rstrip('/')}")
 
     async def _entries(self, uri: str, location: DatabaseLocation, request: Request) -> list[Resource]:
         entries = self._offers.entries(location, await self._catalog(request), self._reader.queries)
         if entries is None:
             raise ResourceNotFound(uri)
-        return entries
+        return [entry for entry in entries if request.visible is None or request.visible(entry.uri)]
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
         """Return the contents of a location, or a directory as a JSON array of resources."""
-        location = self._reader.location(uri)
+        reader = self._seen(request)
+        location = reader.location(uri)
         if location.part in ("database", "tables", "table", "queries"):
             entries = await self._entries(uri, location, request)
-            visible = request.visible
-            seen = (entry for entry in entries if visible is None or visible(entry.uri))
-            return ReadResourceResult(contents=[directory_contents(uri, seen)])
-        return ReadResourceResult(contents=[await self._reader.read(uri, location, request.client)])
+            return ReadResourceResult(contents=[directory_contents(uri, entries)])
+        return ReadResourceResult(contents=[await reader.read(uri, location, request.client)])
+
+    def shows(self, uri: str, request: Request) -> bool:
+        """Return whether a URI names nothing that is hidden from the caller, in any spelling."""
+        try:
+            self._seen(request).location(uri)
+        except ResourceNotFound:
+            return request.visible is None
+        except InvalidParams:
+            pass  # the error that every caller gets
+        return True
 
     # Templates, completion, search
 
@@ -203,7 +217,7 @@ class DatabaseSource(BaseSource):
 
     async def _suggest(self, variable: Variable, request: Request) -> Completion | list[str]:
 
-        return await complete(self._reader, variable, request.client)
+        return await complete(self._seen(request), variable, request.client)
 
     async def _hits(self, query: str, limit: int, request: Request) -> list[Hit]:
         """Return the tables whose names, columns and comments match a query, best first."""
@@ -228,7 +242,7 @@ class DatabaseSource(BaseSource):
 
         if not self._options.query or name != tool_name(self._name):
             raise InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
-        return await call_query_tool(self._reader, arguments, request.client)
+        return await call_query_tool(self._seen(request), arguments, request.client)
 
     # Changes
 
@@ -255,7 +269,7 @@ async def complete(reader: DatabaseReader, variable: Variable, client: str) -> C
             known = SCHEMAS if "/schema{" in location else TOPS.get(location.partition("{")[0][1:], FORMATS)
             return [one for one in known if one.startswith(value)]
         if name == "table" and location.startswith("/tables/"):
-            catalog = await reader.cache.get(client)
+            catalog = await reader.shown(client)
             typed = value.casefold()
             found = [table for table in catalog.tables.values() if table.id.casefold().startswith(typed)]
             return [table.id for table in found if table.key or "/rows" not in location]
