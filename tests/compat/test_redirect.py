@@ -59,6 +59,21 @@ def test_programs_of_fastmcp_itself_come_from_the_installed_package(tmp_path: Pa
     assert "fastmcp.apps.form is not mirrored by carrel.compat: install fastmcp" in done.stderr
 
 
+def test_helpers_come_from_the_installed_package_with_the_modules_below_them(tmp_path: Path) -> None:
+    helpers = tmp_path / "fastmcp" / "utilities"
+    (helpers / "openapi").mkdir(parents=True)
+    for name in ("../__init__", "__init__"):
+        (helpers / f"{name}.py").write_text("raise AssertionError('a module of the package is loaded')")
+    (helpers / "openapi" / "__init__.py").write_text("from .models import Route")
+    (helpers / "openapi" / "models.py").write_text("class Route:\n    pass\n")
+    code = (
+        "from fastmcp.utilities.openapi import Route\nfrom fastmcp.utilities.json_schema import compress_schema\n"
+        "print(Route.__module__, compress_schema.__module__)"
+    )
+    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{REDIRECT}{code}")
+    assert done.stdout == "fastmcp.utilities.openapi.models carrel.compat.fastmcp.utilities.json_schema\n", done.stderr
+
+
 def test_modules_that_were_imported_before_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "mcp.py").write_text("")
     done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport mcp\n{REDIRECT}")

@@ -38,6 +38,8 @@ COMMON = (
 
 #: Modules of which another one has all names, as in other versions of the package.
 MOVED = {
+    "fastmcp.client.transports.inference": "fastmcp.client.transports.config",
+    "fastmcp.client.transports.sse": "fastmcp.client.transports.http",
     "fastmcp.contrib.bulk_tool_caller.bulk_tool_caller": "fastmcp.contrib.bulk_tool_caller",
     "fastmcp.contrib.mcp_mixin.mcp_mixin": "fastmcp.contrib.mcp_mixin",
     "fastmcp.experimental.server.openapi": "fastmcp.server.providers.openapi",
@@ -60,16 +62,21 @@ MOVED = {
     "fastmcp.utilities.mime": "fastmcp.apps.config",
 }
 
-#: Modules of FastMCP that are programs for its public interface. They are loaded from the installed package.
+#: Modules of FastMCP that need only its public interface, with the modules below them. They are loaded from the
+#: installed package; without it, the mirror has small ones for some of them.
 BORROWED = (
     "fastmcp.apps.approval",
     "fastmcp.apps.choice",
     "fastmcp.apps.file_upload",
     "fastmcp.apps.form",
     "fastmcp.apps.generative",
+    "fastmcp.client.caching",
     "fastmcp.experimental",
-    "fastmcp.experimental.transforms",
-    "fastmcp.experimental.transforms.code_mode",
+    "fastmcp.skills",
+    "fastmcp.utilities.json_schema",
+    "fastmcp.utilities.json_schema_type",
+    "fastmcp.utilities.openapi",
+    "fastmcp.utilities.skills",
 )
 
 #: Modules that are not mirrored, and what to use in their place.
@@ -100,7 +107,7 @@ class NotMirroredError(ModuleNotFoundError):
     def __init__(self, name: str) -> None:
         parts = name.split(".")
         known = (INSTEAD.get(".".join(parts[:length])) for length in range(len(parts), 1, -1))
-        usual = "install fastmcp" if name in BORROWED else "run the program without --compat, with the package itself"
+        usual = "install fastmcp" if _is_borrowed(name) else "run the program without --compat, with the package itself"
         hint = next((each for each in known if each), usual)
         super().__init__(f"{name} is not mirrored by {PACKAGE}: {hint}", name=name)
 
@@ -137,7 +144,7 @@ class Redirection(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname.partition(".")[0] not in MIRRORS[self.generation]:
             return None
-        if fullname in BORROWED and (borrowed := _installed(fullname)) is not None:
+        if _is_borrowed(fullname) and (borrowed := _installed(fullname)) is not None:
             return borrowed
         real = _find(fullname, self.generation)
         other = 3 - self.generation
@@ -158,10 +165,19 @@ def _find(fullname: str, generation: int) -> ModuleSpec | None:
     """Return the module of a mirror; None if it is not mirrored."""
     fullname = MOVED.get(fullname, fullname)
     top, dot, rest = fullname.partition(".")
-    if any(fullname == name or fullname.startswith(f"{name}.") for name in COMMON):
+    if _is_within(fullname, COMMON):
         generation = 1
     name = MIRRORS[generation][top] + dot + rest
     return find_spec(name) if _exists(name) else None
+
+
+def _is_within(fullname: str, packages: Sequence[str]) -> bool:
+    return any(fullname == name or fullname.startswith(f"{name}.") for name in packages)
+
+
+def _is_borrowed(fullname: str) -> bool:
+    """Return whether a module is loaded from the installed package."""
+    return _is_within(fullname, BORROWED) and fullname not in MOVED
 
 
 def _installed(fullname: str) -> ModuleSpec | None:

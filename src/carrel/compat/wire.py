@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from carrel.wire.base import Wire
 from carrel.wire.resources import read_contents
 
-__all__ = ["as_block", "form_schema", "json_of", "model_of", "struct_of"]
+__all__ = ["as_block", "as_model", "form_schema", "json_of", "model_of", "struct_of"]
 
 M = TypeVar("M", bound=BaseModel)
 S = TypeVar("S", bound=Wire)
@@ -25,6 +25,13 @@ def as_block(value: Any, union: Any) -> Any:
     if kind is None or getattr(value, "type", None) is None:
         return None
     return kind.model_validate_json(json_of(value))
+
+
+def as_model(value: Any, kind: type[M]) -> Any:
+    """Return the model of this generation that a model of another one stands for; other values as they are."""
+    if isinstance(value, BaseModel) and not isinstance(value, kind) and type(value).__name__ == kind.__name__:
+        return kind.model_validate_json(json_of(value))
+    return value
 
 
 def form_schema(schema: dict[str, Any]) -> dict[str, Any]:

@@ -127,7 +127,7 @@ async def test_a_form_has_the_members_of_a_schema_that_the_version_sends(mcp: Fa
     assert forms[0]["required"] == ["value"]
 
 
-async def test_content_blocks_of_mcp_2_are_content_and_what_clients_of_4_get(mcp: FastMCP, version: int) -> None:
+async def test_content_blocks_of_mcp_2_are_content_and_what_clients_get(mcp: FastMCP, version: int) -> None:
     text, image = TextContent(text="a"), ImageContent(data="aGk=", mime_type="image/png")
 
     @mcp.tool
@@ -154,5 +154,5 @@ async def test_content_blocks_of_mcp_2_are_content_and_what_clients_of_4_get(mcp
         assert getattr(prompt.messages[0].content, "text", None) == "a"
     async with FastMCPClient(mcp) as caller:
         found = (await caller.call_tool("several")).content
-    assert [isinstance(block, TextContent | ImageContent) for block in found] == [version == 4] * 2
+    assert all(isinstance(block, TextContent | ImageContent) for block in found)
     assert found[1].mime_type == "image/png"

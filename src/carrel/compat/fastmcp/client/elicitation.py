@@ -14,6 +14,7 @@ from carrel.compat.fastmcp.utilities.json_schema_type import json_schema_to_type
 from carrel.compat.mcp.shared.context import RequestContext
 from carrel.compat.mcp.types import ElicitRequestFormParams as ElicitRequestParams
 from carrel.compat.mcp.types import ElicitResult as MCPElicitResult
+from carrel.compat.wire import as_model
 
 __all__ = ["ElicitRequestParams", "ElicitResult", "ElicitationHandler", "RequestContext", "elicitation_callback"]
 
@@ -38,6 +39,7 @@ def elicitation_callback(handler: ElicitationHandler) -> Callable[[Any, Any], Aw
         found = handler(params.message, kind, params, context)
         if inspect.isawaitable(found):
             found = await found
+        found = as_model(found, MCPElicitResult)
         if not isinstance(found, MCPElicitResult):
             found = ElicitResult(action="accept", content=found)
         content = found.content

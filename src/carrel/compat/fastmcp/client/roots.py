@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from carrel.compat.mcp.shared.context import RequestContext
 from carrel.compat.mcp.types import ListRootsResult, Root
+from carrel.compat.wire import as_model
 
 __all__ = ["RequestContext", "RootsHandler", "RootsList", "roots_callback"]
 
@@ -22,6 +23,7 @@ def roots_callback(given: RootsList | RootsHandler) -> Callable[[Any], Awaitable
         found = given(context) if callable(given) else given
         if inspect.isawaitable(found):
             found = await found
-        return ListRootsResult(roots=[each if isinstance(each, Root) else Root(uri=each) for each in found])
+        given_roots = (as_model(each, Root) for each in found)
+        return ListRootsResult(roots=[each if isinstance(each, Root) else Root(uri=each) for each in given_roots])
 
     return callback

@@ -13,7 +13,12 @@ from pydantic import AnyUrl
 
 from carrel.compat.application import request_ctx
 from carrel.compat.exchange import current_exchange
-from carrel.compat.fastmcp.server.elicitation import CancelledElicitation, DeclinedElicitation, form_of
+from carrel.compat.fastmcp.server.elicitation import (
+    CancelledElicitation,
+    DeclinedElicitation,
+    handle_elicit_accept,
+    parse_elicit_response_type,
+)
 from carrel.compat.fastmcp.server.sampling import SamplingResult, messages_of, preferences_of
 from carrel.compat.fastmcp.server.transforms.visibility import Visibility
 from carrel.compat.mcp import types
@@ -290,17 +295,26 @@ class Context:
         found: list[types.Root] = (await self.session.list_roots()).roots
         return found
 
-    async def elicit(self, message: str, response_type: Any = dict, *, schema: Any = None, **_: Any) -> Any:
+    async def elicit(
+        self,
+        message: str,
+        response_type: Any = dict,
+        response_title: str | None = None,
+        response_description: str | None = None,
+        *,
+        schema: Any = None,
+        **_: Any,
+    ) -> Any:
         """Ask the user to fill in a form.
 
         Raises:
             TypeError: a form cannot have a field of the type.
         """
         kind = response_type if schema is None else schema
-        form = form_of(None if kind is dict else kind)
+        form = parse_elicit_response_type(None if kind is dict else kind, response_title, response_description)
         found = await self.session.elicit(message, form.schema, related_request_id=self.request_id)
         if found.action == "accept":
-            return form.read(found.content or {})
+            return handle_elicit_accept(form, found.content or {})
         return DeclinedElicitation() if found.action == "decline" else CancelledElicitation()
 
     async def sample(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import msgspec
 from pydantic import AnyUrl, BaseModel
@@ -42,6 +42,7 @@ __all__ = [
     "LoggingFnT",
     "MessageHandlerFnT",
     "SamplingFnT",
+    "converted",
 ]
 
 logger = Log("client")
@@ -74,7 +75,9 @@ class ClientSession:
         experimental_task_handlers: Any = None,
     ) -> None:
         self._streams = read_stream, write_stream
-        self._timeout = None if read_timeout_seconds is None else read_timeout_seconds.total_seconds()
+        self._session_read_timeout_seconds = (
+            None if read_timeout_seconds is None else read_timeout_seconds.total_seconds()
+        )
         self._callbacks = Callbacks(
             self,
             sampling=sampling_callback,
@@ -90,7 +93,7 @@ class ClientSession:
         self._schemas: dict[str, dict[str, Any] | None] = {}
         self._validators = Validators()
 
-    async def __aenter__(self) -> ClientSession:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -123,9 +126,9 @@ class ClientSession:
         """
         connection = await self._open()
         try:
-            facts = await open_revision(connection, revision, timeout=self._timeout or math.inf)
+            facts = await open_revision(connection, revision, timeout=self._session_read_timeout_seconds or math.inf)
         except (AuthorizationError, PeerError, TransportError) as error:
-            raise _converted(error, "InitializeRequest", self._timeout) from None
+            raise self._error(error, types.InitializeRequest, self._session_read_timeout_seconds) from None
         except ProtocolError as error:
             raise RuntimeError(f"Unsupported protocol version from the server: {error}") from None
         await flush(connection.transport)
@@ -168,10 +171,9 @@ class ClientSession:
         """
         message: Any = getattr(request, "root", request)
         seconds = request_read_timeout_seconds
-        timeout = self._timeout if seconds is None else seconds.total_seconds()
+        timeout = self._session_read_timeout_seconds if seconds is None else seconds.total_seconds()
         row = REQUESTS.get(message.method)
         connection = self._connection
-        name = type(message).__name__
         if connection is None:
             raise McpError(base.ErrorData(code=base.CONNECTION_CLOSED, message="Connection closed"))
         if row is None:
@@ -194,8 +196,12 @@ class ClientSession:
                 struct = await next_params(struct, result, self._callbacks)
                 result = await connection.call(row, struct, timeout=timeout, meta=meta, progress=progress)
         except (AuthorizationError, PeerError, TransportError, MethodNotFound) as error:
-            raise _converted(error, name, timeout) from None
+            raise self._error(error, type(message), timeout) from None
         return model_of(result, result_type)
+
+    def _error(self, error: Exception, request: type[BaseModel], timeout: float | None) -> Exception:
+        """Return the exception of the face for one of Carrel, which a request has raised."""
+        return converted(error, request, timeout)
 
     async def _page(self, kind: Any, result: type[M], cursor: str | None, params: Any) -> M:
         if cursor is not None and params is not None:
@@ -364,14 +370,14 @@ class ClientSession:
         """Do nothing: requests fail by themselves."""
 
 
-def _converted(error: Exception, request: str, timeout: float | None) -> Exception:
+def converted(error: Exception, request: type[BaseModel], timeout: float | None) -> Exception:
     """Return the exception of the face for one of Carrel."""
     if isinstance(error, AuthorizationError):
         return flow_error(error) or error
     if isinstance(error, PeerError):
         return McpError(base.ErrorData(code=error.code, message=error.message, data=error.data))
     if isinstance(error, RequestTimeout):
-        waited = f"Timed out while waiting for response to {request}. Waited {timeout} seconds."
+        waited = f"Timed out while waiting for response to {request.__name__}. Waited {timeout} seconds."
         return McpError(base.ErrorData(code=TIMED_OUT, message=waited))
     if isinstance(error, MethodNotFound):
         return McpError(base.ErrorData(code=base.METHOD_NOT_FOUND, message=str(error)))

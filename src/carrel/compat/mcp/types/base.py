@@ -81,6 +81,21 @@ class Model(BaseModel):
                 return getattr(self, field)
             return super().__getattr__(name)
 
+    def __eq__(self, other: object) -> bool:
+        if (
+            isinstance(other, BaseModel)
+            and type(other).__name__ == type(self).__name__
+            and not isinstance(other, Model)
+        ):
+            return _members(self) == _members(other)  # a model of ``mcp`` 2
+        return super().__eq__(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _members(model: BaseModel) -> dict[str, Any]:
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
 
 class TaskMetadata(Model):
     """Request that a call becomes a task (2025-11-25); ``ttl`` is in milliseconds."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from carrel.compat.mcp.shared.exceptions import McpError
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.types.jsonrpc import INVALID_REQUEST, URL_ELICITATION_REQUIRED, ErrorData, JSONRPCError
 
@@ -14,13 +15,16 @@ class MCPDeprecationWarning(UserWarning):
     """Warning for parts of the protocol that are deprecated; Python shows it by default."""
 
 
-class MCPError(Exception):
-    """Error response of the peer, or the one that a handler wants to be sent. ``error`` is its content."""
+class MCPError(McpError):
+    """Error response of the peer, or the one that a handler wants to be sent. ``error`` is its content.
+
+    The mirror of FastMCP catches it as an error of ``mcp`` 1.
+    """
 
     error: ErrorData
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(code, message, data)
+        Exception.__init__(self, code, message, data)
         details: dict[str, Any] = {} if data is None else {"data": data}
         self.error = ErrorData(code=code, message=message, **details)
 

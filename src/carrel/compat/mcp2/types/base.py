@@ -1,10 +1,13 @@
 """Base types of requests, notifications and results, with snake_case attributes and camelCase on the wire."""
 
-from typing import Annotated, Any, ClassVar, Generic, Literal, NotRequired, Self, TypeAlias, TypeVar
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, NotRequired, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
+
+from carrel.compat.mcp.types import base as v1
 
 __all__ = [
     "CLIENT_CAPABILITIES_META_KEY",
@@ -31,6 +34,10 @@ __all__ = [
     "ResultType",
     "Role",
 ]
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
 
 DEFAULT_NEGOTIATED_VERSION = "2025-03-26"
 PROTOCOL_VERSION_META_KEY = "io.modelcontextprotocol/protocolVersion"
@@ -47,7 +54,21 @@ ResultType = Literal["complete", "input_required"] | str
 Meta: TypeAlias = dict[str, Any]
 
 
-class MCPModel(BaseModel):
+class MCPModelType(ModelMetaclass):
+    """Type of the models: for programs, a model of ``mcp`` 1 with the same name is an instance too.
+
+    The objects of FastMCP are models of ``mcp`` 1, whose fields have the names of both generations. Pydantic must not
+    take one for an instance: it would read fields that are not there.
+    """
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        if isinstance(instance, v1.Model) and self.__module__.startswith(__package__):
+            asker = sys._getframe(1).f_globals["__name__"].partition(".")[0]
+            return asker != "pydantic" and any(each.__name__ == self.__name__ for each in type(instance).__mro__)
+        return super().__instancecheck__(instance)
+
+
+class MCPModel(BaseModel, metaclass=MCPModelType):
     """Object of the protocol."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, defer_build=True)

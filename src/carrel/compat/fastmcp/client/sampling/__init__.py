@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from carrel.compat.mcp.shared.context import RequestContext
 from carrel.compat.mcp.types import CreateMessageRequestParams as SamplingParams
 from carrel.compat.mcp.types import CreateMessageResult, SamplingMessage, TextContent
+from carrel.compat.wire import as_model
 
 __all__ = ["RequestContext", "SamplingHandler", "SamplingMessage", "SamplingParams", "sampling_callback"]
 
@@ -25,6 +26,6 @@ def sampling_callback(handler: SamplingHandler) -> Callable[[Any, SamplingParams
         if isinstance(found, str):
             content = TextContent(type="text", text=found)
             return CreateMessageResult(role="assistant", model="fastmcp-client", content=content)
-        return found
+        return as_model(found, CreateMessageResult)
 
     return callback
