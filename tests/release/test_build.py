@@ -215,4 +215,5 @@ def test_the_image_copies_files_that_exist_and_runs_a_command_that_parses_withou
     assert users == ["USER 10001"]
     assert command[0] == "serve"
     reader = serve.parser()
-    assert reader.parse_args(command[1:]).http == "0.0.0.0:8000"
+    options = reader.parse_args(command[1:])
+    assert (options.http, options.behind_proxy) == ("0.0.0.0:8000", True)

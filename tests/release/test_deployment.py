@@ -121,11 +121,16 @@ def test_the_command_lines_of_the_page_are_accepted_by_carrel_serve() -> None:
     lines = re.findall(r"^(?:ExecStart=/opt/carrel/bin/)?(carrel serve .*)$", PAGE, re.MULTILINE)
     reader = serve.parser()
 
-    assert len(lines) == 2
+    addresses = []
     for line in lines:
         options = reader.parse_args(shlex.split(line)[2:])
-        assert options.http == "127.0.0.1:8000"
         assert options.allow_host == ["books.example.org"]
+        addresses.append((options.http, options.certificate))
+    assert addresses == [
+        ("127.0.0.1:8000", None),
+        ("0.0.0.0:8443", "/etc/ssl/books.pem"),
+        ("127.0.0.1:8000", None),
+    ]
 
 
 def test_the_systemd_unit_is_valid(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def serving(
         watchdog.start()
         try:
             errors = Errors(process)
-            yield errors.wait_for(r"http://[^\s/]+/\S+")[0], errors
+            yield errors.wait_for(r"https?://[^\s/]+/\S+")[0], errors
         finally:
             watchdog.cancel()
             process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Certificates of the tests: an authority, a server's context, and a client's that trusts it."""
+"""Certificates of the tests: an authority, a server's context, and a client's that trusts it; of clients, too."""
 
 from __future__ import annotations
 
@@ -57,11 +57,38 @@ class Authority:
             .sign(key, hashes.SHA256())
         )
         pem = serialization.Encoding.PEM
+        self._begin, self._key, self._directory, self._own = begin, key, directory, own
         self.path = directory / "web.pem"
-        self.path.write_bytes(
-            own.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-            + leaf.public_bytes(pem)
-        )
+        self.path.write_bytes(encode(own) + leaf.public_bytes(pem))
+        self.root = directory / "root.pem"
+        self.root.write_bytes(root.public_bytes(pem))
         self.trust = ssl.create_default_context(cadata=root.public_bytes(pem).decode())
         self.serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.serving.load_cert_chain(self.path)
+
+    def issue(self, name: str, attributes: dict[str, str], alternatives: Iterable[x509.GeneralName] = ()) -> Path:
+        """Issue the certificate of a client, in the file ``name`` with its key; attributes are OIDs by name."""
+        own = ec.generate_private_key(ec.SECP256R1())
+        subject = [x509.NameAttribute(getattr(NameOID, oid), value) for oid, value in attributes.items()]
+        leaf = (
+            self._begin(own.public_key())
+            .subject_name(x509.Name(subject))
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+        )
+        if alternatives:
+            leaf = leaf.add_extension(x509.SubjectAlternativeName(alternatives), critical=not attributes)
+        path = self._directory / name
+        path.write_bytes(encode(own) + leaf.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        return path
+
+    def encrypted(self, password: bytes) -> bytes:
+        """Return the key of the server, encrypted."""
+        how = serialization.BestAvailableEncryption(password)
+        return self._own.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, how)
+
+
+def encode(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return a key in PEM, unencrypted."""
+    pem = serialization.Encoding.PEM
+    return key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

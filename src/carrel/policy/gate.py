@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from carrel.errors import ConfigError
+from carrel.file_changes import FileChanges
 from carrel.log import Log
-from carrel.regular_file import timestamp_of
 
 if TYPE_CHECKING:
     from carrel.catalog.rules import RuleView
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["PolicyGate"]
 
 log = Log("carrel.policy")
-
-#: Seconds between two looks at the file. A change is read when the file is the same in two of them.
-PAUSE = 0.4
 
 
 class PolicyGate:
@@ -37,37 +33,16 @@ class PolicyGate:
         self._file = file
         self._load = load
         self._changed = changed
-        self._seen = self._last = timestamp_of(self._file)
+        changes = FileChanges([file], self._read_again)
         self.policy = load()
         """The policy in force."""
-        self._following: asyncio.Task[None] | None = None
+        self.start, self.stop, self.look = changes.start, changes.stop, changes.look
 
     def view(self, principal: Principal | None) -> RuleView | ServerView:
         """Return the view of a caller."""
         return self.policy.view(principal)
 
-    async def start(self) -> None:
-        """Begin to follow the file."""
-        self._following = asyncio.create_task(self._follow())
-
-    async def stop(self) -> None:
-        """Stop following the file."""
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
-
-    async def _follow(self) -> None:
-        while True:
-            await asyncio.sleep(PAUSE)
-            self.look()
-
-    def look(self) -> None:
-        """Read the policy again if the file has changed, and is not being written any more."""
-        seen, last = timestamp_of(self._file), self._last
-        self._last = seen
-        if seen == self._seen or seen != last:
-            return
-        self._seen = seen
+    def _read_again(self) -> None:
         try:
             self.policy = self._load()
         except ConfigError as error:

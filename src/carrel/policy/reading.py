@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, get_args
 from carrel.catalog.rules import READING, Rules
 from carrel.errors import ConfigError
 from carrel.near_names import near
+from carrel.policy.certificate_pattern import ATTRIBUTES, CertificatePattern
 from carrel.policy.policy import CLAIM, EVERYBODY, Policy, PolicyRule
 from carrel.policy.role import ClaimValue, Role
 from carrel.protocol.methods import Verb
@@ -100,12 +101,21 @@ class _Reader:
     def _role(self, path: tuple[str, ...], name: str, conditions: dict[str, Any]) -> None:
         token, local = conditions.get("token"), conditions.get("local", False)
         claims: dict[str, tuple[ClaimValue, ...]] = {}
+        certificate: list[CertificatePattern] = []
         for claim, value in conditions.items():
             values = value if isinstance(value, list) else [value]
             if claim == "token" and not isinstance(value, str):
                 self._problem((*path, claim), f"role {name}: token is one name in the file of tokens, not a list")
             elif claim == "local" and value is not True:
                 self._problem((*path, claim), f"role {name}: local can only be true")
+            elif claim == "certificate":
+                try:
+                    certificate = [CertificatePattern(text) for text in self._texts((*path, claim), value)]
+                except ConfigError as error:
+                    known = str(error).startswith(self._where((*path, claim)))
+                    self.problems.append(str(error)) if known else self._problem(
+                        (*path, claim), f"role {name}: {error}"
+                    )
             elif not values or not all(
                 isinstance(one, int) or (isinstance(one, str) and one.strip()) for one in values
             ):
@@ -114,12 +124,25 @@ class _Reader:
                 )
             elif claim not in ("token", "local"):
                 claims[claim] = tuple(values)
-        if len([one for one in (token, local, claims) if one]) > 1:
+        if len([one for one in (token, local, certificate, claims) if one]) > 1:
             self._problem(
-                path, f"role {name}: token, local and claims exclude each other, as no caller has two of them"
+                path,
+                f"role {name}: token, certificate, local and claims exclude each other, as no caller has two of them",
             )
-        found = token if isinstance(token, str) else None
-        self.roles[name] = Role(name=name, claims=claims, token=found, local=local is True, where=self._where(path))
+        self.roles[name] = Role(
+            name=name,
+            claims=claims,
+            token=token if isinstance(token, str) else None,
+            certificate=certificate,
+            local=local is True,
+            where=self._where(path),
+        )
+
+    def _certificate(self, path: tuple[str, ...], text: str) -> CertificatePattern:
+        try:
+            return CertificatePattern(text)
+        except ConfigError as error:
+            raise self._error(path, str(error)) from None
 
     def _rule(self, path: tuple[str | int, ...], table: dict[str, Any]) -> Iterator[PolicyRule]:
         """Yield the rules of a table: one for each pattern.
@@ -175,8 +198,12 @@ class _Reader:
             if not name.startswith(CLAIM) or name == CLAIM:
                 raise self._error(path, f"{{{name}}}: in braces there is a claim of the caller, such as {{claim.team}}")
             held = [self.roles[role] for role in rule.roles if role != EVERYBODY]
-            if held and not any(role.has_claims or (name == f"{CLAIM}sub" and role.token) for role in held):
-                known = "only {claim.sub}, its name" if any(role.token for role in held) else "no claims"
+            if held and not any(role.may_have(name.removeprefix(CLAIM)) for role in held):
+                known = "no claims"
+                if any(role.certificate for role in held):
+                    known = f"only {{claim.sub}}, its subject, and its attributes, such as {{claim.{ATTRIBUTES[0]}}}"
+                elif any(role.token for role in held):
+                    known = "only {claim.sub}, its name"
                 raise self._error(path, f"{{{name}}}: a caller with the role {', '.join(rule.roles)} has {known}")
 
     def _roles_of(self, path: tuple[str | int, ...], table: dict[str, Any]) -> list[str]:

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from carrel.policy.certificate_pattern import ATTRIBUTES, CertificatePattern
+from carrel.protocol.principal import CERTIFICATE
+
 if TYPE_CHECKING:
     from carrel.protocol.principal import Principal
 
@@ -24,13 +27,15 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     """Role of callers.
 
     ``claims`` are values of claims of the access token: of a list, one value is enough. ``scope`` is a claim whose
-    words must all be granted. ``token`` is a name in the file of tokens. ``local`` is for callers on stdio and in the
-    same process. ``where`` is the file and line.
+    words must all be granted. ``token`` is a name in the file of tokens. ``certificate`` are patterns of the client's
+    certificate, of which one has to match. ``local`` is for callers on stdio and in the same process. ``where`` is the
+    file and line.
     """
 
     name: str
     claims: Mapping[str, Sequence[ClaimValue]] = MappingProxyType({})
     token: str | None = None
+    certificate: Sequence[CertificatePattern] = ()
     local: bool = False
     where: str = ""
 
@@ -38,7 +43,11 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether an authenticated caller has the role."""
         if self.local:
             return False
+        if self.certificate:
+            return principal.issuer == CERTIFICATE and any(one.matches(principal.claims) for one in self.certificate)
         if self.token is not None and (principal.issuer or principal.subject != self.token):
+            return False
+        if self.claims and principal.issuer == CERTIFICATE:
             return False
         return all(
             any(set(str(value).split()) <= principal.scopes for value in wanted)
@@ -47,10 +56,11 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
             for name, wanted in self.claims.items()
         )
 
-    @property
-    def has_claims(self) -> bool:
-        """Whether the callers have access tokens of an issuer, which have claims."""
-        return not self.local and self.token is None
+    def may_have(self, claim: str) -> bool:
+        """Return whether a caller with the role may have a claim: tokens of an issuer have any."""
+        if self.certificate:
+            return claim == "sub" or claim in ATTRIBUTES
+        return claim == "sub" if self.token is not None else not self.local
 
 
 def claim_of(principal: Principal, name: str) -> Any:

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from carrel.protocol.methods import Verb
     from carrel.uri.intervals import Intervals
 
-__all__ = ["Caller", "Challenge", "Principal", "View"]
+__all__ = ["CERTIFICATE", "Caller", "Challenge", "Principal", "View"]
+
+#: Issuer of principals whose client has a certificate (mutual TLS). Issuers of tokens are URLs.
+CERTIFICATE = "certificate"
 
 
 class View:
@@ -62,7 +65,7 @@ class View:
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
-    """Authenticated caller, as described by its verified access token. The token itself is not kept.
+    """Authenticated caller, as described by its verified access token or certificate. The token itself is not kept.
 
     ``expires`` is in seconds since the epoch. ``scopes`` are the granted scopes and those they imply;
     ``claims`` are all claims of the token or of its issuer about the caller.

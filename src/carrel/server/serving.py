@@ -85,9 +85,15 @@ def _prepare(
         return "stdio", {}
     from carrel.transports.addresses import is_loopback
     from carrel.transports.server.http import StreamableHTTP
+    from carrel.transports.server.options import TLSOptions
     from carrel.transports.server.uvicorn import serve_async
 
-    known = {*(serve_async.__kwdefaults__ or ()), *(StreamableHTTP.__init__.__kwdefaults__ or ()), "log_level"}
+    known = {
+        *(serve_async.__kwdefaults__ or ()),
+        *(StreamableHTTP.__init__.__kwdefaults__ or ()),
+        *TLSOptions.__annotations__,
+        "log_level",
+    }
     check_options("run()", options, known)
     if transport == "sse":
         options.setdefault("sse_path", "/sse")

@@ -50,7 +50,7 @@ def test_over_http_browsers_reach_the_gateway_at_its_public_url(tmp_path):
 def test_there_are_no_logins_where_callers_or_browsers_are_not_known(tmp_path):
     assert options_of(tmp_path, "", "--http", "0")["grants"] is None
     public = '[gateway]\npublic_url = "https://gw.example"\n'
-    assert options_of(tmp_path, public, "--http", "0.0.0.0:0")["grants"] is None
+    assert options_of(tmp_path, public, "--http", "0.0.0.0:0", "--insecure")["grants"] is None
 
 
 def test_keys_of_grants_are_secrets_of_the_right_length(tmp_path, monkeypatch):

@@ -297,7 +297,7 @@ def test_standard_output_stays_empty_and_ctrl_c_ends_it_quietly(tmp_path):
 
 def test_an_address_other_machines_reach_comes_with_a_warning(tmp_path):
     (tmp_path / "a.txt").write_text("x")
-    with serving(tmp_path, "--http", "0.0.0.0:0") as (_, text):
+    with serving(tmp_path, "--http", "0.0.0.0:0", "--insecure") as (_, text):
         assert text.startswith(
             "carrel: listening on 0.0.0.0, where other machines may reach it, without authentication\n"
         )

@@ -53,7 +53,7 @@ def test_only_who_has_a_token_reads_and_the_command_that_is_printed_works(tmp_pa
     (folder / "a.txt").write_text("for alice")
     token, line = make_token("alice")
     tokens.write_text(line)
-    with serving(folder, "--http", "0.0.0.0:0", "--tokens", tokens) as text:
+    with serving(folder, "--http", "0.0.0.0:0", "--behind-proxy", "--tokens", tokens) as text:
         assert "without authentication" not in text
         assert f"tokens   {tokens}" in text
         assert '"Authorization": "Bearer TOKEN"' in text

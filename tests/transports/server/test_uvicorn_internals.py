@@ -83,7 +83,7 @@ def test_each_attribute_of_the_protocol_that_is_used_is_listed() -> None:
     defined = {node.name for node in own.body if isinstance(node, ast.FunctionDef)} - {"shutdown"}
     used = {name for name in attributes_of("http_protocol.py", "self") if not name.startswith("_")}
     assert (
-        used - defined - {"group", "is_closing", "on_body", "on_message_complete", "status", "write"}
+        used - defined - {"group", "handshake", "is_closing", "on_body", "on_message_complete", "status", "write"}
         <= PROTOCOL_ATTRIBUTES
     )
 

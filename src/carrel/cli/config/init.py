@@ -69,6 +69,8 @@ REMAINING = """
 # port = 8000
 # host = "0.0.0.0"               # the default is this machine only
 # allowed_hosts = ["mcp.example.org"]
+# certificate = "cert.pem"       # HTTPS; or behind_proxy = true, if a reverse proxy has it
+# key = "key.pem"
 
 # Callers over HTTP need a token: of a file (carrel token add NAME --file tokens.txt), or an authorization server.
 # [auth]

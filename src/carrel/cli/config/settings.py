@@ -98,6 +98,20 @@ class HTTPSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     trusted_proxies: Annotated[
         Texts, Meta(description="reverse proxies, or networks of them, that name the client")
     ] = ()
+    certificate: Annotated[
+        FilePath | None, Meta(description="serve HTTPS: a PEM file with the certificate chain, and perhaps the key")
+    ] = None
+    key: Annotated[FilePath | None, Meta(description="the PEM file of the private key")] = None
+    client_ca: Annotated[
+        FilePath | None,
+        Meta(description="accept only clients with a certificate of these authorities, in PEM (mutual TLS)"),
+    ] = None
+    behind_proxy: Annotated[
+        bool, Meta(description="a reverse proxy has TLS, and only it reaches the address, which need not be local")
+    ] = False
+    insecure: Annotated[
+        bool, Meta(description="listen on an address that other machines reach without TLS or authorization")
+    ] = False
     sse: Annotated[bool, Meta(description="serve the deprecated HTTP+SSE transport at /sse too")] = False
     keep_alive: Annotated[float, Meta(gt=0, description="seconds after which a comment is sent on a silent stream")] = (
         15.0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from carrel.cli.config.read import Configuration
 from carrel.errors import AuthorizationError, ConfigError, LoginRequired
+from carrel.transports.addresses import is_loopback
 
 if TYPE_CHECKING:
     from carrel.gateway.browser_login import IssuerLogin
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from carrel.host.config.server_config import ServerConfig
     from carrel.transports.client.transport import Credentials, Rejection
     from carrel.transports.server.options import ServeOptions
-
-#: Hosts that only programs on this machine can connect to.
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 __all__ = ["IsolationOptions", "isolation_options", "shared_login"]
 
@@ -61,7 +59,7 @@ def shared_login(http: ServeOptions | None) -> Callable[[ServerConfig], Credenti
     def credentials(config: ServerConfig) -> Credentials | None:
         if any(name.lower() == "authorization" for name in config.headers):
             return None
-        if http is not None and (http["authorization"] is not None or http["host"] not in LOOPBACK):
+        if http is not None and (http["authorization"] is not None or not is_loopback(http["host"])):
             return NoGrant(config.name)
         return _stored_login(config)
 
@@ -91,14 +89,14 @@ def _grants(configuration: Configuration, http: ServeOptions | None) -> GivenGra
     if http is None:
         keys = _keys(settings.keys)
         return lambda: _make(keys, None)
-    if http["authorization"] is None and http["host"] not in LOOPBACK:
+    if http["authorization"] is None and not is_loopback(http["host"]):
         return None  # all callers would be the same principal and share a grant
     url = settings.public_url
     if url is None:
-        if not http["port"] or http["host"] not in LOOPBACK:
+        if not http["port"] or not is_loopback(http["host"]):
             return None
         host = f"[{http['host']}]" if ":" in http["host"] else http["host"]
-        url = f"http://{host}:{http['port']}"
+        url = f"http{'s' if http['certificate'] else ''}://{host}:{http['port']}"
     from carrel.gateway.browser_pages import BrowserPages
 
     return _make(_keys(settings.keys), BrowserPages(url, login=_login(configuration, url)))

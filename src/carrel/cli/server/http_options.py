@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from carrel.cli.terminal.messages import print_stderr
 from carrel.errors import ConfigError
+from carrel.transports.addresses import is_loopback
 
 if TYPE_CHECKING:
     from carrel.cli.config.read import Configuration
+    from carrel.cli.config.settings import HTTPSettings
     from carrel.transports.server.authorizer import Authorizer
     from carrel.transports.server.options import ServeOptions
 
@@ -26,7 +28,6 @@ __all__ = [
 ]
 
 SSE_PATH = "/sse"
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def add_http_options(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +36,7 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--http",
         metavar="[HOST:]PORT",
-        help=f"listen for HTTP, on {LOOPBACK[0]} unless a host is given; port 0 is any free one (default: stdio)",
+        help="listen for HTTP, on 127.0.0.1 unless a host is given; port 0 is any free one (default: stdio)",
     )
     group.add_argument("--stdio", action="store_true", help="serve on stdio, even if a configuration file has a port")
     group.add_argument("--path", metavar="PATH", help="the path of the URL (default: /mcp)")
@@ -72,6 +73,26 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
         help="a reverse proxy, or a network of proxies, whose X-Forwarded-For or Forwarded header identifies the "
         "client; may be repeated",
     )
+    group.add_argument("--certificate", metavar="FILE", help="serve HTTPS with the certificate chain in this PEM file")
+    group.add_argument("--key", metavar="FILE", help="the PEM file of the private key, if it is in another file")
+    group.add_argument(
+        "--client-ca",
+        metavar="FILE",
+        help="accept only clients with a certificate of the authorities in this PEM file (mutual TLS)",
+    )
+    group.add_argument(
+        "--behind-proxy",
+        action="store_true",
+        default=None,
+        help="allow an address other than this machine without TLS: a reverse proxy has TLS, and only it reaches the "
+        "address",
+    )
+    group.add_argument(
+        "--insecure",
+        action="store_true",
+        default=None,
+        help="allow an address that other machines reach without TLS or without authorization",
+    )
 
 
 def read_http_options(configuration: Configuration) -> ServeOptions | None:
@@ -81,6 +102,8 @@ def read_http_options(configuration: Configuration) -> ServeOptions | None:
         ConfigError: a flag requires ``--http``, the address is invalid, or the server cannot listen on it.
     """
     http = configuration.settings.http
+    if http.certificate is None and (http.key is not None or http.client_ca is not None):
+        raise ConfigError(f"{configuration.where('http')}: key and client_ca need a certificate")
     if http.port is None:
         flags = [origin.text for path, origin in configuration.origins.items() if path.startswith(("http.", "auth."))]
         needing = [flag for flag in flags if flag.startswith("--") and flag != "--stdio"]
@@ -89,7 +112,13 @@ def read_http_options(configuration: Configuration) -> ServeOptions | None:
         return None
     check_address(http.host, http.port)
     authorization = read_authorization(configuration)
-    if authorization is None and http.host not in LOOPBACK:
+    if authorization is None and http.client_ca is not None:
+        from carrel.transports.server.client_certificates import ClientCertificates
+
+        authorization = ClientCertificates()
+    if not (is_loopback(http.host) or http.behind_proxy or http.insecure):
+        check_exposure(http, is_authorized=authorization is not None)
+    if authorization is None and not is_loopback(http.host):
         warn(f"listening on {http.host}, where other machines may reach it, without authentication")
     options: ServeOptions = {
         "host": http.host,
@@ -102,8 +131,29 @@ def read_http_options(configuration: Configuration) -> ServeOptions | None:
         "trusted_proxies": http.trusted_proxies,
         "keep_alive": http.keep_alive,
         "patience": http.patience,
+        "certificate": http.certificate,
+        "key": http.key,
+        "client_ca": http.client_ca,
     }
     return options
+
+
+def check_exposure(http: HTTPSettings, *, is_authorized: bool) -> None:
+    """Check that a server which other machines reach has TLS and authorization.
+
+    Raises:
+        ConfigError: it has not.
+    """
+    missing = [
+        *([] if http.certificate is not None else ["TLS (--certificate FILE)"]),
+        *([] if is_authorized else ["authorization (--tokens FILE, or [auth])"]),
+    ]
+    if missing:
+        raise ConfigError(
+            f"other machines may reach {http.host}, and the server has no {' and no '.join(missing)}. "
+            f"Add {'it' if len(missing) == 1 else 'both'}; or write --behind-proxy, if only a reverse proxy with TLS "
+            "reaches this address; or write --insecure"
+        )
 
 
 def read_authorization(configuration: Configuration) -> Authorizer | None:

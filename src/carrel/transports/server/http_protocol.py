@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httptools
 from msgspec import UNSET
@@ -23,10 +23,14 @@ from msgspec import UNSET
 from carrel.errors import INVALID_REQUEST
 from carrel.protocol.encoding import encode_error
 from carrel.transports.server.authorizer import address_group
-from carrel.transports.server.connections import Connections
+from carrel.transports.server.client_certificates import CLIENT_CERTIFICATE, principal_of
+from carrel.transports.server.connections import Connections, Member
 from carrel.transports.server.forwarded import TrustedProxies
 from carrel.transports.server.http_flow import Flow, Pipeline
 from carrel.transports.server.uvicorn_internals import HIGH_WATER_LIMIT, HttpToolsProtocol
+
+if TYPE_CHECKING:
+    from carrel.protocol.principal import Principal
 
 __all__ = ["LimitedProtocol"]
 
@@ -109,7 +113,8 @@ class LimitedProtocol(HttpToolsProtocol):
             "_limits",
             "_proxied",
         ),
-        *("_proxies", "_error_response", "_running", "_sent_at", "_state", "_table", "_unsent", "group"),
+        *("_principal", "_proxies", "_error_response", "_running", "_sent_at", "_state", "_table", "_unsent", "group"),
+        "handshake",
     )
 
     def __init__(self, table: Connections, proxies: TrustedProxies, **options: Any) -> None:
@@ -119,7 +124,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self._limits = table.limits
         self._proxies = proxies
         self._proxied = False
+        self._principal: Principal | None = None
+        """Principal of the client's certificate."""
         self.group = ""
+        self.handshake: Member | None = None
+        """The TLS handshake in the table of connections, until it is complete."""
         self._state = IDLE
         self._deadline = math.inf
         self._head_bytes = 0
@@ -138,6 +147,12 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if self.handshake is not None:
+            self._table.remove(self.handshake)
+            self.handshake = None
+            certificate = transport.get_extra_info("peercert")
+            if certificate:
+                self._principal = principal_of(certificate)
         self.flow = Flow(transport)  # type: ignore[assignment]
         address = self.client[0] if self.client else ""
         self._proxied = address in self._proxies
@@ -295,6 +310,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._proxied:
             assert self.client is not None
             self.scope["client"] = (self._proxies.client(self.client[0], self.headers), 0)
+        if self._principal is not None:
+            self.scope[CLIENT_CERTIFICATE] = self._principal  # type: ignore[literal-required]
         self._state = BODY
         self._deadline = math.inf
         self._body_bytes = self._framing_bytes = 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from os import PathLike
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from carrel.transports.server.authorizer import Authorizer
 
-__all__ = ["ASGIOptions", "EndpointOptions", "RunOptions", "ServeOptions"]
+__all__ = ["ASGIOptions", "EndpointOptions", "RunOptions", "SecureEndpointOptions", "ServeOptions", "TLSOptions"]
 
 
 class EndpointOptions(TypedDict, total=False):
@@ -27,7 +28,19 @@ class ASGIOptions(EndpointOptions, total=False):
     allowed_hosts: str | Iterable[str]
 
 
-class ServeOptions(ASGIOptions, total=False):
+class TLSOptions(TypedDict, total=False):
+    """PEM files of a server with TLS, which are read again when they change; ``TLSFiles`` explains them."""
+
+    certificate: str | PathLike[str] | None
+    key: str | PathLike[str] | None
+    client_ca: str | PathLike[str] | None
+
+
+class SecureEndpointOptions(EndpointOptions, TLSOptions, total=False):
+    """Options of the endpoint, and of TLS."""
+
+
+class ServeOptions(ASGIOptions, TLSOptions, total=False):
     """Options of ``Server.run`` over HTTP; ``serve_async`` explains them."""
 
     host: str

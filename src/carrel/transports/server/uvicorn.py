@@ -9,17 +9,19 @@ import signal
 import socket
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from carrel.errors import ConfigError
 from carrel.transports import process
 from carrel.transports.server.application import HasEndpoint
+from carrel.transports.server.client_certificates import ClientCertificates
 from carrel.transports.server.connections import Connections, more_descriptors, most_connections
 from carrel.transports.server.forwarded import TrustedProxies
 from carrel.transports.server.http import StreamableHTTP
+from carrel.transports.server.tls import TLS, TLSFiles, TLSListener
 
 if TYPE_CHECKING:
-    from carrel.transports.server.options import EndpointOptions, ServeOptions
+    from carrel.transports.server.options import EndpointOptions, SecureEndpointOptions, ServeOptions
 
 __all__ = ["serve", "serve_async"]
 
@@ -64,17 +66,19 @@ async def serve_async(
     allowed_hosts: str | Iterable[str] = (),
     trusted_proxies: str | Iterable[str] = (),
     on_started: Callable[[str], None] | None = None,
-    **options: Unpack[EndpointOptions],
+    **options: Unpack[SecureEndpointOptions],
 ) -> None:
     """Serve ``app`` over HTTP on ``host`` and ``port`` until SIGTERM or SIGINT.
 
     ``on_started`` is called with the URL of the endpoint once the server accepts connections; port 0 takes a free one.
     ``trusted_proxies`` are addresses and networks of reverse proxies, whose ``X-Forwarded-For`` or ``Forwarded`` names
-    the client for limits. For all other options see ``StreamableHTTP``. SIGTERM, SIGINT and cancellation end streams
-    gracefully; then this function returns.
+    the client for limits. ``certificate``, ``key`` and ``client_ca`` are files (``TLSFiles``); with ``client_ca`` and
+    without ``authorization``, the principal of a caller is the subject of its certificate. For all other options see
+    ``StreamableHTTP``. SIGTERM, SIGINT and cancellation end streams gracefully; then this function returns.
 
     Raises:
-        ConfigError: uvicorn is not installed, the address cannot be listened on, or a proxy is not an address.
+        ConfigError: uvicorn is not installed, the address cannot be listened on, a proxy is not an address, or a file
+            of the certificate cannot be used.
     """
     try:
         import uvicorn
@@ -83,23 +87,38 @@ async def serve_async(
     except ImportError:
         raise ConfigError(MISSING) from None
 
-    names = [allowed_hosts] if isinstance(allowed_hosts, str) else list(allowed_hosts)
-    endpoint = StreamableHTTP(app, path=path, allowed_hosts=[*names, *([] if host in ANYWHERE else [host])], **options)
-
     proxies = TrustedProxies(trusted_proxies)
+    files = TLSFiles.take(options)
+    tls = None if files is None else TLS(files)
+    if files is not None and files.client_ca is not None and options.get("authorization") is None:
+        options["authorization"] = ClientCertificates()
+    names = [allowed_hosts] if isinstance(allowed_hosts, str) else list(allowed_hosts)
+    endpoint = StreamableHTTP(
+        app,
+        path=path,
+        allowed_hosts=[*names, *([] if host in ANYWHERE else [host])],
+        **cast("EndpointOptions", options),
+    )
 
     class Server(uvicorn.Server):
         """uvicorn server that ends streams before it waits for connections, and does not re-raise signals."""
 
         async def startup(self, sockets: list[Any] | None = None) -> None:
             await endpoint.start()
-            await super().startup(sockets)
+            await super().startup(sockets if tls is None else [])
             for listener in listeners:
                 listener.listen(BACKLOG)
+                if tls is not None:
+                    secure = TLSListener(listener, tls, table, proxies)
+                    secure.accept(partial(protocol, config=config, server_state=self.server_state, app_state={}))
+                    self.servers.append(secure)  # type: ignore[arg-type]
+            if tls is not None:
+                await tls.start()
             table.watch()
             if on_started is not None:
                 shown = f"[{host}]" if ":" in host else host or "127.0.0.1"
-                on_started(f"http://{shown}:{listeners[0].getsockname()[1]}{'/' + path.strip('/')}")
+                scheme = "http" if tls is None else "https"
+                on_started(f"{scheme}://{shown}:{listeners[0].getsockname()[1]}{'/' + path.strip('/')}")
 
         async def shutdown(self, sockets: list[Any] | None = None) -> None:
             endpoint.end_streams()
@@ -107,6 +126,8 @@ async def serve_async(
             await super().shutdown(sockets)
             late.cancel()
             table.stop()
+            if tls is not None:
+                await tls.stop()
             await endpoint.stop()
 
         def handle_exit(self, sig: int, frame: Any) -> None:
@@ -116,9 +137,10 @@ async def serve_async(
     wanted = app.endpoint.limits.max_connections
     with more_descriptors(wanted + MORE_DESCRIPTORS):
         table = Connections(app.endpoint.limits, most_connections(wanted))
+        protocol = partial(LimitedProtocol, table, proxies)
         config = uvicorn.Config(
             endpoint,
-            http=partial(LimitedProtocol, table, proxies),  # type: ignore[arg-type]
+            http=protocol,  # type: ignore[arg-type]
             lifespan="off",
             log_level="warning",
             access_log=False,
