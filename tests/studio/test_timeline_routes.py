@@ -129,3 +129,53 @@ async def test_every_message_of_a_healthy_server_is_valid(page: Page) -> None:
     window = await page.get("/wire", server="good", limit=1000)
     assert window["total"] > 8
     assert [row for row in window["rows"] if row["invalid"]] == []
+
+
+async def exported(page: Page, **params: str) -> bytes:
+    url = f"{page.origin}/api/wire/session"
+    async with page.session.get(url, headers=page.headers, params=params) as response:
+        assert response.content_type == "application/jsonl"
+        return await response.read()
+
+
+async def opened_file(page: Page, data: bytes, type: str = "application/jsonl") -> tuple[int, str]:
+    url, headers = f"{page.origin}/api/wire/session", {**page.headers, "Content-Type": type}
+    async with page.session.post(url, data=data, headers=headers, params={"name": "s.jsonl"}) as response:
+        return response.status, await response.text()
+
+
+async def test_a_session_is_exported_and_opened_beside_the_servers(page: Page) -> None:
+    await call(page, "deficient", "sum", a=1, b=2)
+    await page.get("/wire")
+    data = await exported(page, server="deficient")
+    assert {json.loads(line)["server"] for line in data.splitlines()} == {"deficient"}
+    await page.listen()
+    assert await opened_file(page, data) == (204, "")
+    await page.event(lambda event: event["type"] == "reset")
+    assert (await page.get("/state"))["recording"] == "s.jsonl"
+    row = await row_of_call(page, "deficient", only="invalid")
+    assert any("CallToolResult/content" in reason for reason in row["invalid"])
+    assert (await page.get(f"/wire/{row['counterpart']}"))["draft"] is None
+    assert [json.loads(line)["message"] for line in (await exported(page)).splitlines()] == [
+        json.loads(line)["message"] for line in data.splitlines()
+    ]
+    await page.ask("DELETE", "/wire/session")
+    assert (await page.get("/state"))["recording"] is None
+    assert (await page.get("/wire"))["servers"] == ["deficient", "good"]
+
+
+@pytest.mark.parametrize(
+    ("data", "type", "status", "reason"),
+    [
+        (b"{", "application/jsonl", 422, "line 1 is damaged"),
+        (b"", "application/jsonl", 422, "has no message"),
+        (b"{}", "application/json", 415, "application/jsonl"),
+    ],
+)
+async def test_a_file_that_is_no_session_is_refused(
+    page: Page, data: bytes, type: str, status: int, reason: str
+) -> None:
+    found, text = await opened_file(page, data, type)
+    assert found == status
+    assert reason in text
+    assert (await page.get("/state"))["recording"] is None

@@ -165,7 +165,10 @@ class Question(API, frozen=True, kw_only=True):
 
 
 class State(API, frozen=True, kw_only=True):
-    """State of the host. ``seq`` is the number of the last event, to continue with the stream of events."""
+    """State of the host. ``seq`` is the number of the last event, to continue with the stream of events.
+
+    ``recording`` is the name of the session file that the timeline shows.
+    """
 
     version: str
     seq: int
@@ -174,6 +177,7 @@ class State(API, frozen=True, kw_only=True):
     tasks: tuple[TaskView, ...]
     model: str | None
     searching: bool
+    recording: str | None
 
 
 class Row(API, frozen=True, kw_only=True):

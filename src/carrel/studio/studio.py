@@ -56,6 +56,7 @@ class Studio:
         store: where conversations are saved; None for the user's own, which ``carrel chat`` has.
         approvals: the tools that are approved for always; None for the user's own file.
         targets: the servers as the user named them, to be saved with a conversation.
+        session: messages of a session file, to be shown in place of those of the servers.
         start_timeout: seconds that connecting to a server may take.
         credentials: returns the credentials of a server with a URL.
         options: options of the clients.
@@ -70,6 +71,7 @@ class Studio:
         store: ChatStore | None = None,
         approvals: ApprovalStore | None = None,
         targets: Sequence[str] = (),
+        session: Timeline | None = None,
         start_timeout: float = 30.0,
         credentials: Callable[[ServerConfig], Credentials | None] | None = None,
         **options: Unpack[ClientOptions],
@@ -82,6 +84,8 @@ class Studio:
         options["handlers"] = self.questions.handlers()
         self.timeline = Timeline(WireLog(lambda: self.events.put(type="wire")))
         """Messages between the host and its servers."""
+        self.session: Timeline | None = session
+        """Messages of an opened session file, which are shown in place of them."""
         self.host = Host(
             configs,
             files=files,
@@ -133,7 +137,18 @@ class Studio:
             tasks=self.tasks.all,
             model=self.models.current,
             searching=can_search(),
+            recording=self.shown.recording,
         )
+
+    @property
+    def shown(self) -> Timeline:
+        """The timeline that the page shows: of the opened session file, or else of the servers."""
+        return self.timeline if self.session is None else self.session
+
+    def show_session(self, session: Timeline | None) -> None:
+        """Show the messages of a session file, or None for the messages of the servers again."""
+        self.session = session
+        self.events.put(type="reset")
 
     async def pack(self, request: ContextRequest) -> Pack:
         """Pack a context for the page. See ``packed``."""

@@ -158,3 +158,40 @@ def test_a_target_that_is_none_ends_the_command_without_its_secret() -> None:
     done = carrel("studio", "x://:0pen-sesame@x/y", "--no-open", "--debug")
     assert done.returncode != 0
     assert b"0pen-sesame" not in done.stdout + done.stderr
+
+
+RECORDED = '{"time":0,"direction":"in","message":{"jsonrpc":"2.0","id":1,"method":"ping"}}\n'
+
+
+def test_a_recording_is_opened_without_servers(tmp_path: Path) -> None:
+    (tmp_path / "session.jsonl").write_text(RECORDED)
+    with studio("session.jsonl", "--no-open", cwd=tmp_path) as (link, process):
+        state = ask(link, "/api/state")
+        assert (state["recording"], state["servers"]) == ("session.jsonl", [])
+        assert [row["method"] for row in ask(link, "/api/wire")["rows"]] == ["ping"]
+        end(process)
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "message"),
+    [
+        ("garbage\n" + RECORDED, (), "session.jsonl is not a recording of carrel record: line 1 is damaged"),
+        (RECORDED + RECORDED[:40], (), "session.jsonl is not a recording of carrel record: line 2 is damaged"),
+        (RECORDED, (".",), "session.jsonl is a recording, which is opened without servers"),
+    ],
+)
+def test_a_damaged_recording_is_not_served_as_a_text(
+    tmp_path: Path, text: str, more: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "session.jsonl").write_text(text)
+    done = carrel("studio", "--no-open", "session.jsonl", *more, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message.encode() in done.stderr
+    assert done.stdout == b""
+
+
+def test_other_json_lines_are_served_as_a_text(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text('{"event":"login"}\n')
+    with studio("events.jsonl", "--no-open", cwd=tmp_path) as (link, process):
+        assert [server["name"] for server in ask(link, "/api/state")["servers"]] == ["events.jsonl"]
+        end(process)

@@ -41,9 +41,14 @@ async def call_sum(me: Person) -> None:
 async def flagged(me: Person) -> Locator:
     """Open the timeline with the invalid messages, and return the row of the answer."""
     await me.see("tab", "Wire", exact=True).first.click()
+    return await invalid_answer(me)
+
+
+async def invalid_answer(me: Person) -> Locator:
+    """Show only the invalid messages of the timeline, and return the row of the answer."""
     await me.see("combobox", "Which messages").select_option("Only invalid")
     row = me.see("grid", "Messages").get_by_role("row", name=re.compile("response to tools.call sum.*invalid"))
-    await expect(row).to_be_visible()
+    await expect(row.first).to_be_visible()
     return row
 
 
@@ -112,6 +117,42 @@ async def test_the_timeline_is_filtered_by_server_and_text_and_read_by_keyboard(
         await press(me, "Home", "Enter")
         await me.region("Message").get_by_role("button", name="Back to the list").click()
         await expect(me.region("Message")).to_have_count(0)
+
+
+async def test_a_session_is_exported_and_opened_on_another_machine(visit: Visit, servers: str, tmp_path: Path) -> None:
+    file = tmp_path / "session.jsonl"
+    async with visit(servers) as me:
+        await me.ready("deficient", "asking")
+        await call_sum(me)
+        await call_sum(me)
+        await me.see("tab", "Wire", exact=True).first.click()
+        async with me.page.expect_download() as download:
+            await me.see("tabpanel", "Wire").get_by_role("button", name="Export").click()
+        await (await download.value).save_as(file)
+    async with visit(str(file)) as me:
+        wire = me.see("tabpanel", "Wire")
+        await expect(wire.get_by_role("status").first).to_contain_text("The messages of session.jsonl")
+        await expect(me.region("Servers").get_by_role("listitem")).to_have_count(0)
+        await (await invalid_answer(me)).last.click()
+        message = me.region("Message")
+        await expect(message).to_contain_text("CallToolResult/content")
+        await expect(message).to_contain_text("The same as the response before")
+        await expect(message.get_by_role("button", name="Edit and send again")).to_have_count(0)
+        assert await faults(me) == []
+    # the page of carrel dev opens it beside the server, and goes back
+    program = tmp_path / "draft.py"
+    program.write_text(WRITTEN)
+    async with visit(str(program), command="dev") as me:
+        await me.ready("draft")
+        await me.see("tab", "Wire", exact=True).first.click()
+        wire = me.see("tabpanel", "Wire")
+        async with me.page.expect_file_chooser() as chooser:
+            await wire.get_by_role("button", name="Open").click()
+        await (await chooser.value).set_files(file)
+        await expect(wire.get_by_role("row", name=re.compile("deficient")).first).to_be_visible()
+        await wire.get_by_role("button", name="Back to the servers").click()
+        await expect(wire.get_by_role("row", name=re.compile("tools.list")).first).to_be_visible()
+        await expect(wire.get_by_role("row", name=re.compile("deficient"))).to_have_count(0)
 
 
 async def test_messages_of_a_tool_are_beside_it(visit: Visit, servers: str) -> None:

@@ -36,16 +36,16 @@ export function path(base: string, query: Query = {}): string {
   return text ? `${base}?${text}` : base;
 }
 
-/** Send a request with the token. `body` is an object or JSON text. Raises: ProblemError; AbortError. */
-export async function send(method: string, url: string, body?: object | string, signal?: AbortSignal): Promise<Response> {
+/** Send a request with the token. `body` is an object, JSON text, or a file with its type. Raises: ProblemError; AbortError. */
+export async function send(method: string, url: string, body?: object | string | Blob, signal?: AbortSignal): Promise<Response> {
   const headers: Record<string, string> = { Authorization: `Bearer ${token() ?? ""}` };
-  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (body !== undefined) headers["Content-Type"] = body instanceof Blob ? body.type : "application/json";
   let response: Response;
   try {
     response = await fetch(url, {
       method,
       headers,
-      body: body === undefined ? null : typeof body === "string" ? body : JSON.stringify(body),
+      body: body === undefined ? null : typeof body === "string" || body instanceof Blob ? body : JSON.stringify(body),
       signal: signal ?? null,
       cache: "no-store",
     });

@@ -30,6 +30,8 @@ export interface WireWindow {
   dropped: number;
   servers: string[];
   methods: string[];
+  /** Name of the session file that is shown; null: the messages of the servers. */
+  recording: string | null;
 }
 
 export interface HTTPView {
@@ -46,6 +48,9 @@ export interface WireDetail {
   counterpart: WireRow | null;
   counterpartText: string | null;
   draft: string | null;
+  /** Number of the response to the request before with the same method and target. */
+  before: number | null;
+  changes: Hunk[] | null;
 }
 
 export interface ResendResult {

@@ -27,6 +27,8 @@ class Studio {
   /** Name of the current model; null: none. */
   model = $state<string | null>(null);
   searching = $state(false);
+  /** Name of the session file that the timeline shows; null: the messages of the servers. */
+  recording = $state<string | null>(null);
   problem = $state.raw<ProblemError | null>(null);
   /** Changes of what servers offer, since the page was opened. */
   interfaceChanges = $state(0);
@@ -64,6 +66,8 @@ class Studio {
     this.version = state.version;
     this.model = state.model;
     this.searching = state.searching;
+    if (state.recording !== null && state.recording !== this.recording) ui.drawer = "wire";
+    this.recording = state.recording;
     this.phase = "ready";
     this.stream?.restart(state.seq);
     return state.seq;

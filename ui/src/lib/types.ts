@@ -14,6 +14,8 @@ export interface State {
   /** Name of the current model. */
   model: string | null;
   searching: boolean;
+  /** Name of the session file that the timeline shows. */
+  recording: string | null;
 }
 
 export interface Check {

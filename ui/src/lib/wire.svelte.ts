@@ -3,6 +3,7 @@
 import { WHOLE_WIRE, type WireRoute } from "./author_route";
 import type { WireRow } from "./author_types";
 import { router } from "./router.svelte";
+import { studio } from "./studio.svelte";
 import { locale, t } from "./words.svelte";
 
 class Wire {
@@ -33,9 +34,15 @@ export function aboutOf(row: WireRow): string {
   return row.kind === "response" ? t("responseTo", { name: about }) : about;
 }
 
-/** Return the time of a message, to the millisecond. */
+/** Return the time of a message, to the millisecond; in a session file, the time since its start. */
 export const clock = (time: number): string =>
+  studio.recording !== null ? elapsed(time) :
   new Date(time * 1000).toLocaleTimeString(locale(), { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
+
+function elapsed(time: number): string {
+  const two = (value: number): string => String(Math.floor(value)).padStart(2, "0");
+  return `+${two(time / 60)}:${two(time % 60)}.${String(Math.floor((time % 1) * 1000)).padStart(3, "0")}`;
+}
 
 /** Return a duration with as many digits as it needs. */
 export const milliseconds = (value: number): string =>

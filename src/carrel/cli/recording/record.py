@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from typing import IO
+from typing import IO, Literal
 
 from carrel.cli.client.connection import UNREACHABLE, add_target, failed, read_target
 from carrel.cli.options import Parser
@@ -89,7 +89,7 @@ def record_process(command: list[str], file: str, env: Mapping[str, str] | None 
         recorder.close()
 
 
-def pump(source: IO[bytes], sink: IO[bytes], recorder: Recorder, direction: str) -> None:
+def pump(source: IO[bytes], sink: IO[bytes], recorder: Recorder, direction: Literal["in", "out"]) -> None:
     """Forward lines until the source ends or the sink is closed. Then close the server's standard input."""
     try:
         while line := source.readline():

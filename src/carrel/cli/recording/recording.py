@@ -1,7 +1,4 @@
-"""Recorded sessions: a JSONL file with every message, and the lookup of recorded responses to requests.
-
-A line is ``{"time": seconds, "direction": "in" or "out", "message": …}``, as seen by the server.
-"""
+"""Recorded sessions: the writer of a recording, and the lookup of recorded responses to requests."""
 
 from __future__ import annotations
 
@@ -10,11 +7,12 @@ import stat
 import threading
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import msgspec
 
 from carrel.errors import INVALID_PARAMS, METHOD_NOT_FOUND, ConfigError
+from carrel.recordings import RecordedLine, message_in, read_recording, recorded_message
 
 __all__ = ["Recorder", "Recording"]
 
@@ -39,18 +37,15 @@ class Recorder:
         except OSError as error:
             raise ConfigError(f"{file} cannot be written: {error.strerror}") from None
 
-    def add(self, direction: str, data: bytes) -> None:
+    def add(self, direction: Literal["in", "out"], data: bytes) -> None:
         """Write a message. A message that is not JSON is written as a string."""
         if not data.strip():
             return
-        try:
-            message: Any = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            message = data.decode("utf-8", "backslashreplace")
-        entry = {"time": round(time.monotonic() - self._started, 4), "direction": direction, "message": message}
+        elapsed = round(time.monotonic() - self._started, 4)
+        line = RecordedLine(time=elapsed, direction=direction, message=recorded_message(data))
         with self._lock:
             if not self._file.closed:
-                self._file.write(msgspec.json.encode(entry) + b"\n")
+                self._file.write(msgspec.json.encode(line) + b"\n")
                 self._file.flush()
                 self.count += 1
 
@@ -79,22 +74,25 @@ class Recording:
         self._exchanges: dict[str, list[Exchange]] = {}
         self._given: dict[str, int] = {}
         self.count = 0
-        pending: dict[Any, Exchange] = {}
-        for direction, message in read(file):
+        pending: dict[tuple[str | None, int | None, str], Exchange] = {}
+        for line in read(file):
+            message = message_in(line)
             for part in message if isinstance(message, list) else [message]:
                 if not isinstance(part, dict):
                     continue
-                if direction == "in" and "method" in part and "id" in part:
-                    pending[key(part["id"])] = exchange = Exchange(part, [])
+                place = line.server, line.connection, key(part.get("id"))
+                if line.direction == "in" and "method" in part and "id" in part:
+                    pending[place] = exchange = Exchange(part, [])
                     self._exchanges.setdefault(request_key(part), []).append(exchange)
                     self.count += 1
-                elif direction == "out" and "method" not in part:
-                    found = pending.get(key(part.get("id")))
+                elif line.direction == "out" and "method" not in part:
+                    found = pending.get(place)
                     if found is not None:
                         found.response = part
-                elif direction == "out":
-                    for exchange in pending.values():
-                        if exchange.response is None and belongs(part, exchange.request):
+                elif line.direction == "out":
+                    for (*connection, _), exchange in pending.items():
+                        same = connection == [line.server, line.connection]
+                        if same and exchange.response is None and belongs(part, exchange.request):
                             exchange.notices.append(part)
 
     def answer(self, request: dict[str, Any]) -> list[dict[str, Any]]:
@@ -133,24 +131,17 @@ class Recording:
         return {"jsonrpc": "2.0", "id": request["id"], "error": error}
 
 
-def read(file: str) -> list[tuple[str, Any]]:
-    """Return the directions and messages of a recording.
+def read(file: str) -> list[RecordedLine]:
+    """Return the lines of a recording.
 
     Raises:
         ConfigError: the file cannot be read, or is not a recording.
     """
     try:
-        lines = Path(file).read_bytes().splitlines()
+        data = Path(file).read_bytes()
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
-    found = []
-    for number, line in enumerate(lines, 1):
-        try:
-            entry = msgspec.json.decode(line)
-            found.append((entry["direction"], entry["message"]))
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
-            raise ConfigError(f"{file} is not a recording of carrel record: line {number}") from None
-    return found
+    return list(read_recording(file, data, RecordedLine))
 
 
 def key(id: Any) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from carrel.chat.model import Model
     from carrel.host.config import ServerConfig
     from carrel.server.app import Server
+    from carrel.studio.timeline.timeline import Timeline
 
 __all__ = ["check_installed", "parser", "run", "serve_beside"]
 
@@ -32,6 +33,7 @@ examples:
   carrel studio ./notes                     a folder
   carrel studio mcp.json ./docs git:.       the servers of a file, a folder and this repository
   carrel studio http://127.0.0.1:8000/mcp   a server over HTTP
+  carrel studio session.jsonl               a session that was exported, or recorded by carrel record
   carrel studio -- npx -y @modelcontextprotocol/server-everything
 """
 TIMEOUT = 30.0
@@ -85,6 +87,9 @@ def run(arguments: list[str]) -> int:
     """
     options = parse_with_targets(parser(), arguments)
     check_installed()
+    session = open_recording(options.targets)
+    if session is not None:
+        options.targets = []
     sources, others = split_targets(options)
     found = read_host_targets(others, options.header)
     configs = [*local_servers(sources, found.servers), *found.servers]
@@ -92,8 +97,25 @@ def run(arguments: list[str]) -> int:
     from carrel.transports import process
 
     configure("text", "warning")
-    process.run(serve(configs, found.files, options))
+    process.run(serve(configs, found.files, options, session))
     return 0
+
+
+def open_recording(targets: Sequence[str]) -> Timeline | None:
+    """Return the messages of a recording that is the target, or None if no target is a recording.
+
+    Raises:
+        ConfigError: the recording is damaged, or is not the only target.
+    """
+    from carrel.recordings import is_recording
+    from carrel.studio.timeline.session_file import open_session
+
+    files = [file for file in (Path(target).expanduser() for target in targets) if is_recording(file)]
+    if not files:
+        return None
+    if len(targets) > 1:
+        raise ConfigError(f"{files[0]} is a recording, which is opened without servers: give it as the only target")
+    return open_session(files[0])
 
 
 def check_installed() -> None:
@@ -143,7 +165,9 @@ def name_of(source: str) -> str:
     return location.rpartition("/")[2].removesuffix(".db") or location
 
 
-async def serve(configs: Sequence[ServerConfig], files: Sequence[Path], options: argparse.Namespace) -> None:
+async def serve(
+    configs: Sequence[ServerConfig], files: Sequence[Path], options: argparse.Namespace, session: Timeline | None
+) -> None:
     """Serve the page until the process is stopped."""
     from carrel.chat.models.open import configured_model
     from carrel.studio import Studio
@@ -155,6 +179,7 @@ async def serve(configs: Sequence[ServerConfig], files: Sequence[Path], options:
         files=files,
         model=model,
         targets=options.targets,
+        session=session,
         start_timeout=options.timeout,
         credentials=lambda config: stored_login(config.headers),
     )

@@ -15,7 +15,7 @@ from carrel.studio.gate import Receive, Scope, Send, respond
 from carrel.studio.operations import Operations
 from carrel.studio.problems import Refused, problem_of
 
-__all__ = ["Handler", "as_json", "number", "read_body", "reply", "required", "route"]
+__all__ = ["Handler", "as_json", "number", "read_body", "read_bytes", "reply", "required", "route"]
 
 T = TypeVar("T")
 Handler: TypeAlias = Callable[[Request], Awaitable[Any]]
@@ -62,14 +62,23 @@ async def read_body(request: Request, type: type[T]) -> T:
         Refused: it is too long, or is not JSON.
         msgspec.DecodeError: it is not valid.
     """
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise Refused(415, "The body must be application/json")
+    return msgspec.json.decode(await read_bytes(request, "application/json", MAX_BODY), type=type)
+
+
+async def read_bytes(request: Request, media_type: str, most: int) -> bytes:
+    """Return the body of a request, as bytes.
+
+    Raises:
+        Refused: it is too long, or has another media type.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip() != media_type:
+        raise Refused(415, f"The body must be {media_type}")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MAX_BODY:
-            raise Refused(413, f"The body has more than {MAX_BODY:,} bytes")
-    return msgspec.json.decode(bytes(body), type=type)
+        if len(body) > most:
+            raise Refused(413, f"The body has more than {most:,} bytes")
+    return bytes(body)
 
 
 def required(request: Request, name: str) -> str:

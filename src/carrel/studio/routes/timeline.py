@@ -1,22 +1,28 @@
-"""Routes of the timeline: windows of messages, one message, requests that are sent again, changed interfaces."""
+"""Routes of the timeline: windows of messages, one message, requests that are sent again, session files, interfaces."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+from starlette.concurrency import iterate_in_threadpool
 from starlette.requests import Request
+from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
-from carrel.studio.routes.responses import number, read_body, reply, route
+from carrel.studio.routes.responses import number, read_body, read_bytes, reply, route
 from carrel.studio.studio import Studio
 from carrel.studio.timeline.api import ResendRequest
 from carrel.studio.timeline.resend import resend
+from carrel.studio.timeline.session_file import read_session, session_file
 from carrel.studio.timeline.timeline import WireFilter
 
 __all__ = ["routes"]
 
 #: Messages of a window by default, and at most.
 LIMIT, MAX_LIMIT = 100, 1000
+#: Media type of session files, and the bytes of a file that is opened on the page.
+JSONL, MAX_FILE = "application/jsonl", 128 * 1024 * 1024
 
 
 def routes(studio: Studio) -> list[Route]:
@@ -37,16 +43,30 @@ def routes(studio: Studio) -> list[Route]:
         offset = number(request, "offset", 0, 2**53) if "offset" in query else None
         around = number(request, "around", 0, 2**53) if "around" in query else None
         limit = max(1, number(request, "limit", LIMIT, MAX_LIMIT))
-        return await reply(studio.operations, "wire", lambda: studio.timeline.window(filter, offset, limit, around))
+        return await reply(studio.operations, "wire", lambda: studio.shown.window(filter, offset, limit, around))
 
     async def detail(request: Request) -> Any:
         wanted = request.path_params["number"]
-        return await reply(studio.operations, "wire", lambda: studio.timeline.detail(wanted))
+        return await reply(studio.operations, "wire", lambda: studio.shown.detail(wanted))
 
     async def send(request: Request) -> Any:
         wanted = await read_body(request, ResendRequest)
         studio.servers.find(wanted.server)
         return await reply(studio.operations, "wire", lambda: resend(studio.host, studio.timeline, wanted))
+
+    async def export(request: Request) -> Any:
+        server = request.query_params.get("server", "")
+        entries = [each for each in studio.shown.log.entries if not server or each.connection.server == server]
+        headers = {"cache-control": "no-store"}
+        return StreamingResponse(iterate_in_threadpool(session_file(entries)), headers=headers, media_type=JSONL)
+
+    async def open_file(request: Request) -> None:
+        name = request.query_params.get("name") or "session.jsonl"
+        data = await read_bytes(request, JSONL, MAX_FILE)
+        studio.show_session(await asyncio.to_thread(read_session, name, data))
+
+    async def close_file(request: Request) -> None:
+        studio.show_session(None)
 
     async def interface(request: Request) -> Any:
         return {"changes": list(studio.interfaces.changes)}
@@ -55,5 +75,8 @@ def routes(studio: Studio) -> list[Route]:
         route("GET", "/interface", interface),
         route("GET", "/wire", window),
         route("POST", "/wire/resend", send),
+        route("GET", "/wire/session", export),
+        route("POST", "/wire/session", open_file),
+        route("DELETE", "/wire/session", close_file),
         route("GET", "/wire/{number:int}", detail),
     ]

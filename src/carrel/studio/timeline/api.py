@@ -38,7 +38,8 @@ class WireRow(API, frozen=True, kw_only=True):
 class WireWindow(API, frozen=True, kw_only=True):
     """Window of the timeline. ``last`` is the number of the newest message, ``dropped`` counts dropped messages.
 
-    ``servers`` and ``methods`` are the values to filter by.
+    ``servers`` and ``methods`` are the values to filter by. ``recording`` is the name of the session file that is
+    shown, None for the messages of this studio; times of a recording are seconds since its start.
     """
 
     total: int
@@ -49,6 +50,7 @@ class WireWindow(API, frozen=True, kw_only=True):
     dropped: int
     servers: tuple[str, ...]
     methods: tuple[str, ...]
+    recording: str | None
 
 
 class HTTPView(API, frozen=True, kw_only=True):
@@ -64,6 +66,8 @@ class WireDetail(API, frozen=True, kw_only=True):
     """Message with its text, and the request or response that belongs to it.
 
     ``draft`` is the text of the request with a new id, None if the message is no request that can be sent again.
+    ``before`` is the number of the response to the request before with the same method and target, and ``changes`` is
+    the difference between both responses.
     """
 
     row: WireRow
@@ -72,6 +76,8 @@ class WireDetail(API, frozen=True, kw_only=True):
     counterpart: WireRow | None
     counterpart_text: str | None
     draft: str | None
+    before: int | None
+    changes: tuple[Hunk, ...] | None
 
 
 class ResendRequest(Body, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from carrel.transports.client.transport import Transport
 if TYPE_CHECKING:
     from carrel.studio.timeline.facts import Facts
 
-__all__ = ["Entry", "Exchange", "WireConnection", "WireLog", "WireRecorder", "record"]
+__all__ = ["Entry", "Exchange", "WireConnection", "WireLog", "WireRecorder", "record", "without_secret_values"]
 
 #: Bytes of messages that are kept, and the bytes that each message needs besides its data.
 KEPT, OVERHEAD = 64 * 1024 * 1024, 500

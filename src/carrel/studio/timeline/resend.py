@@ -11,9 +11,9 @@ from carrel.protocol.client import OutgoingMessage
 from carrel.protocol.revisions import REVISIONS
 from carrel.studio.problems import Refused
 from carrel.studio.timeline.api import ResendRequest, ResendResult
-from carrel.studio.timeline.log import Entry, WireRecorder
+from carrel.studio.timeline.log import WireRecorder
 from carrel.studio.timeline.reader import target_of
-from carrel.studio.timeline.timeline import Timeline, difference, row_of, text_of
+from carrel.studio.timeline.timeline import Timeline, answer_in, difference, row_of, text_of
 
 __all__ = ["resend"]
 
@@ -80,9 +80,3 @@ def one_line(message: OutgoingMessage) -> OutgoingMessage:
     """Replace the line breaks between values of a message: on stdio, they separate messages."""
     message.data = message.data.replace(b"\r", b" ").replace(b"\n", b" ")
     return message
-
-
-def answer_in(entry: Entry) -> Any:
-    """Return the result or the error in a response."""
-    message = msgspec.json.decode(entry.data)
-    return message.get("result", message.get("error"))

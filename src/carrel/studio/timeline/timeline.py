@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from itertools import islice
 from time import perf_counter
+from typing import Any
 
 import msgspec
 
@@ -17,7 +19,7 @@ from carrel.studio.timeline.facts import Facts
 from carrel.studio.timeline.log import Entry, WireLog
 from carrel.studio.timeline.reader import Reader
 
-__all__ = ["Timeline", "WireFilter", "difference", "row_of", "text_of"]
+__all__ = ["Timeline", "WireFilter", "answer_in", "difference", "row_of", "text_of"]
 
 #: Seconds that reading messages may block the event loop.
 SLICE = 0.01
@@ -47,10 +49,16 @@ class WireFilter(msgspec.Struct, frozen=True):
 
 
 class Timeline:
-    """View of a log. Messages are read when they are shown, so that recording costs little."""
+    """View of a log. Messages are read when they are shown, so that recording costs little.
 
-    def __init__(self, log: WireLog) -> None:
+    Args:
+        log: the messages.
+        recording: name of the session file that the messages come from. Its times are seconds since its start.
+    """
+
+    def __init__(self, log: WireLog, recording: str | None = None) -> None:
         self.log = log
+        self.recording = recording
         self._reader = Reader()
         self._read = 0
         self._reading = asyncio.Lock()
@@ -93,6 +101,7 @@ class Timeline:
             dropped=self.log.dropped,
             servers=tuple(sorted({entry.connection.server for entry in self.log.entries})),
             methods=tuple(sorted(self._methods)),
+            recording=self.recording,
         )
 
     def _select(self, filter: WireFilter) -> list[Entry]:
@@ -128,16 +137,33 @@ class Timeline:
             return None
         return self.log.find(entry.facts.counterpart)
 
+    def before(self, entry: Entry) -> Entry | None:
+        """Return the response to the last request before with the same method and target, or None."""
+        facts = entry.facts
+        if facts is None or facts.kind != "response" or facts.counterpart is None or len(entry.data) > MAX_TEXT:
+            return None
+        for other in islice(reversed(self.log.entries), self.log.last - entry.number + 1, None):
+            if (
+                other.facts is not None
+                and (other.facts.kind, other.facts.method, other.facts.target)
+                == ("response", facts.method, facts.target)
+                and (other.connection.server, other.sent) == (entry.connection.server, entry.sent)
+                and len(other.data) <= MAX_TEXT
+            ):
+                return other
+        return None
+
     async def detail(self, number: int) -> WireDetail:
-        """Return a message with its text and its counterpart.
+        """Return a message with its text, its counterpart, and the difference to the response before.
 
         Raises:
             NotFound: there is no such message, or it was dropped.
         """
         entry = await self.find(number)
         assert entry.facts is not None
-        other = self.counterpart(entry)
+        other, before = self.counterpart(entry), self.before(entry)
         http = entry.exchange
+        repeatable = self.recording is None and entry.sent and entry.facts.kind == "request"
         return WireDetail(
             row=row_of(entry),
             text=text_of(entry),
@@ -146,7 +172,9 @@ class Timeline:
             else HTTPView(method=http.method, status=http.status, sent=dict(http.sent), received=dict(http.received)),
             counterpart=None if other is None else row_of(other),
             counterpart_text=None if other is None else text_of(other),
-            draft=draft_of(entry, self.log.last + 1) if entry.sent and entry.facts.kind == "request" else None,
+            draft=draft_of(entry, self.log.last + 1) if repeatable else None,
+            before=None if before is None else before.number,
+            changes=None if before is None else difference(answer_in(before), answer_in(entry)),
         )
 
 
@@ -191,6 +219,12 @@ def draft_of(entry: Entry, number: int) -> str:
     message = msgspec.json.decode(entry.data)
     message["id"] = f"studio-{number}"
     return pretty(message)
+
+
+def answer_in(entry: Entry) -> Any:
+    """Return the result or the error in a response."""
+    message = msgspec.json.decode(entry.data)
+    return message.get("result", message.get("error"))
 
 
 def difference(old: object, new: object) -> tuple[Hunk, ...]:
