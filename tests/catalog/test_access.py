@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 
 import pytest
 
 from carrel.catalog.access import UNRESTRICTED, Gate, RenamedView, find_view, may_reach
+from carrel.catalog.rules import READING, Rule, Rules
 from carrel.protocol.methods import Verb
 from carrel.protocol.principal import Principal, View
 from carrel.uri.intervals import Intervals
@@ -148,3 +150,30 @@ def test_a_view_of_a_provider_takes_names_as_clients_see_them() -> None:
     assert [renamed.reaches("read", uri, uri) for uri in ("a:x", "a:y")] == [True, False]
     assert [renamed.permits(method) for method in ("tools/call", "prompts/get")] == [True, False]
     assert [renamed.differs(uri) for uri in ("a:x", "u+a:x")] == [True, False]
+
+
+def test_a_view_of_rules_is_made_once_and_decides_as_one_that_is_made_for_each_request() -> None:
+    verbs: dict[str, frozenset[Verb]] = {"read": frozenset({"read"}), "list": frozenset({"list"}), "all": READING}
+    targets = [f"{start}{path}" for start in ("a://x/", "A://x/") for path in ("1", "2", "%31", "../x/1", "./1", "b/1")]
+    for reading, listing in product([("a://x/1",), ("a://x/**",), ("a://*/*", "A://x/1")], repeat=2):
+        rules = [Rule(one, verbs["read"]) for one in reading] + [Rule(one, verbs["list"]) for one in listing]
+        rules += [Rule("a://x/2", verbs["all"], allow=False), Rule("tool_*", frozenset({"call"}))]
+        gate = FixedGate(Rules(rules).view())
+        kept = find_view(gate, None)
+        assert kept is not None
+        assert find_view(gate, None) is kept
+        other = Rules(rules).view()
+        other.constant = False
+        made = joined(other)
+        assert joined(other) is not made
+        for verb, target in [*product(("read", "list"), targets), ("call", "tool_a"), ("call", "a")]:
+            assert kept.allows(verb, target) == kept.decider(verb)(target) == made.allows(verb, target)
+
+
+def test_a_view_that_is_kept_is_not_used_for_a_principal_with_a_view() -> None:
+    rules = Rules([Rule("a://**", READING)]).view()
+    own = Listed("read a://x")
+    assert find_view(FixedGate(rules), None) is not joined(rules, own)
+    assert joined(rules, own).allows("read", "a://x")
+    assert not joined(rules, own).allows("read", "a://y")
+    assert joined(rules).allows("read", "a://y")

@@ -227,10 +227,11 @@ def test_an_entry_is_encoded_once_until_it_is_replaced() -> None:
         return b'"%b"' % entry.encode()
 
     for _ in range(2):
-        assert bytes(listing.encoded("r", "a", "one", encode)) == b'"one"'
+        assert [*map(bytes, listing.encoded("r", [("a", "one")], encode))] == [b'"one"']
     listing.put("a", "two")
-    assert bytes(listing.encoded("r", "a", "two", encode)) == b'"two"'
+    assert [*map(bytes, listing.encoded("r", [("a", "two")], encode))] == [b'"two"']
     assert encoded == ["one", "two"]
+    assert listing.encoded("r", [("b", "left out")], lambda entry: None) == []
 
 
 def test_entries_are_in_the_order_of_their_keys_whenever_they_come() -> None:

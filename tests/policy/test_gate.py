@@ -22,7 +22,8 @@ def test_a_changed_file_is_read_when_it_is_complete(tmp_path: Path, caplog: pyte
         return Policy(local=int(text) == 2)
 
     gate = PolicyGate(str(file), load, lambda: changes.append(gate.policy))
-    first = gate.policy
+    first, view = gate.policy, gate.view(None)
+    assert gate.view(None) is view
     gate.look()
     assert gate.policy is first
     file.write_text("2")
@@ -30,6 +31,7 @@ def test_a_changed_file_is_read_when_it_is_complete(tmp_path: Path, caplog: pyte
     assert gate.policy is first  # it may still be written
     gate.look()
     assert gate.policy.local
+    assert gate.view(None) is not view  # the views of another policy are other views, from the next request on
     for text, message in (("error", "the policy is not changed: line 1"), ("no number", "cannot be read")):
         file.write_text(text)
         gate.look()

@@ -29,6 +29,8 @@ URI_PATTERNS = [
     "notes://{claim.team}/**",
     "notes://green/1",
     "notes://*/*",
+    "notes://**/2",
+    "**/draft-*",
 ]
 NAME_PATTERNS = ["*", "search_*", "delete", "*e*", "{claim.team}"]
 ROLES = ("viewer", "editor")
@@ -51,7 +53,9 @@ def expected(rules: list, held: frozenset[str], teams: tuple[str, ...], kind: st
         for team in fillings:
             filled = pattern.replace("{claim.team}", team)
             if kind == "resources":
-                regex = re.escape(filled).replace(r"/\*\*", "(/.*)?").replace(r"\*\*", ".*").replace(r"\*", "[^/]*")
+                regex = re.escape(filled).replace(r"/\*\*/", "/(.*/)?").replace(r"/\*\*", "(/.*)?")
+                regex = regex.replace(r"\*\*/", "(.*/)?") if regex.startswith(r"\*\*/") else regex
+                regex = regex.replace(r"\*\*", ".*").replace(r"\*", "[^/]*")
             else:
                 regex = re.escape(filled).replace(r"\*", ".*")
             if re.fullmatch(regex, target):

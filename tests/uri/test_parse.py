@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from carrel.uri.parse import (
+    SIMPLE,
     Uri,
     UriError,
     canonical,
@@ -478,6 +479,22 @@ def test_hostile_text_takes_linear_time(start: str, pattern: str) -> None:
 )
 def test_the_canonical_form_is_resolved_and_a_text_that_is_no_uri_stays(uri: str, form: str) -> None:
     assert canonical(uri) == form
+
+
+@given(st.from_regex(r"(?:file:///?|[a-zA-Z]{1,4}:/{0,3})(?:[aA~%/.:?#-]|%41|\.\.){0,12}", fullmatch=True))
+@example("file:///a/..")
+@example("file://host/a")
+@example("note://a/./b")
+@example("note://a:1/b")
+def test_a_simple_uri_is_canonical_and_has_no_dot_segments(uri: str) -> None:
+    if SIMPLE.match(uri) is not None:
+        assert canonical(uri) == uri
+        assert not {".", ".."}.intersection(uri.split("/"))
+
+
+@pytest.mark.parametrize("uri", ["file:///srv/a.md", "note://a/b-c/~d", "note://a"])
+def test_most_listed_uris_are_simple(uri: str) -> None:
+    assert SIMPLE.match(uri) is not None
 
 
 @pytest.mark.parametrize(

@@ -19,15 +19,14 @@ For a denied target, every method returns the same error as for a target that do
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from carrel.catalog.provider import Contexts, Request, Visible
 from carrel.protocol.principal import View
-from carrel.uri.parse import canonical
+from carrel.uri.parse import SIMPLE, canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from carrel.protocol.channel import Channel
     from carrel.protocol.methods import Verb
@@ -123,6 +122,37 @@ class GateView(View):
         return self._gate.differs(uri) or (self._own is not None and self._own.differs(uri))
 
 
+class KeptGateView(GateView):
+    """View of a caller by a gate's constant view, for callers whose principals have no view."""
+
+    __slots__ = ("_deciders",)
+
+    def __init__(self, gate: View) -> None:
+        super().__init__(gate, None)
+        self._deciders: dict[str, Callable[[str], bool]] = {}
+
+    def allows(self, verb: Verb, target: str) -> bool:
+        """Return whether a verb is allowed on a resource, tool or prompt."""
+        return (self._deciders.get(verb) or self.decider(verb))(target)
+
+    def decider(self, verb: Verb) -> Callable[[str], bool]:
+        """Return a function that returns whether a verb is allowed on a target, for many targets."""
+        found = self._deciders.get(verb)
+        if found is None:
+            found = self._deciders[verb] = self._compile(verb)
+        return found
+
+    def _compile(self, verb: Verb) -> Callable[[str], bool]:
+        allows = self._gate.decider(verb)
+        if verb in NAME_VERBS:
+            return allows
+        check, is_simple = super().allows, SIMPLE.match
+        if verb == "read" or self._gate.implies_read(verb):
+            return lambda target: allows(target) and (is_simple(target) is not None or check(verb, target))
+        reads = self._gate.decider("read")
+        return lambda target: allows(target) and (reads(target) if is_simple(target) else check(verb, target))
+
+
 class Unrestricted(View):
     """View of a caller that may use everything, by a gate that may hide things from others."""
 
@@ -200,7 +230,15 @@ def find_view(gate: Gate | None, principal: Principal | None) -> View | None:
     given = gate.view(principal)
     if not isinstance(given, View):
         raise TypeError(f"{type(gate).__name__}.view returned {given!r}: it must be a View, or UNRESTRICTED")
-    return UNRESTRICTED if given is UNRESTRICTED and own is None else GateView(given, own)
+    if own is not None:
+        return GateView(given, own)
+    if given is UNRESTRICTED:
+        return given
+    if not given.constant:
+        return GateView(given, None)
+    if given.kept is None:
+        given.kept = KeptGateView(given)
+    return given.kept
 
 
 def may_reach(view: View, verb: Verb, template: UriTemplate, values: Mapping[str, str] | None = None) -> bool:
@@ -218,7 +256,7 @@ def _common(one: Intervals | None, other: Intervals | None) -> Intervals | None:
 
 def visible_to(view: View | None) -> Visible | None:
     """Return the predicate for resources that are visible to the caller with a view; None if all of them are."""
-    return None if view is None or not view.hides else partial(view.allows, "read")
+    return None if view is None or not view.hides else view.decider("read")
 
 
 def request_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
@@ -127,16 +127,24 @@ class OrderedList(Generic[T]):
             more = then < len(self._keys)
             return [(key, self.entries[key]) for key in keys], keys[-1] if more and keys else None
 
-    def encoded(self, revision: str, key: str, entry: T, encode: Callable[[T], bytes]) -> msgspec.Raw:
-        """Return an entry encoded for a revision: once, for the pages of all views."""
+    def encoded(
+        self, revision: str, found: Iterable[tuple[str, T]], encode: Callable[[T], bytes | None]
+    ) -> list[msgspec.Raw]:
+        """Return entries encoded for a revision: once, for the pages of all views. None leaves an entry out."""
         known = self._encoded.setdefault(revision, {})
-        raw = known.get(key)
-        if raw is None:
-            raw = msgspec.Raw(encode(entry))
-            with self._lock:
-                if self.entries.get(key) is entry:
-                    known[key] = raw
-        return raw
+        raws: list[msgspec.Raw] = []
+        for key, entry in found:
+            raw = known.get(key)
+            if raw is None:
+                data = encode(entry)
+                if data is None:
+                    continue
+                raw = msgspec.Raw(data)
+                with self._lock:
+                    if self.entries.get(key) is entry:
+                        known[key] = raw
+            raws.append(raw)
+        return raws
 
     def keep_page(self, view: str, after: str | None, page: bytes, changes: int) -> bytes:
         """Keep an encoded page until the next change. ``changes`` is their count when the page was made."""

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -179,12 +179,12 @@ def _in_lower_case(tokens: list[Token]) -> Tokens:
 class Matcher:
     """Compiled patterns of one verb: decides about keys, and says in which intervals allowed ones are."""
 
-    __slots__ = ("_allowing", "_bounds", "_codes", "_denying", "intervals")
+    __slots__ = ("allows_all", "decide", "intervals")
 
     def __init__(self, allowing: Iterable[Tokens], denying: Iterable[Tokens], *, uris: bool) -> None:
-        self._allowing, self._denying = Segments(uris=uris), Segments(uris=uris)
-        allowed, allowed_by_test = self._split(allowing, self._allowing, uris)
-        denied, denied_by_test = self._split(denying, self._denying, uris)
+        allowing_tests, denying_tests = Segments(uris=uris), Segments(uris=uris)
+        allowed, allowed_by_test = self._split(allowing, allowing_tests, uris)
+        denied, denied_by_test = self._split(denying, denying_tests, uris)
         codes = [_DENIED]
         bounds: list[str] = []
         for bound, inside in sweep((allowed, allowed_by_test, denied, denied_by_test)):
@@ -192,10 +192,20 @@ class Matcher:
             if code != codes[-1]:
                 bounds.append(bound)
                 codes.append(code)
-        self._bounds, self._codes = bounds, codes
         edges = [bound for n, bound in enumerate(bounds) if (codes[n] == _DENIED) != (codes[n + 1] == _DENIED)]
         self.intervals = Intervals(edges)
         """Intervals in which all allowed keys are."""
+        self.allows_all = self.intervals.whole and codes == [_DENIED, _ALLOWED]
+        """Whether every key is allowed."""
+
+        def decide(key: str) -> bool:
+            code = codes[bisect_right(bounds, key)]
+            if code < _TEST_DENY:
+                return code == _ALLOWED
+            return (code == _TEST_DENY or allowing_tests.match(key)) and not denying_tests.match(key)
+
+        self.decide = decide
+        """Function that returns whether a key is allowed. It is called for each entry of a list."""
 
     @staticmethod
     def _split(patterns: Iterable[Tokens], tests: Segments, uris: bool) -> tuple[Intervals, Intervals]:
@@ -208,20 +218,6 @@ class Matcher:
                 tested += spans
                 tests.add(tokens)
         return Intervals.of(certain), Intervals.of(tested)
-
-    @property
-    def allows_all(self) -> bool:
-        """Whether every key is allowed."""
-        return self.intervals.whole and self._codes == [_DENIED, _ALLOWED]
-
-    def decide(self, key: str) -> bool:
-        """Return whether a key is allowed."""
-        code = self._codes[bisect_right(self._bounds, key)]
-        if code < _TEST_DENY:
-            return code == _ALLOWED
-        if code == _TEST and not self._allowing.match(key):
-            return False
-        return not self._denying.match(key)
 
 
 def _code(inside: int) -> int:
@@ -236,6 +232,7 @@ class RuleView(View):
     """View of a caller by access rules, compiled for each verb on first use."""
 
     __slots__ = ("_denying", "_matchers", "_patterns", "_values", "everybody", "hides", "key")
+    constant = True
 
     def __init__(self, patterns: Mapping[Verb, Sequence[_Pattern]], values: Values, key: str, everybody: bool) -> None:
         self._patterns = patterns
@@ -265,6 +262,10 @@ class RuleView(View):
     def allows(self, verb: Verb, target: str) -> bool:
         """Return whether a verb is allowed on a resource, tool or prompt."""
         return (self._matchers.get(verb) or self._compiled(verb))[0].decide(target)
+
+    def decider(self, verb: Verb) -> Callable[[str], bool]:
+        """Return a function that returns whether a verb is allowed on a target, for many targets."""
+        return self._compiled(verb)[0].decide
 
     def intervals(self, verb: Verb) -> Intervals:
         """Return intervals in which all keys are that the caller may use and, of resources, read."""

@@ -32,6 +32,8 @@ Segment: TypeAlias = tuple[str, ...] | Literal[Wildcard.DEEP]
 
 #: States of a match from which on duplicates among them are removed.
 MANY = 8
+#: Texts of patterns up to which a key is searched for them before it is split into segments.
+MAX_TEXTS = 4
 
 _AFTER_PATH = re.compile("[?#]")
 
@@ -92,10 +94,12 @@ class _Node:
 class Segments:
     """Set of patterns. Those of ``uris`` have segments between slashes; a name is one segment."""
 
-    __slots__ = ("_paths", "_uris", "_wholes")
+    __slots__ = ("_paths", "_texts", "_uris", "_wholes")
 
     def __init__(self, *, uris: bool) -> None:
         self._uris = uris
+        self._texts: tuple[str, ...] | None = ()
+        """Texts of which each matching key has at least one; None if there would be too many."""
         self._paths: _Node | None = None
         """Patterns without a query and fragment, which URIs are matched against without theirs."""
         self._wholes: _Node | None = None
@@ -113,9 +117,18 @@ class Segments:
         for segment in _segments(tokens, self._uris):
             root = root.next(segment)
         root.ends = True
+        text = _rare_text(tokens)
+        if self._texts is not None and text not in self._texts:
+            self._texts = (*self._texts, text) if text and len(self._texts) < MAX_TEXTS else None
 
     def match(self, key: str) -> bool:
         """Return whether a key matches one of the patterns."""
+        if self._texts is not None:
+            for text in self._texts:
+                if text in key:
+                    break
+            else:
+                return False
         if self._paths is not None:
             path = key
             if "?" in key or "#" in key:
@@ -123,6 +136,16 @@ class Segments:
             if _walk(self._paths, path.split("/")):
                 return True
         return self._wholes is not None and _walk(self._wholes, key.split("/") if self._uris else [key])
+
+
+def _rare_text(tokens: Tokens) -> str:
+    """Return a text that is in all keys that match a pattern, from behind its first wildcard if possible.
+
+    ``**`` may be no segment, with one slash in place of two, so slashes at the ends of a text do not count.
+    """
+    texts = [token.strip("/") for token in tokens if isinstance(token, str)]
+    first = isinstance(tokens[0], str) if tokens else False
+    return max(texts[first:], key=len, default="") or max(texts, key=len, default="")
 
 
 def _segments(tokens: Tokens, uris: bool) -> Iterator[Segment]:

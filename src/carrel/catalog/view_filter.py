@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -41,7 +40,7 @@ def list_filter(view: View, row: RequestType) -> ListFilter:
         return UNFILTERED
     if row.item == "template":
         return ListFilter(shown=lambda template: may_reach(view, "list", UriTemplate(template)))
-    return ListFilter(view.intervals(verb), partial(view.allows, verb))
+    return ListFilter(view.intervals(verb), view.decider(verb))
 
 
 def shows_any(view: View, name: ListName, keys: Collection[str]) -> bool:

@@ -63,6 +63,8 @@ class Policy:
         """Claims that patterns have in braces."""
         self._local_roles = frozenset(role.name for role in self.roles.values() if role.local)
         self._known: WeakKeyDictionary[Principal, RuleView | ServerView] = WeakKeyDictionary()
+        self._unauthenticated: dict[bool, RuleView | ServerView] = {}
+        """View of callers without a principal, by ``local``."""
         self._everybody = all(rule.roles == {EVERYBODY} for rule in self.rules)
         self._rules = lru_cache(KEPT)(self._compile)
         self._views = lru_cache(KEPT)(self._view)
@@ -70,7 +72,10 @@ class Policy:
     def view(self, principal: Principal | None) -> RuleView | ServerView:
         """Return the view of a caller."""
         if principal is None:
-            return self.view_of(self.roles_of(None))
+            found = self._unauthenticated.get(self.local)
+            if found is None:
+                found = self._unauthenticated[self.local] = self.view_of(self.roles_of(None))
+            return found
         found = self._known.get(principal)
         if found is None:
             values = {name: texts_of(claim_of(principal, name)) for name in self.claims}

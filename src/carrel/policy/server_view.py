@@ -46,6 +46,7 @@ class ServerView(View):
     """
 
     __slots__ = ("_all", "_elsewhere", "_policy", "_unknown", "_views", "everybody", "hides", "key")
+    constant = True
 
     def __init__(
         self, views: Mapping[str, RuleView], elsewhere: RuleView, unknown: RuleView, policy: HasTargets

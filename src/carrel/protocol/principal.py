@@ -5,7 +5,8 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -26,16 +27,24 @@ class View:
 
     Callers with the same rights have the same ``key``: encoded pages of lists are cached by it. Without ``hides``,
     every resource is visible to the caller, and no rule is checked. With ``everybody``, the lists of all callers are
-    equal, so public caches may keep them.
+    equal, so public caches may keep them. The attributes of a ``constant`` view never change: what a server makes of
+    the view for a request, it keeps for the next one.
     """
 
     key: str = ""
     hides: bool = True
     everybody: bool = False
+    constant: bool = False
+    kept: View | None = None
+    """The view that a server has made of a constant view."""
 
     def allows(self, verb: Verb, target: str) -> bool:
         """Return whether a verb is allowed on a resource (its URI), a tool ("call") or a prompt ("get": its name)."""
         raise NotImplementedError
+
+    def decider(self, verb: Verb) -> Callable[[str], bool]:
+        """Return a function that returns whether a verb is allowed on a target, for many targets."""
+        return partial(self.allows, verb)
 
     def intervals(self, verb: Verb) -> Intervals | None:
         """Return intervals of keys that contain all targets of an allowed verb, to narrow lists, or None.

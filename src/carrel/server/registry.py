@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -254,14 +254,11 @@ class ItemRegistry(Generic[E]):
         changes = entries.changes
         part = self._part(view)
         found, more = entries.page(after, self._runtime.settings.page_size, part.within, part.shown)
-        described: list[Any] = []
-        for key, entry in found:
-            item: Any = describe(entry)
-            if item is None:
-                continue
-            if part is not UNFILTERED:
-                item = entries.encoded(f"{revision.name} {variant}", key, entry, partial(_encode, revision, item))
-            described.append(item)
+        described: Sequence[Any]
+        if part is UNFILTERED:
+            described = [item for _, entry in found if (item := describe(entry)) is not None]
+        else:
+            described = entries.encoded(f"{revision.name} {variant}", found, partial(_encode, revision, describe))
         cursor = None if more is None else write_cursor(row.operation, LOCAL, encode_cursor(more, row.operation))
         result: CacheableResult = result_of(row, Page(described, cursor))
         if variant or (view is not None and not view.everybody):
@@ -269,8 +266,9 @@ class ItemRegistry(Generic[E]):
         return entries.keep_page(kept, after, encode(call.connection.finish(call, result)), changes)
 
 
-def _encode(revision: Revision, item: Wire, _: object) -> bytes:
-    return encode(revision.project(item))
+def _encode(revision: Revision, describe: Callable[[Any], Wire | None], entry: RegisteredItem) -> bytes | None:
+    item = describe(entry)
+    return None if item is None else encode(revision.project(item))
 
 
 def _after(operation: str, cursor: str) -> str | None:

@@ -19,6 +19,7 @@ from functools import cache
 from typing import NamedTuple
 
 __all__ = [
+    "SIMPLE",
     "Uri",
     "UriError",
     "encode_path",
@@ -55,6 +56,11 @@ _BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 _PLAIN_FILE = re.compile(r"file://(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
 #: The same for other schemes.
 _PLAIN = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://[a-z0-9.-]{1,255}(?:/[A-Za-z0-9._~-]*)*\Z")
+_FILE = r"file://(?=/)|" if os.name != "nt" else ""
+#: Matches URIs that are in canonical form for certain, and have no segment ``.`` or ``..``.
+SIMPLE = re.compile(
+    rf"(?:{_FILE}(?!file:)[a-z][a-z0-9+.-]*://(?!\.\.?(?:/|\Z))[a-z0-9.-]{{1,255}})(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)*\Z"
+)
 _UNSAFE_IN_FILE_NAME = re.compile("%(?:00|2[Ff]|5[Cc])")
 
 
