@@ -54,6 +54,24 @@ def test_a_text_and_its_copy_are_one_hit_with_both_places(tmp_path):
     assert "other.md, line 1" in shown
 
 
+def test_the_nearest_hits_and_the_absent_words_are_told_if_nothing_is_relevant(tmp_path):
+    for number in range(300):
+        (tmp_path / f"page{number}.md").write_text(f"# Server {number}\n\nServer word{number} answers requests.\n")
+    served = shlex.join([*COMMAND, "serve", str(tmp_path), "--search"])
+    done = carrel("find", served, "bake lasagna server", "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["matches"], found["search"]) == (1, [], None)
+    assert found["absent"] == ["bake", "lasagna"]
+    assert [hit["resource"]["mimeType"] for hit in found["nearest"]] == ["text/markdown"] * 3
+    assert {"link", "line", "score", "snippet"} <= found["nearest"][0].keys()
+    done = carrel("find", served, "bake lasagna server")
+    assert (done.returncode, done.stdout.decode().splitlines()[0]) == (
+        1,
+        "Nothing relevant found. No text has: bake, lasagna. The nearest:",
+    )
+    assert "absent" not in json.loads(carrel("find", served, "servers word7", "--json").stdout)
+
+
 def test_a_search_waits_for_the_index(tmp_path):
     (tmp_path / "wine.md").write_text("red and 上下文")
     done = carrel("find", f"{' '.join(COMMAND)} serve {tmp_path} --search", "上下文")

@@ -11,7 +11,7 @@ import msgspec
 
 from carrel.cli.client.call import described
 from carrel.cli.client.connection import SERVER_ERROR, add_connection_options, ask, read_target, shown
-from carrel.cli.client.found_texts import hits_of, lines_of, nothing_relevant
+from carrel.cli.client.found_texts import hits_of, lines_of, nearest_lines, nothing_relevant
 from carrel.cli.client.ls import first_line, unless_in
 from carrel.cli.options import Parser
 from carrel.cli.terminal.messages import print_stderr
@@ -62,7 +62,7 @@ def parser() -> Parser:
 
 
 def run(arguments: list[str]) -> int:
-    """Run ``carrel find`` and return the exit code: 0, 1 if nothing is found, 3 without a connection.
+    """Run ``carrel find`` and return the exit code: 0, 1 if nothing relevant is found, 3 without a connection.
 
     Raises:
         ConfigError: the arguments are invalid.
@@ -84,7 +84,9 @@ def run(arguments: list[str]) -> int:
         bar.stop()
         found, hits = selected(texts, filters, client.server.name if client.server is not None else "")
         if options.json:
-            write_json({"matches": [match._asdict() for match in matches], "search": found})
+            missed = None if found is not None else nothing_relevant(texts)
+            about = {} if missed is None else {"nearest": missed.nearest, "absent": missed.absent}
+            write_json({"matches": [match._asdict() for match in matches], "search": found, **about})
             return 0 if matches or found is not None else SERVER_ERROR
         links = None if found is None or hits is not None else linked(found)
         matches += [link for link in links or () if all(link.name != match.name for match in matches)]
@@ -101,7 +103,8 @@ def run(arguments: list[str]) -> int:
         if found is not None and hits is None and links is None:
             write_text("\n".join(described(block) for block in found.content))
         if not matches and found is None:
-            write_text("\n".join(nothing_relevant(texts) or ["Nothing found."]), escape=False)
+            missed = nothing_relevant(texts)
+            write_text("\n".join(["Nothing found."] if missed is None else nearest_lines(missed)), escape=False)
             if not options.names and not options.quiet and (searcher is None or searcher[0].name == SEARCH_TOOLS[0]):
                 print_stderr("Only names and descriptions were searched. To search texts: carrel serve PATH --search")
         return 0 if matches or found is not None else SERVER_ERROR

@@ -11,10 +11,10 @@ from carrel.cli.client.connection import shown
 from carrel.cli.terminal.output import bold
 
 if TYPE_CHECKING:
-    from carrel.search.results import SearchHit
+    from carrel.search.results import SearchHit, SearchResults
     from carrel.wire.tools import CallToolResult
 
-__all__ = ["hits_of", "lines_of", "nothing_relevant"]
+__all__ = ["hits_of", "lines_of", "nearest_lines", "nothing_relevant"]
 
 
 def hits_of(result: CallToolResult) -> list[SearchHit] | None:
@@ -30,16 +30,19 @@ def hits_of(result: CallToolResult) -> list[SearchHit] | None:
         return None
 
 
-def nothing_relevant(result: CallToolResult | None) -> list[str]:
-    """Return lines that say that nothing relevant is found, and the nearest places; none for any other result."""
+def nothing_relevant(result: CallToolResult | None) -> SearchResults | None:
+    """Return the results of a Carrel search tool if nothing relevant is found, or None."""
     from carrel.search.results import SearchResults
 
     try:
         found = msgspec.convert(None if result is None else result.structured_content, SearchResults)
     except msgspec.ValidationError:
-        return []
-    if not found.nearest:
-        return []
+        return None
+    return found if found.nearest and not found.hits else None
+
+
+def nearest_lines(found: SearchResults) -> list[str]:
+    """Return lines that say that nothing relevant is found, and the nearest places."""
     absent = f" No text has: {shown(', '.join(found.absent))}." if found.absent else ""
     return [f"Nothing relevant found.{absent} The nearest:", *(f"  {place(hit)}" for hit in found.nearest)]
 
