@@ -155,6 +155,49 @@ async def test_a_session_is_exported_and_opened_on_another_machine(visit: Visit,
         await expect(wire.get_by_role("row", name=re.compile("deficient"))).to_have_count(0)
 
 
+async def test_an_old_and_a_new_client_are_compared_side_by_side(visit: Visit, tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    asking = {"command": sys.executable, "args": ["-m", "carrel", "run", str(SERVERS / "asking.py")]}
+    entries = {"asking": asking, "fixed": {**asking, "revision": "2025-06-18"}}
+    file.write_text(json.dumps({"mcpServers": entries}))
+    async with visit(str(file)) as me:
+        await me.ready("asking", "fixed")
+        await compare_clients(me, "asking")
+        preview = me.region("Preview")
+        await expect(preview.get_by_role("combobox", name="Client of an older revision")).to_have_value("2025-11-25")
+        await preview.get_by_role("combobox", name="Client of an older revision").select_option("2025-06-18")
+        await expect(me.page).to_have_url(re.compile(r"/wire/compare\?a=2025-06-18&message=\d+"))
+        await preview.get_by_role("button", name="Send with both").click()
+        await expect(preview.get_by_role("heading", name="Client of 2025-06-18")).to_be_visible()
+        await expect(preview.get_by_role("heading", name="Client of 2026-07-28")).to_be_visible()
+        pairs = preview.get_by_role("list", name="Messages").get_by_role("listitem")
+        first = pairs.first
+        await expect(first.get_by_role("group", name="2025-06-18: initialize")).to_be_visible()
+        await expect(first.get_by_role("group", name="2026-07-28: server/discover")).to_be_visible()
+        last = pairs.filter(has=me.see("group", "2025-06-18: response to tools/list")).last
+        await expect(last.get_by_role("group", name="2026-07-28: response to tools/list")).to_be_visible()
+        await last.get_by_text("Difference", exact=True).click()
+        await expect(last.get_by_role("region", name="Difference")).to_contain_text("ttlMs")
+        assert await faults(me) == []
+        await me.page.set_viewport_size({"width": 390, "height": 800})
+        assert await too_wide(me) == []
+        await me.page.set_viewport_size({"width": 1280, "height": 800})
+        # a revision that the configuration fixes is said, and nothing is compared
+        await compare_clients(me, "fixed")
+        await expect(preview.get_by_role("status")).to_contain_text(
+            "The configuration of fixed fixes the revision 2025-06-18"
+        )
+        await expect(preview.get_by_role("button", name="Send with both")).to_have_count(0)
+
+
+async def compare_clients(me: Person, server: str) -> None:
+    """Open the comparison of the list of a server's tools."""
+    await me.page.goto(f"{me.origin}/wire?server={server}&method=tools%2Flist")
+    rows = me.see("grid", "Messages").get_by_role("row", name=re.compile("^(?!.*response).*tools.list"))
+    await rows.first.click()
+    await me.region("Message").get_by_role("link", name="Old and new client").click()
+
+
 async def test_messages_of_a_tool_are_beside_it(visit: Visit, servers: str) -> None:
     async with visit(servers) as me:
         await me.ready("deficient", "asking")

@@ -61,6 +61,29 @@ export interface ResendResult {
   hunks: Hunk[] | null;
 }
 
+/** Request that clients of two revisions can send; `fixed`: the only revision by the configuration. */
+export interface ComparableRequest {
+  number: number;
+  server: string;
+  method: string;
+  target: string | null;
+  revisions: string[];
+  old: string;
+  new: string;
+  fixed: string | null;
+}
+
+export interface ComparedMessage {
+  row: WireRow;
+  text: string;
+}
+
+export interface Comparison {
+  revisions: [string, string];
+  failures: [string | null, string | null];
+  pairs: { old: ComparedMessage | null; new: ComparedMessage | null; hunks: Hunk[] | null }[];
+}
+
 export interface FindingView {
   rule: string;
   severity: "error" | "warning" | "advice";

@@ -12,7 +12,8 @@ from starlette.routing import Route
 
 from carrel.studio.routes.responses import number, read_body, read_bytes, reply, route
 from carrel.studio.studio import Studio
-from carrel.studio.timeline.api import ResendRequest
+from carrel.studio.timeline.api import CompareRequest, ResendRequest
+from carrel.studio.timeline.comparison import comparable, compare
 from carrel.studio.timeline.resend import resend
 from carrel.studio.timeline.session_file import read_session, session_file
 from carrel.studio.timeline.timeline import WireFilter
@@ -54,6 +55,17 @@ def routes(studio: Studio) -> list[Route]:
         studio.servers.find(wanted.server)
         return await reply(studio.operations, "wire", lambda: resend(studio.host, studio.timeline, wanted))
 
+    async def comparable_request(request: Request) -> Any:
+        entry = await studio.timeline.find(number(request, "number", 0, 2**53))
+        return comparable(entry, studio.servers.find(entry.connection.server))
+
+    async def compare_clients(request: Request) -> Any:
+        wanted = await read_body(request, CompareRequest)
+        entry = await studio.timeline.find(wanted.number)
+        server = studio.servers.find(entry.connection.server)
+        handlers, revisions = studio.questions.handlers(server.name), (wanted.old, wanted.new)
+        return await reply(studio.operations, "wire", lambda: compare(entry, server, revisions, handlers))
+
     async def export(request: Request) -> Any:
         server = request.query_params.get("server", "")
         entries = [each for each in studio.shown.log.entries if not server or each.connection.server == server]
@@ -75,6 +87,8 @@ def routes(studio: Studio) -> list[Route]:
         route("GET", "/interface", interface),
         route("GET", "/wire", window),
         route("POST", "/wire/resend", send),
+        route("GET", "/wire/compare", comparable_request),
+        route("POST", "/wire/compare", compare_clients),
         route("GET", "/wire/session", export),
         route("POST", "/wire/session", open_file),
         route("DELETE", "/wire/session", close_file),

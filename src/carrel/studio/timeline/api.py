@@ -7,7 +7,19 @@ from typing import Literal
 from carrel.studio.api import API, Body, Hunk
 from carrel.studio.timeline.facts import Kind
 
-__all__ = ["HTTPView", "ResendRequest", "ResendResult", "WireDetail", "WireRow", "WireWindow"]
+__all__ = [
+    "ComparableRequest",
+    "CompareRequest",
+    "ComparedMessage",
+    "ComparedPair",
+    "Comparison",
+    "HTTPView",
+    "ResendRequest",
+    "ResendResult",
+    "WireDetail",
+    "WireRow",
+    "WireWindow",
+]
 
 
 class WireRow(API, frozen=True, kw_only=True):
@@ -99,3 +111,50 @@ class ResendResult(API, frozen=True, kw_only=True):
     text: str | None
     failure: str | None
     hunks: tuple[Hunk, ...] | None
+
+
+class ComparableRequest(API, frozen=True, kw_only=True):
+    """Request that clients of two revisions can send, and the revisions: all of them, and the two to begin with.
+
+    ``fixed`` is the only revision for this server by its configuration.
+    """
+
+    number: int
+    server: str
+    method: str
+    target: str | None
+    revisions: tuple[str, ...]
+    old: str
+    new: str
+    fixed: str | None
+
+
+class CompareRequest(Body, frozen=True, kw_only=True):
+    """Number of the request to compare, and the revisions of both clients."""
+
+    number: int
+    old: str
+    new: str
+
+
+class ComparedMessage(API, frozen=True, kw_only=True):
+    """Message of one of the clients."""
+
+    row: WireRow
+    text: str
+
+
+class ComparedPair(API, frozen=True, kw_only=True):
+    """Messages of both clients in the same role, with their difference; one of them may be None."""
+
+    old: ComparedMessage | None
+    new: ComparedMessage | None
+    hunks: tuple[Hunk, ...] | None
+
+
+class Comparison(API, frozen=True, kw_only=True):
+    """Messages of the clients of two revisions, in their order. ``failures`` say why a client has no response."""
+
+    revisions: tuple[str, str]
+    failures: tuple[str | None, str | None]
+    pairs: tuple[ComparedPair, ...]

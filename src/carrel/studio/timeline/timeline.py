@@ -19,7 +19,7 @@ from carrel.studio.timeline.facts import Facts
 from carrel.studio.timeline.log import Entry, WireLog
 from carrel.studio.timeline.reader import Reader
 
-__all__ = ["Timeline", "WireFilter", "answer_in", "difference", "row_of", "text_of"]
+__all__ = ["Timeline", "WireFilter", "answer_in", "difference", "message_difference", "row_of", "text_of"]
 
 #: Seconds that reading messages may block the event loop.
 SLICE = 0.01
@@ -225,6 +225,13 @@ def answer_in(entry: Entry) -> Any:
     """Return the result or the error in a response."""
     message = msgspec.json.decode(entry.data)
     return message.get("result", message.get("error"))
+
+
+def message_difference(old: Entry, new: Entry) -> tuple[Hunk, ...] | None:
+    """Return the difference between two messages, or None if one of them is long or is not JSON."""
+    if any(len(each.data) > MAX_TEXT or each.facts is None or each.facts.kind == "other" for each in (old, new)):
+        return None
+    return difference(msgspec.json.decode(old.data), msgspec.json.decode(new.data))
 
 
 def difference(old: object, new: object) -> tuple[Hunk, ...]:
