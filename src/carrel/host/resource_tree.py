@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from urllib.parse import unquote
 
 from carrel.media_types import DIRECTORY
@@ -22,13 +22,33 @@ class ResourceTree:
 
     def add(self, resource: Resource) -> ResourceTree:
         """Add a resource at the place given by the segments of its URI, and return its node."""
+        return self.put(segments(resource.uri), resource)
+
+    def put(self, parts: Sequence[str], resource: Resource) -> ResourceTree:
+        """Add a resource below this node, and return its node."""
         node = self
-        for part in segments(resource.uri):
+        for part in parts:
             child = node.children.get(part)
             if child is None:
                 child = node.children[part] = ResourceTree()
             node = child
         node.resource = resource
+        return node
+
+    def find(self, parts: Sequence[str]) -> ResourceTree | None:
+        """Return the node below this node at a place, or None."""
+        node: ResourceTree | None = self
+        for part in parts:
+            node = None if node is None else node.children.get(part)
+        return node
+
+    def united(self, other: ResourceTree) -> ResourceTree:
+        """Return a node with the children of both nodes, and with the resource of the other one if it has any."""
+        node = ResourceTree()
+        node.resource = other.resource or self.resource
+        node.children = {**self.children, **other.children}
+        for part in self.children.keys() & other.children.keys():
+            node.children[part] = self.children[part].united(other.children[part])
         return node
 
     @property

@@ -31,6 +31,7 @@ __all__ = [
     "Pack",
     "PackItem",
     "Part",
+    "Place",
     "Problem",
     "ProgressView",
     "Question",
@@ -196,7 +197,11 @@ class Row(API, frozen=True, kw_only=True):
 
 
 class TreeRow(API, frozen=True, kw_only=True):
-    """Row of the tree. ``count`` is the number of resources below, ``message`` the reason if the server has no list."""
+    """Row of the tree. ``count`` is the number of resources below, if known.
+
+    ``message`` says why a server has no list, or why a directory cannot be read. ``directory``: opening the row reads a
+    directory, and how far that is.
+    """
 
     id: str
     level: int
@@ -208,6 +213,14 @@ class TreeRow(API, frozen=True, kw_only=True):
     row: Row | None
     count: int | None
     message: str | None
+    directory: Literal["unread", "reading", "read", "partial", "failed"] | None = None
+
+
+class Place(API, frozen=True, kw_only=True):
+    """Place of a resource in the tree: nodes to open, and its row then. ``index`` is None if it is not in the tree."""
+
+    open: tuple[str, ...]
+    index: int | None
 
 
 class Window(API, Generic[T], frozen=True, kw_only=True):

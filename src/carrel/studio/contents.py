@@ -17,6 +17,7 @@ from carrel.media_types import DIRECTORY, is_textual
 from carrel.printable import printable
 from carrel.studio.api import Changes, Key, Part, Row, Text
 from carrel.studio.differences import hunks_between
+from carrel.studio.directories import entries_in
 from carrel.studio.kinds import kind_of, language_of
 from carrel.studio.lists import Lists
 from carrel.studio.problems import NotFound
@@ -155,8 +156,8 @@ class Contents:
             if provider is not None and provider.offers("list_directory"):
                 found = (await provider.list_directory(uri, Request(limit=MAX_ENTRIES))).items
             elif version.text is not None:
-                found = msgspec.json.decode(version.text.encode(), type=list[Resource])
-        except (MCPError, msgspec.DecodeError, UnicodeEncodeError) as error:
+                found = entries_in(version.text) or ()
+        except MCPError as error:
             log.debug("%s is shown without entries: %s", printable(uri), error)
         return tuple(row_of("resource", Hosted(server, item)) for item in found[:MAX_ENTRIES])
 

@@ -16,6 +16,7 @@ from carrel.host.selection import Hosted, Order, select
 from carrel.log import Log
 from carrel.protocol.methods import ItemKind as HostItemKind
 from carrel.studio.api import ItemKind
+from carrel.studio.directories import Directories
 from carrel.studio.rows import key_of
 
 __all__ = ["ListFailure", "Lists", "Query", "ServerTree"]
@@ -60,10 +61,12 @@ class ServerTree(NamedTuple):
 
 
 class Lists:
-    """Entries of the servers of a host."""
+    """Entries of the servers of a host. ``on_late`` gets the server of a directory that was read slowly."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, on_late: Callable[[str], None] = lambda server: None) -> None:
         self._host = host
+        self.directories = Directories(host, on_late)
+        """Directories that were opened in the tree."""
         self._version = 0
         self._read: dict[tuple[str, ItemKind], Sequence[Any] | ListFailure] = {}
         self._reading: dict[tuple[str, ItemKind], asyncio.Task[Sequence[Any] | ListFailure]] = {}
@@ -75,6 +78,8 @@ class Lists:
         for kind in kinds:
             self._read.pop((server, kind), None)
             self._reading.pop((server, kind), None)
+            if kind == "resource":
+                self.directories.forget(server)
 
     def count(self, server: str, kind: ItemKind) -> int | None:
         """Return the length of a list, or None if it has not been read."""
@@ -137,7 +142,8 @@ class Lists:
         if isinstance(entries, ListFailure):
             return None
         index: dict[str, Any] = await self._kept(("index", kind, server), lambda: self._index(kind, entries))
-        return index.get(key)
+        found = index.get(key)
+        return self.directories.item(server, key) if found is None and kind == "resource" else found
 
     async def _index(self, kind: ItemKind, entries: Sequence[Any]) -> dict[str, Any]:
         return await self._make(lambda: {key_of(kind, item): item for item in entries}, len(entries))

@@ -95,7 +95,7 @@ class Studio:
             prepare=lambda server, client: record(client, self.timeline.log, server.name),
             **options,
         )
-        self.lists = Lists(self.host)
+        self.lists = Lists(self.host, lambda name: self.events.put(type="list", server=name, kind="resource"))
         self.operations = Operations(self.events)
         self.tasks = Tasks(self.host, self.questions, self.events)
         watched = Watched()
@@ -120,6 +120,7 @@ class Studio:
         self.events.end()
         await self.chats.close()
         await self.operations.close()
+        await self.lists.directories.close()
         await self.tasks.close()
         await self.examinations.close()
         await self.models.close()

@@ -1,22 +1,30 @@
-"""Rows of the tree: servers, folders of URIs and resources, flattened as far as nodes are open."""
+"""Rows of the tree: servers, folders of URIs, directories and resources, flattened as far as nodes are open."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from carrel.host.resource_tree import ResourceTree, readable_path
+from carrel.host.resource_tree import ResourceTree, readable_path, segments
 from carrel.host.selection import Hosted
 from carrel.printable import printable
-from carrel.studio.api import TreeRow, Window
+from carrel.studio.api import Place, TreeRow, Window
+from carrel.studio.directories import PATIENCE, Directories, Directory
 from carrel.studio.lists import Lists, ServerTree
 from carrel.studio.rows import row_of, title_of
 
-__all__ = ["tree_window"]
+__all__ = ["MAX_OPEN", "View", "place_of", "tree_window"]
 
-#: Longest list of opened nodes.
-MAX_OPEN = 5000
+#: Longest list of opened nodes, and levels of directories that one request reads.
+MAX_OPEN, MAX_LEVELS = 5000, 32
+
+
+class View(NamedTuple):
+    """What of the tree is shown: the ids of its open nodes, and the filter."""
+
+    opened: frozenset[str]
+    q: str
 
 
 class FlatNode(NamedTuple):
@@ -29,44 +37,96 @@ class FlatNode(NamedTuple):
     node: ResourceTree
     size: int | None = None
     message: str | None = None
+    lazy: bool = False
+    """Whether opening the node reads a directory."""
+
+    @property
+    def uri(self) -> str | None:
+        """The URI of the resource."""
+        return None if self.node.resource is None else self.node.resource.uri
 
 
 async def tree_window(
-    lists: Lists, messages: Mapping[str, str], opened: Collection[str], offset: int, limit: int, q: str, seq: int
+    lists: Lists, messages: Mapping[str, str], view: View, offset: int, limit: int, seq: int
 ) -> Window[TreeRow]:
-    """Return a window of the tree in which the nodes with some ids are open.
+    """Return a window of the tree. Open directories are read, and shown without entries while that takes long.
 
     ``messages`` say why servers have no resources now.
     The ids of nodes are stable: they are made of the server's name and the path.
     """
-    found, whole = await lists.trees(q), await lists.trees("")
-    nodes: Sequence[FlatNode] = await lists.derived(
-        ("flat", q, frozenset(opened)), lambda: list(_flattened(found, whole, frozenset(opened)))
-    )
-    rows = tuple(_row(node, messages) for node in nodes[offset : offset + limit])
+    nodes = await _flat(lists, view, PATIENCE)
+    rows = tuple(_row(node, messages, lists.directories, view) for node in nodes[offset : offset + limit])
     return Window(total=len(nodes), offset=offset, rows=rows, seq=seq)
 
 
-def _flattened(found: Sequence[ServerTree], whole: Sequence[ServerTree], opened: frozenset[str]) -> Iterator[FlatNode]:
-    roots = {each.server: _root(each.tree) for each in whole}
-    for server, node, size, message in found:
-        path = roots.get(server, ())
-        for part in path:
-            node = node.children.get(part, node)
-        id = _id(server, path)
-        yield FlatNode(id, 1, printable(server), server, node, size, message)
-        if id in opened:
-            yield from _below(node, server, path, 2, opened)
+async def place_of(lists: Lists, view: View, server: str, uri: str) -> Place:
+    """Return the place of a resource in the tree. Directories on the way to it are read."""
+    way: set[str] = set()
+    below: str | None = uri
+    while below is not None and len(way) < MAX_OPEN:
+        parts = segments(below)
+        ids = {_id(server, parts[:end]) for end in range(len(parts) + (below != uri))}
+        below = None if ids <= way else lists.directories.owner(server, below)
+        way |= ids
+    nodes = await _flat(lists, view._replace(opened=view.opened | way), None)
+    index = next(
+        (at for at, each in enumerate(nodes) if each.level > 1 and each.server == server and each.uri == uri), None
+    )
+    if index is None:
+        return Place(open=(), index=None)
+    return Place(open=tuple(each.id for each in nodes if each.id in way), index=index)
 
 
-def _below(
-    node: ResourceTree, server: str, path: tuple[str, ...], level: int, opened: frozenset[str]
-) -> Iterator[FlatNode]:
-    for parts, label, below in _sorted(node):
-        id = _id(server, (*path, *parts))
-        yield FlatNode(id, level, label, server, below)
-        if below.children and id in opened:
-            yield from _below(below, server, (*path, *parts), level + 1, opened)
+async def _flat(lists: Lists, view: View, patience: float | None) -> Sequence[FlatNode]:
+    """Return the nodes of the tree that are shown. Read the open directories level by level."""
+    found, whole = await lists.trees(view.q), await lists.trees("")
+    directories = lists.directories
+    for _ in range(MAX_LEVELS):
+        nodes: Sequence[FlatNode] = await lists.derived(
+            ("flat", view, directories.version), lambda: list(Flattening(directories, view.opened).run(found, whole))
+        )
+        unread = [
+            (each.server, each.uri)
+            for each in nodes
+            if each.lazy and each.id in view.opened and each.uri and directories.get(each.server, each.uri) is None
+        ]
+        version = directories.version
+        await directories.read(unread, patience)
+        if directories.version == version:
+            break
+    return nodes
+
+
+class Flattening:
+    """Flattens trees: yields the nodes whose parents are all open."""
+
+    def __init__(self, directories: Directories, opened: frozenset[str]) -> None:
+        self._directories = directories
+        self._opened = opened
+
+    def run(self, found: Sequence[ServerTree], whole: Sequence[ServerTree]) -> Iterator[FlatNode]:
+        """Yield the nodes of the servers. ``whole`` are their trees without a filter."""
+        roots = {each.server: _root(each.tree) for each in whole}
+        for server, node, size, message in found:
+            path = roots.get(server, ())
+            for part in path:
+                node = node.children.get(part, node)
+            # The list has the entries of a root. Only a root without any is read.
+            lazy = node.is_directory and not node.children
+            flat = FlatNode(_id(server, path), 1, printable(server), server, node, size, message, lazy)
+            yield from self._with_nodes_below(flat, path)
+
+    def _with_nodes_below(self, flat: FlatNode, path: tuple[str, ...]) -> Iterator[FlatNode]:
+        read = self._directories.get(flat.server, flat.uri) if flat.lazy and flat.uri else None
+        node = flat.node if read is None else flat.node.united(read.tree)
+        yield flat._replace(node=node)
+        if flat.id not in self._opened:
+            return
+        for parts, label, below in _sorted(node):
+            inside = (*path, *parts)
+            id, lazy = _id(flat.server, inside), below.is_directory
+            child = FlatNode(id, flat.level + 1, label, flat.server, below, lazy=lazy)
+            yield from self._with_nodes_below(child, inside)
 
 
 def _sorted(node: ResourceTree) -> list[tuple[tuple[str, ...], str, ResourceTree]]:
@@ -77,7 +137,7 @@ def _sorted(node: ResourceTree) -> list[tuple[tuple[str, ...], str, ResourceTree
         is_leaf = below is child and below.resource is not None and not below.children
         label = title_of(below.resource) if is_leaf else printable(readable_path(parts))
         found.append((parts, label, below))
-    found.sort(key=lambda each: (not each[2].children, each[1].casefold()))
+    found.sort(key=lambda each: (not (each[2].children or each[2].is_directory), each[1].casefold()))
     return found
 
 
@@ -92,24 +152,32 @@ def _root(tree: ResourceTree) -> tuple[str, ...]:
     return path
 
 
-def _id(server: str, path: tuple[str, ...]) -> str:
+def _id(server: str, path: Sequence[str]) -> str:
     return blake2b("\0".join((server, *path)).encode("utf-8", "surrogatepass"), digest_size=9).hexdigest()
 
 
-def _row(flat: FlatNode, messages: Mapping[str, str]) -> TreeRow:
+def _row(flat: FlatNode, messages: Mapping[str, str], directories: Directories, view: View) -> TreeRow:
     node = flat.node
     is_server = flat.level == 1
     resource = node.resource
-    folder = bool(node.children) or node.is_directory
+    read = directories.get(flat.server, resource.uri) if flat.lazy and resource is not None else None
+    reason = None if read is None else read.reason
     return TreeRow(
         id=flat.id,
         level=flat.level,
         label=flat.label,
-        kind="server" if is_server else "folder" if folder else "resource",
+        kind="server" if is_server else "folder" if node.children or node.is_directory else "resource",
         server=flat.server,
         uri=None if resource is None else resource.uri,
-        expandable=bool(node.children),
+        expandable=bool(node.children) or (flat.lazy and (read is None or read.reason is not None)),
         row=None if resource is None else row_of("resource", Hosted(flat.server, resource)),
         count=flat.size if is_server else len(node.children) or None,
-        message=messages.get(flat.server, flat.message) if is_server else None,
+        message=messages.get(flat.server, flat.message) or reason if is_server else reason,
+        directory=_state(read, flat.id in view.opened) if flat.lazy else None,
     )
+
+
+def _state(read: Directory | None, is_open: bool) -> Literal["unread", "reading", "read", "partial", "failed"]:
+    if read is None:
+        return "reading" if is_open else "unread"
+    return "failed" if read.reason is not None else "read" if read.complete else "partial"

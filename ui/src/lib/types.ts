@@ -73,6 +73,13 @@ export interface TreeRow {
   row: Row | null;
   count: number | null;
   message: string | null;
+  directory: "unread" | "reading" | "read" | "partial" | "failed" | null;
+}
+
+/** Place of a resource in the tree: nodes to open, and its row then; null if it is not in the tree. */
+export interface Place {
+  open: string[];
+  index: number | null;
 }
 
 export interface Window<T> {

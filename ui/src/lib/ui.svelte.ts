@@ -10,6 +10,8 @@ class Ui {
   logServer = $state("");
   /** Question that the dialog shows; null: none, although some may be pending. */
   question = $state<string | null>(null);
+  /** Whether the tree is asked to show the row of the selected resource. */
+  reveal = $state(false);
   /** Message for screen readers and for a moment on the screen. */
   said = $state("");
   private timer: ReturnType<typeof setTimeout> | undefined;

@@ -14,10 +14,10 @@ from carrel.host.selection import Hosted, Order, check
 from carrel.studio.api import Chip, Item, ItemKind, Key, Row, Window
 from carrel.studio.lists import Query
 from carrel.studio.problems import NotFound
-from carrel.studio.routes.responses import number, required, route
+from carrel.studio.routes.responses import number, reply, required, route
 from carrel.studio.rows import key_of, row_of
 from carrel.studio.studio import Studio
-from carrel.studio.tree import MAX_OPEN, tree_window
+from carrel.studio.tree import MAX_OPEN, View, place_of, tree_window
 
 __all__ = ["routes"]
 
@@ -43,18 +43,18 @@ def routes(studio: Studio) -> list[Route]:
         return Window(total=len(found), offset=offset, rows=rows, seq=seq)
 
     async def tree(request: Request) -> Any:
-        opened = request.query_params.getlist("open")
-        if len(opened) > MAX_OPEN:
-            raise ValueError(f"At most {MAX_OPEN} nodes can be open")
-        return await tree_window(
-            studio.lists,
-            studio.servers.messages,
-            opened,
-            number(request, "offset", 0, 2**53),
-            number(request, "limit", ROWS, MAX_ROWS),
-            request.query_params.get("q", ""),
-            studio.events.seq,
-        )
+        view = read_view(request)
+        again = request.query_params.get("again")
+        if again is not None:
+            server, _, uri = again.partition(" ")
+            studio.lists.directories.forget(server, uri)
+        offset, limit = number(request, "offset", 0, 2**53), number(request, "limit", ROWS, MAX_ROWS)
+        return await tree_window(studio.lists, studio.servers.messages, view, offset, limit, studio.events.seq)
+
+    async def place(request: Request) -> Any:
+        view, server, uri = read_view(request), required(request, "server"), required(request, "uri")
+        studio.servers.find(server)
+        return await reply(studio.operations, "read", lambda: place_of(studio.lists, view, server, uri))
 
     async def item(request: Request) -> Item:
         kind, server, name = read_kind(request), required(request, "server"), required(request, "name")
@@ -73,8 +73,21 @@ def routes(studio: Studio) -> list[Route]:
         route("GET", "/items", items),
         route("GET", "/item", item),
         route("GET", "/tree", tree),
+        route("GET", "/tree/place", place),
         route("GET", "/filter", filter),
     ]
+
+
+def read_view(request: Request) -> View:
+    """Return what of the tree is shown.
+
+    Raises:
+        ValueError: too many nodes are open.
+    """
+    opened = request.query_params.getlist("open")
+    if len(opened) > MAX_OPEN:
+        raise ValueError(f"At most {MAX_OPEN} nodes can be open")
+    return View(frozenset(opened), request.query_params.get("q", ""))
 
 
 def read_kind(request: Request) -> ItemKind:
