@@ -14,12 +14,15 @@ ROOT = Path(__file__).parents[2]
 OPTIONS = "[mypy]\nstrict = True\npython_version = 3.11\n"
 
 
-def check_types(files: Sequence[Path], modules: str = "") -> subprocess.CompletedProcess[str]:
-    """Run mypy. ``modules`` has the sections of its configuration that are for single modules."""
+def check_types(files: Sequence[Path], options: str = "", cached: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run mypy. ``options`` are the lines of its configuration after those of ``make check``.
+
+    ``cached`` starts from the cache of ``make check``, which options for all modules would make useless.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "mypy.ini").write_text(OPTIONS + modules, encoding="utf-8")
-        if (ROOT / ".mypy_cache").is_dir():  # a copy, as several tests write
+        (folder / "mypy.ini").write_text(OPTIONS + options, encoding="utf-8")
+        if cached and (ROOT / ".mypy_cache").is_dir():  # a copy, as several tests write
             shutil.copytree(ROOT / ".mypy_cache", folder / "cache")
         command = [
             sys.executable,
