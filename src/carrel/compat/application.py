@@ -31,12 +31,14 @@ from carrel.errors import InvalidParams, MethodNotFound, ProtocolError
 from carrel.log import Log
 from carrel.protocol.channel import Channel
 from carrel.protocol.encoding import encode
+from carrel.protocol.extension import Extension
+from carrel.protocol.methods import RequestType
 from carrel.protocol.revisions import LATEST
 from carrel.protocol.server import Call
 from carrel.server.app import Server
 from carrel.server.runtime import Operation
 from carrel.server.session_state import SessionState
-from carrel.wire.base import Icon, Implementation, Result
+from carrel.wire.base import Icon, Implementation, Params, Result
 from carrel.wire.lifecycle import DiscoverResult, ServerCapabilities
 
 __all__ = ["Application", "Handler", "HandlerError", "request_ctx"]
@@ -49,6 +51,8 @@ log = Log("carrel.compat")
 request_ctx: ContextVar[RequestContext[ServerSession, Any, Any]] = ContextVar("request_ctx")
 """Context of the request that the running handler answers."""
 
+#: Extension whose methods are the methods that a program adds to the protocol.
+ADDED = "carrel/handlers"
 #: Types of the requests that handlers answer, by the names of their operations.
 REQUESTS = {
     "call_tool": "CallToolRequest",
@@ -78,6 +82,7 @@ class Application(Server[Any]):
     ``handlers`` are by request type, ``notified`` by notification type; both may change. Whatever ``options`` declare
     is declared to clients.
     ``discovery`` replaces it in the responses to ``server/discover``, which then name the newest revision alone.
+    ``added`` are methods that the protocol does not have: the type of their parameters, and their handlers.
     """
 
     def __init__(
@@ -89,6 +94,7 @@ class Application(Server[Any]):
         *,
         raise_exceptions: bool = False,
         discovery: types.ServerCapabilities | None = None,
+        added: Mapping[str, tuple[type[BaseModel], Handler]] | None = None,
     ) -> None:
         self._declared = struct_of(options.capabilities, ServerCapabilities)
         super().__init__(
@@ -113,6 +119,12 @@ class Application(Server[Any]):
         self.add_provider(HandlersProvider(self))
         for operation in REQUESTS:
             self.endpoint.runtime.operations[operation] = functools.partial(self._answer, operation)
+        if added:
+            rows = {method: RequestType(method, f"added:{method}", Params, Result) for method in added}
+            answers = {
+                rows[method].operation: functools.partial(self._answer_added, *added[method]) for method in added
+            }
+            self.endpoint.runtime.extend(Extension(name=ADDED, requests=rows, handshake=True), answers)
         if self._declared.extensions:
             operations = self.endpoint.runtime.operations
             operations["initialize"] = functools.partial(self._initialize, operations["initialize"])
@@ -140,6 +152,23 @@ class Application(Server[Any]):
         if kind is None or handler is None:
             raise MethodNotFound("Method not found", call.method if self._names_method else None)
         return self._run(handler, request_of(kind, call), Exchange(self.endpoint.runtime, call, channel))
+
+    def _answer_added(
+        self, kind: type[BaseModel], handler: Handler, call: Call, channel: Channel
+    ) -> Coroutine[Any, Any, Any]:
+        """Answer a request of a method that the protocol does not have. Its handler takes context and parameters."""
+        try:
+            params = kind.model_validate_json(bytes(call.raw))
+        except ValidationError as error:
+            raise InvalidParams("Invalid request parameters", str(error)) from None
+
+        async def handle(request: Any) -> Any:
+            context = request_ctx.get()
+            context.method, context.params = call.method, msgspec.json.decode(call.raw)
+            context.meta = getattr(params, "meta", None)
+            return await handler(context, params)
+
+        return self._run(handle, None, Exchange(self.endpoint.runtime, call, channel))
 
     def handles(self, operation: str) -> bool:
         """Return whether there is a handler for an operation."""
@@ -177,10 +206,11 @@ class Application(Server[Any]):
         scope = http_scope.get() or scope_of(call)
         context: RequestContext[ServerSession, Any, Any] = RequestContext(
             call.id,
-            None if request.params is None else request.params.meta,
+            None if request is None or request.params is None else request.params.meta,
             session,
             self.state,
             request=None if scope is None else http_request(scope),
+            protocol_version=call.peer.revision.name,
         )
         entered = current_exchange.set(exchange), request_ctx.set(context), http_scope.set(scope)
         try:
@@ -200,8 +230,14 @@ class Application(Server[Any]):
             http_scope.reset(entered[2])
         exchange.end()
         model = cast("BaseModel", getattr(result, "root", result))
-        encoded = json_of(model)
-        return struct_of(encoded, call.request.result) if call.peer.revision.stateless else encoded
+        encoded = b"{}" if model is None else json_of(model)
+        if not call.peer.revision.stateless:
+            return encoded
+        if request is not None and getattr(model, "result_type", None) in (None, "complete"):
+            return struct_of(encoded, call.request.result)
+        whole = msgspec.json.decode(encoded)  # a result of an extension, for which Carrel has no type
+        meta = {**self.endpoint.description.identity, **(whole.get("_meta") or {})}
+        return encode({"resultType": "complete", **whole, "_meta": meta})
 
     def _session(self, exchange: Exchange) -> CallSession:
         """Return the session of a request, the same object for all requests of a session."""

@@ -80,6 +80,10 @@ class Answering(AggregateProvider):
             components = [transform.change(each) for each in components]
         return [each for each in components if is_enabled(each) and await self._allows(each)]
 
+    def _intercepted(self, call: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+        """Return a tool call inside of the extensions of the server."""
+        return call
+
     async def _allows(self, component: Any) -> bool:
         """Return whether the caller is authorized to use a component."""
         return True
@@ -116,7 +120,8 @@ class Answering(AggregateProvider):
 
     async def _call_tool_mcp(self, key: str, arguments: dict[str, Any]) -> Any:
         """Return the result of a tool, of the protocol. Subclasses override it to refuse calls."""
-        return (await self.call_tool(key, arguments, version=wanted())).to_mcp_result()
+        found = await self.call_tool(key, arguments, version=wanted())
+        return found.to_mcp_result() if isinstance(found, ToolResult) else found
 
     async def get_tools(self) -> dict[str, Tool]:
         """Return the tools by name."""
@@ -200,7 +205,7 @@ class Answering(AggregateProvider):
             return await found  # type: ignore[no-any-return]
 
         message = types.CallToolRequestParams(name=name, arguments=arguments or {}, **_meta_of(version))
-        result: ToolResult = await self._inside("tools/call", message, call, run_middleware)
+        result: ToolResult = await self._inside("tools/call", message, self._intercepted(call), run_middleware)
         if run_middleware and addresses(getattr(result, "structured_content", None)):
             readdress(result.structured_content or {}, await self.list_tools())
         return result

@@ -295,6 +295,21 @@ class Context:
         found: list[types.Root] = (await self.session.list_roots()).roots
         return found
 
+    def client_extension_settings(self, identifier: str) -> dict[str, Any] | None:
+        """Return the settings with which the client declares a protocol extension in this request, or None."""
+        from carrel.compat.fastmcp.server.extensions import settings_in_meta  # which loads the types of ``mcp`` 2
+
+        found = self.request_context
+        return None if found is None else settings_in_meta(found.meta, identifier)
+
+    def client_supports_extension(self, identifier: str) -> bool:
+        """Return whether the client declares a protocol extension, in this request or when its session began."""
+        if self.client_extension_settings(identifier) is not None:
+            return True
+        found = self.request_context
+        told = None if found is None else found.session.client_params
+        return told is not None and identifier in (getattr(told.capabilities, "extensions", None) or {})
+
     async def elicit(
         self,
         message: str,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from pydantic import AnyUrl
 
-from carrel.compat.application import request_ctx
+from carrel.compat.application import Application, request_ctx
 from carrel.compat.fastmcp.apps.config import UI_EXTENSION_ID
 from carrel.compat.fastmcp.apps.prefab import renderers
 from carrel.compat.fastmcp.exceptions import FastMCPError, NotFoundError, ValidationError
@@ -31,6 +31,18 @@ class LowLevelServer(Server[Any, Any]):
 
     experimental: dict[str, dict[str, Any]] | None = None
     """Experimental capabilities that the program declares."""
+    begun: Callable[[], None] | None = None
+    """Called before the server is served."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.bundled: set[str] = set()
+
+    def application(self, options: Any = None, *, raise_exceptions: bool = False) -> Application:
+        """Return a server of Carrel that answers with the handlers of this one."""
+        if self.begun is not None:
+            self.begun()
+        return super().application(options, raise_exceptions=raise_exceptions)
 
     def create_initialization_options(
         self,
@@ -58,7 +70,8 @@ class LowLevelServer(Server[Any, Any]):
         if fastmcp_generation() < 4:
             return None
         found = self.get_capabilities(NotificationOptions(), {})
-        return found.model_copy(update={"extensions": {UI_EXTENSION_ID: {}}})
+        declared = {identifier: extension.settings() for identifier, extension in self.extensions.items()}
+        return found.model_copy(update={"extensions": {UI_EXTENSION_ID: {}, **declared}})
 
 
 def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | None, inline: bool) -> None:

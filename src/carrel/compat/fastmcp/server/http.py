@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from carrel.compat.fastmcp.server.auth.access import current_transport
+from carrel.compat.fastmcp.server.handlers import LowLevelServer
 from carrel.compat.fastmcp.settings import settings
 from carrel.compat.generation import fastmcp_generation, fastmcp_version
 from carrel.compat.lazy import lazily
-from carrel.compat.mcp.server.lowlevel.server import NotificationOptions, Server
+from carrel.compat.mcp.server.lowlevel.server import NotificationOptions
 from carrel.compat.mcp.server.stdio import stdio_server
 
 __all__ = ["Running"]
@@ -24,7 +25,7 @@ class Running:
 
     name: str
     auth: Any
-    _mcp_server: Server[Any, Any]
+    _mcp_server: LowLevelServer
 
     def __init__(self, defaults: dict[str, Any]) -> None:
         self._routes: list[Any] = []

@@ -16,6 +16,7 @@ from carrel.compat.fastmcp.resources.template import ResourceTemplate
 from carrel.compat.fastmcp.server.answering import Answering
 from carrel.compat.fastmcp.server.auth.access import Authorized
 from carrel.compat.fastmcp.server.context import set_log_level
+from carrel.compat.fastmcp.server.extended import Extended
 from carrel.compat.fastmcp.server.handlers import LowLevelServer, register
 from carrel.compat.fastmcp.server.http import Running
 from carrel.compat.fastmcp.server.providers.base import Provider
@@ -61,7 +62,7 @@ def _reject(what: str, instead: str) -> NoReturn:
     raise NotImplementedError(f"{what} is not mirrored by carrel.compat: {instead}")
 
 
-class FastMCP(Authorized, Answering, Running, Generic[LifespanResultT]):
+class FastMCP(Authorized, Extended, Answering, Running, Generic[LifespanResultT]):
     """Server with decorators for tools, resources and prompts.
 
     Raises:
@@ -144,9 +145,11 @@ class FastMCP(Authorized, Answering, Running, Generic[LifespanResultT]):
             lifespan=lambda _: self._live(),
         )
         self._mcp_server.experimental = experimental_capabilities
+        self._mcp_server.begun = self._add_bundled
         register(self, self._mcp_server, strict=strict, page=list_page_size, inline=dereference_schemas)
         for tool in tools or ():
             self.add_tool(tool)
+        self._add_bundled()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -185,14 +188,19 @@ class FastMCP(Authorized, Answering, Running, Generic[LifespanResultT]):
         return self._mcp_server.icons or []
 
     @asynccontextmanager
-    async def _live(self) -> AsyncIterator[Any]:
-        """Enter the lifespan, once for all who are in it at the same time."""
+    async def _live(self, *, mounted: bool = False) -> AsyncIterator[Any]:
+        """Enter the lifespan, once for all who are in it at the same time.
+
+        The lifespans of extensions belong to the server that runs, not to a server that is mounted.
+        """
         self._entered += 1
         try:
             if self._entered == 1:
                 await self._leave.enter_async_context(self.lifespan())
                 if self._lifespan is not None:
                     self._lifespan_result = await self._leave.enter_async_context(self._lifespan(self))
+                for extension in () if mounted else self._extensions.values():
+                    await self._leave.enter_async_context(extension.lifespan())
             yield {} if self._lifespan_result is None else self._lifespan_result
         finally:
             self._entered -= 1
@@ -264,6 +272,8 @@ class FastMCP(Authorized, Answering, Running, Generic[LifespanResultT]):
             self._routes += provider._routes
             provider = FastMCPProvider(provider)
         super().add_provider(provider, namespace=namespace)
+        if hasattr(self, "_mcp_server"):
+            self._add_bundled()
 
     def mount(
         self,

@@ -176,9 +176,9 @@ class ClientSession:
         connection = self._connection
         if connection is None:
             raise McpError(base.ErrorData(code=base.CONNECTION_CLOSED, message="Connection closed"))
-        if row is None:
-            raise McpError(base.ErrorData(code=base.METHOD_NOT_FOUND, message=f"Unknown method {message.method}"))
         params = message.params
+        if row is None:
+            return await self._send_added(connection, message, result_type, timeout)
         meta = None if params is None or params.meta is None else params.meta.model_dump(exclude_none=True)
         struct = row.params() if issubclass(row.params, PageParams) else None
         if params is not None:
@@ -202,6 +202,22 @@ class ClientSession:
     def _error(self, error: Exception, request: type[BaseModel], timeout: float | None) -> Exception:
         """Return the exception of the face for one of Carrel, which a request has raised."""
         return converted(error, request, timeout)
+
+    async def _send_added(
+        self, connection: ClientConnection, message: Any, result_type: type[M], timeout: float | None
+    ) -> M:
+        """Send a request that the protocol does not have."""
+        from carrel.compat.mcp2.client.requests import custom_request
+
+        params = message.params
+        given = {} if params is None else params.model_dump(mode="json", by_alias=True, exclude_none=True)
+        meta = given.pop("_meta", None)
+        row, struct, result = custom_request(connection.connection, message.method, given, result_type)
+        try:
+            found = await connection.call(row, struct, timeout=timeout, meta=meta, result=result)
+        except (AuthorizationError, PeerError, TransportError, MethodNotFound) as error:
+            raise self._error(error, type(message), timeout) from None
+        return model_of(found, result_type)
 
     async def _page(self, kind: Any, result: type[M], cursor: str | None, params: Any) -> M:
         if cursor is not None and params is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -19,7 +19,11 @@ RequestT = TypeVar("RequestT", default=Any)
 
 @dataclass
 class RequestContext(Generic[SessionT, LifespanContextT, RequestT]):
-    """Context of a request. ``request`` is the HTTP request, None on stdio."""
+    """Context of a request. ``request`` is the HTTP request, None on stdio.
+
+    ``protocol_version`` is the revision; ``method`` and ``params`` are those of a request that the protocol does not
+    have.
+    """
 
     request_id: RequestId
     meta: RequestParams.Meta | None
@@ -29,3 +33,6 @@ class RequestContext(Generic[SessionT, LifespanContextT, RequestT]):
     request: RequestT | None = None
     close_sse_stream: Callable[[], Awaitable[None]] | None = None
     close_standalone_sse_stream: Callable[[], Awaitable[None]] | None = None
+    protocol_version: str | None = None
+    method: str | None = None
+    params: Mapping[str, Any] | None = None

@@ -107,9 +107,19 @@ class RequestParams(Model):
     """Parameters of a request."""
 
     class Meta(Model):
-        """``_meta`` of a request, with the progress token."""
+        """``_meta`` of a request, with the progress token. FastMCP 4 has a dict in its place."""
 
         progressToken: ProgressToken | None = None
+
+        def get(self, name: str, default: Any = None) -> Any:
+            """Return a member that the protocol does not define."""
+            return (self.model_extra or {}).get(name, default)
+
+        def __getitem__(self, name: str) -> Any:
+            return (self.model_extra or {})[name]
+
+        def __contains__(self, name: str) -> bool:
+            return name in (self.model_extra or {})
 
     task: TaskMetadata | None = None
     meta: Meta | None = Field(alias="_meta", default=None)

@@ -40,6 +40,10 @@ class AggregateProvider(Provider):
         """Add a provider, with a namespace in names and URIs."""
         self.providers.append(provider.wrap_transform(Namespace(namespace)) if namespace else provider)
 
+    def required_extensions(self) -> Sequence[Any]:
+        """Return the extensions of all providers."""
+        return [each for provider in self.providers for each in provider.required_extensions()]
+
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """Set up the providers in order, and tear them down in reverse."""

@@ -45,6 +45,10 @@ class Provider:
         wrapped.add_transform(transform)
         return wrapped
 
+    def required_extensions(self) -> Sequence[Any]:
+        """Return the extensions that each server with the provider's components has too."""
+        return ()
+
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """Set up and tear down, with the server."""
@@ -178,6 +182,10 @@ class WrappedProvider(Provider):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._inner!r}, transforms={self._transforms!r})"
+
+    def required_extensions(self) -> Sequence[Any]:
+        """Return the extensions of the other provider."""
+        return self._inner.required_extensions()
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:

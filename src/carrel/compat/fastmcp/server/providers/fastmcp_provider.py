@@ -112,8 +112,13 @@ class FastMCPProvider(Provider):
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """Enter the lifespan of the server."""
-        async with self.server._live():
+        async with self.server._live(mounted=True):
             yield
+
+    def required_extensions(self) -> Sequence[Any]:
+        """Return the extensions of the server that belong to each server with its components."""
+        found: Sequence[Any] = self.server.required_extensions()
+        return found
 
     async def _all(self, kind: str) -> list[Any]:
         found = await getattr(self.server, f"list_{kind}s")()

@@ -92,6 +92,10 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
         self._tools: dict[str, types.Tool] = {}
         self._validators = Validators()
         self.served = False
+        self.extensions: dict[str, Any] = {}
+        """Protocol extensions, by identifier."""
+        self.added: dict[str, tuple[type[BaseModel], Handler]] = {}
+        """Methods that the protocol does not have: the type of their parameters, and their handlers."""
 
     # Capabilities
 
@@ -289,7 +293,7 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
             if problem is not None:
                 return _failed(f"Input validation error: {problem}")
         found = await function(name, arguments)
-        if isinstance(found, types.CallToolResult | types.CreateTaskResult):
+        if isinstance(found, BaseModel):  # a whole result
             return found
         structured: dict[str, Any] | None = None
         if isinstance(found, tuple) and len(found) == 2:
@@ -383,6 +387,7 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
             lambda: self.lifespan(self),
             raise_exceptions=raise_exceptions,
             discovery=self.discovery(),
+            added=self.added,
         )
 
     def discovery(self) -> types.ServerCapabilities | None:
