@@ -50,3 +50,13 @@ test("items of task lists begin with a box", () => {
   const text = new DOMParser().parseFromString(String(renderMarkdown("- [x] done\n- [ ] open\n- [y] other\n\n[x] text")), "text/html").body.textContent;
   expect(text?.match(/\S.*/g)).toEqual(["☑ done", "☐ open", "[y] other", "[x] text"]);
 });
+
+test("comments in Markdown are not shown, and what looks like one in code is", () => {
+  const text = "<!-- hidden -->\n\n# Title <!-- also -->here\n\n<!--\nover\n\nlines\n-->\n\n- a <!-- b --> c\n\n```\n<!-- shown -->\n```\n\n<!-- open\n";
+  const html = String(renderMarkdown(text));
+  expect(html).not.toMatch(/hidden|also|over|lines/);
+  expect(html).toContain("Title here");
+  expect(html).toMatch(/a\s+c/);
+  expect(html).toContain("shown");
+  expect(html).toContain("open");
+});

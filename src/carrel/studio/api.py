@@ -17,6 +17,7 @@ __all__ = [
     "Completions",
     "ContextRequest",
     "Counts",
+    "DocumentPage",
     "Event",
     "Hit",
     "Hunk",
@@ -67,6 +68,7 @@ TextKind: TypeAlias = Literal[
     "video",
     "pdf",
     "html",
+    "document",
     "svg",
     "binary",
     "folder",
@@ -269,6 +271,14 @@ class Text(API, frozen=True, kw_only=True):
     annotations: dict[str, Any] | None
     changed: bool
     reads: tuple[Row, ...]
+
+
+class DocumentPage(API, frozen=True, kw_only=True):
+    """Text of a page of a document, as Markdown. Pages count from 1."""
+
+    page: int
+    pages: int
+    text: str
 
 
 class Change(API, frozen=True, kw_only=True):

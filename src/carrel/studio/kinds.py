@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from carrel.media_types import DIRECTORY, is_textual
+from carrel.sources.documents.kinds import IMAGE
+from carrel.sources.documents.kinds import kind_of as document_kind
 from carrel.studio.api import TextKind
 
 __all__ = ["kind_of", "language_of"]
@@ -36,6 +38,8 @@ LANGUAGES = {
 def kind_of(mime_type: str, *, has_text: bool) -> TextKind:
     """Return the kind of contents; ``has_text`` tells text contents from binary contents."""
     plain = mime_type.partition(";")[0].strip().lower()
+    if not has_text and plain not in KINDS and document_kind(plain) not in (None, IMAGE):
+        return "document"
     found = KINDS.get(plain) or MEDIA.get(plain.partition("/")[0])
     if found is not None:
         return found if has_text or found in ("pdf", "image", "audio", "video", "svg", "html") else "binary"

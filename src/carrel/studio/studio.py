@@ -15,6 +15,7 @@ from carrel.protocol import VERSION
 from carrel.studio.api import ContextRequest, Pack, State
 from carrel.studio.chats import Chats
 from carrel.studio.contents import Contents
+from carrel.studio.documents import DocumentTexts
 from carrel.studio.events import Events
 from carrel.studio.examinations import Examinations
 from carrel.studio.gate import new_token
@@ -100,6 +101,7 @@ class Studio:
         self.tasks = Tasks(self.host, self.questions, self.events)
         watched = Watched()
         self.contents = Contents(self.host, self.lists, watched)
+        self.documents = DocumentTexts(self.contents)
         self.interfaces = Interfaces(self.events)
         self.servers = Servers(self.host, self.lists, self.events, self.interfaces)
         self.live = Live(self.host, self.servers, self.lists, self.contents, watched, self.events)
@@ -121,6 +123,7 @@ class Studio:
         await self.chats.close()
         await self.operations.close()
         await self.lists.directories.close()
+        await self.documents.close()
         await self.tasks.close()
         await self.examinations.close()
         await self.models.close()

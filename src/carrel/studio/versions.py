@@ -20,6 +20,8 @@ class Version:
     """Contents of a resource. ``window`` is set if these are only some of its lines: the first one, and their total."""
 
     def __init__(self, result: ReadResourceResult, window: tuple[int, int | None] | None = None) -> None:
+        self.result = result
+        """The result, as the server sent it."""
         self.parts: Sequence[TextResourceContents | BlobResourceContents] = result.contents
         self.window = window
         digest = blake2b(digest_size=12)

@@ -20,6 +20,24 @@ markdown.renderer.rules.link_open = (tokens, index, options, _, self) => {
   return self.renderToken(tokens, index, options);
 };
 
+// A comment is not shown, whether it is a block or in a line.
+markdown.block.ruler.before("paragraph", "comment", (state, start, end, silent) => {
+  const from = state.bMarks[start]! + state.tShift[start]!;
+  if (!state.src.startsWith("<!--", from)) return false;
+  const close = state.src.indexOf("-->", from + 4);
+  let line = start;
+  while (line < end && close >= 0 && state.eMarks[line]! < close + 3) line++;
+  if (close < 0 || line >= end || state.src.slice(close + 3, state.eMarks[line]).trim()) return false;
+  if (!silent) state.line = line + 1;
+  return true;
+}, { alt: ["paragraph", "reference", "blockquote", "list"] });
+markdown.inline.ruler.before("html_inline", "comment", (state) => {
+  const close = state.src.startsWith("<!--", state.pos) ? state.src.indexOf("-->", state.pos + 4) : -1;
+  if (close < 0) return false;
+  state.pos = close + 3;
+  return true;
+});
+
 // Items of task lists begin with a box.
 markdown.core.ruler.push("tasks", ({ tokens }) => {
   tokens.forEach((token, index) => {

@@ -76,6 +76,13 @@ export interface TreeRow {
   directory: "unread" | "reading" | "read" | "partial" | "failed" | null;
 }
 
+/** Text of a page of a document, as Markdown. Pages count from 1. */
+export interface DocumentPage {
+  page: number;
+  pages: number;
+  text: string;
+}
+
 /** Place of a resource in the tree: nodes to open, and its row then; null if it is not in the tree. */
 export interface Place {
   open: string[];
@@ -94,7 +101,7 @@ export interface Text {
   version: string;
   title: string;
   mimeType: string;
-  kind: "text" | "markdown" | "json" | "csv" | "code" | "image" | "audio" | "video" | "pdf" | "html" | "svg" | "binary" | "folder";
+  kind: "text" | "markdown" | "json" | "csv" | "code" | "image" | "audio" | "video" | "pdf" | "html" | "document" | "svg" | "binary" | "folder";
   language: string | null;
   size: number;
   lines: number | null;

@@ -32,6 +32,12 @@ def routes(studio: Studio) -> list[Route]:
         studio.servers.find(server)
         return await reply(studio.operations, "read", lambda: studio.contents.changes(server, uri))
 
+    async def page(request: Request) -> Any:
+        server, uri = required(request, "server"), required(request, "uri")
+        studio.servers.find(server)
+        wanted = number(request, "page", 1, 2**31)
+        return await reply(studio.operations, "read", lambda: studio.documents.page(server, uri, wanted))
+
     async def links(request: Request) -> Any:
         wanted = await read_body(request, LinkRequest)
         studio.servers.find(wanted.server)
@@ -55,6 +61,7 @@ def routes(studio: Studio) -> list[Route]:
     return [
         route("GET", "/contents", contents),
         route("GET", "/changes", changes),
+        route("GET", "/page", page),
         route("POST", "/links", links),
         route("POST", "/interest", interest),
         route("GET", "/search", hits),
