@@ -41,9 +41,12 @@ def test_a_model_of_mcp_1_is_an_instance_of_the_type_of_mcp_2_and_equal_to_its_m
     assert text != v1.ImageContent(type="image", data="", mimeType="a/b")
 
 
-def test_a_model_of_mcp_2_does_not_take_a_model_of_mcp_1_as_its_field() -> None:
-    with pytest.raises(ValidationError):
-        types.ListToolsResult(tools=[v1.Tool(name="a", inputSchema={"type": "object"})])
+def test_a_model_of_mcp_2_converts_models_of_mcp_1_in_its_fields() -> None:
+    image = v1.ImageContent(type="image", data="", mimeType="image/png", _meta={"a": 1})
+    result = types.CallToolResult(content=[image])
+    assert type(result.content[0]) is types.ImageContent
+    assert result.content == [types.ImageContent(data="", mime_type="image/png", _meta={"a": 1})]
+    assert '"mimeType":"image/png"' in result.model_dump_json(by_alias=True)
 
 
 async def test_the_client_raises_errors_of_mcp_2_and_servers_answer_with_them(four: None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import sys
 from importlib import import_module
@@ -31,8 +32,13 @@ from carrel.compat.fastmcp.server.auth.redirect_validation import (
     build_client_redirect,
     is_redirect_uri_allowed_for_application_type,
 )
+from carrel.compat.fastmcp.server.completions import normalize_completion
+from carrel.compat.fastmcp.server.middleware.error_handling import ErrorHandlingMiddleware
+from carrel.compat.fastmcp.server.middleware.middleware import Middleware
 from carrel.compat.fastmcp.utilities import types
 from carrel.compat.fastmcp.utilities.types import Audio, File, Image, find_kwarg_by_type, replace_type
+from carrel.compat.mcp2 import types as mcp_types
+from carrel.compat.mcp2.shared.exceptions import MCPError
 from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE
 
 
@@ -183,6 +189,93 @@ def test_exceptions_have_the_codes_of_error_responses() -> None:
     given = McpError(to_mcp_error(ToolError("x")).error)
     assert to_mcp_error(given) is given
     assert InsufficientScopeError(["a", "b"]).args == ("Insufficient scope. Required: a, b",)
+
+
+async def test_errors_and_models_of_clients_are_those_of_mcp_2_too() -> None:
+    class Refusing(Middleware):
+        async def on_get_prompt(self, context: Any, call_next: Any) -> Any:
+            raise MCPError(-32050, f"no {context.message.arguments['what']}")
+
+    seen: list[Exception] = []
+    handling = ErrorHandlingMiddleware(error_callback=lambda error, _: seen.append(error))
+    mcp = FastMCP("shop", middleware=[handling, Refusing()])
+
+    @mcp.prompt
+    def buy(what: str) -> str:
+        return what
+
+    async with Client(mcp) as client:
+        with pytest.raises(MCPError, match="no tea") as found:
+            await client.get_prompt("buy", {"what": "tea"})
+        with pytest.raises(McpError, match="no milk"):
+            await client.get_prompt("buy", {"what": "milk"})
+        [prompt] = await client.list_prompts()
+    assert (found.value.code, [type(each) for each in seen]) == (-32050, [MCPError] * 2)
+    assert isinstance(prompt, mcp_types.Prompt)
+    assert not isinstance(prompt, mcp_types.Tool)
+    arguments = [mcp_types.PromptArgument(name="what", required=True)]
+    assert prompt.arguments == arguments == prompt.arguments
+    assert prompt.arguments != [mcp_types.PromptArgument(name="what", required=False)]
+    whole = mcp_types.ListPromptsResult(prompts=[prompt])
+    assert (type(whole.prompts[0]), whole.prompts[0].arguments) == (mcp_types.Prompt, arguments)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_function_completes_the_arguments_of_prompts_inside_of_the_middleware(mode: str) -> None:
+    seen: list[str | None] = []
+
+    class Seeing(Middleware):
+        async def on_request(self, context: Any, call_next: Any) -> Any:
+            seen.append(context.method)
+            return await call_next(context)
+
+    mcp = FastMCP("shop", middleware=[Seeing()])
+
+    @mcp.completion
+    def complete(reference: Any, argument: Any, context: Any) -> list[str] | None:
+        if isinstance(reference, mcp_types.PromptReference):
+            return [f"{argument.value}{number}" for number in range(150)]
+        return None
+
+    async with Client(mcp, mode=mode) as client:
+        seen.clear()
+        found = await client.complete(mcp_types.PromptReference(name="buy"), {"name": "what", "value": "t"})
+        none = await client.complete(mcp_types.ResourceTemplateReference(uri="a://{b}"), {"name": "b", "value": ""})
+    assert (len(found.values), found.total, found.hasMore, none.values) == (100, 150, True, [])
+    assert seen == ["completion/complete"] * 2
+
+
+def test_a_completion_is_a_list_of_strings() -> None:
+    with pytest.raises(TypeError, match="not str"):
+        normalize_completion("tea")
+    assert normalize_completion(["tea"]).values == ["tea"]
+
+
+async def test_results_have_the_freshness_hint_of_the_server() -> None:
+    mcp = FastMCP("shop", tools=[len], cache_ttl=60, cache_scope="public")
+    async with Client(mcp, mode="auto") as client:
+        found = await client.session.list_tools()
+    assert (found.ttl_ms, found.cache_scope) == (60_000, "public")
+    with pytest.raises(ValueError, match="requires cache_ttl"):
+        FastMCP(cache_scope="public")
+    with pytest.raises(ValueError, match="positive"):
+        FastMCP(cache_ttl=0)
+
+
+async def test_a_handler_of_notifications_gets_their_parameters() -> None:
+    mcp = FastMCP("shop")
+    seen: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def handle(context: Any, params: Any) -> None:
+        await seen.put(params)
+
+    mcp._mcp_server.add_notification_handler("notifications/progress", mcp_types.ProgressNotificationParams, handle)
+    with pytest.raises(ValueError, match="no client sends"):
+        mcp._mcp_server.add_notification_handler("a/b", mcp_types.NotificationParams, handle)
+    async with Client(mcp) as client:
+        await client.session.send_progress_notification("t", 1.0, 2.0)
+        found = await seen.get()
+    assert (found.progress_token, found.progress, found.total) == ("t", 1.0, 2.0)
 
 
 async def test_client_credentials_get_their_url_from_the_client_and_a_token_from_the_issuer() -> None:

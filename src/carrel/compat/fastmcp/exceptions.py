@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from carrel.compat.generation import fastmcp_generation
 from carrel.compat.mcp.shared.exceptions import McpError
-from carrel.compat.mcp.types.base import INTERNAL_ERROR, INVALID_PARAMS, ErrorData
+from carrel.compat.mcp.types.base import INTERNAL_ERROR, INVALID_PARAMS
 
 __all__ = [
     "AuthorizationError",
@@ -23,6 +24,7 @@ __all__ = [
     "ResourceSecurityError",
     "ToolError",
     "ValidationError",
+    "error_response",
     "to_mcp_error",
 ]
 
@@ -87,9 +89,18 @@ class ResourceSecurityError(NotFoundError):
     """A variable of a resource template is not safe. Clients see a resource that does not exist."""
 
 
+def error_response(code: int, message: str) -> McpError:
+    """Return an error response, which is an ``MCPError`` in version 4."""
+    if fastmcp_generation() < 4:
+        return McpError(code=code, message=message)
+    from carrel.compat.mcp2.shared.exceptions import MCPError  # which loads the types of ``mcp`` 2
+
+    return MCPError(code, message)
+
+
 def to_mcp_error(exc: Exception, *, default_code: int = INTERNAL_ERROR) -> McpError:
     """Return the error response of an exception: invalid parameters, or the default code."""
     if isinstance(exc, McpError):
         return exc
     invalid = isinstance(exc, NotFoundError | DisabledError | ValidationError)
-    return McpError(ErrorData(code=INVALID_PARAMS if invalid else default_code, message=str(exc)))
+    return error_response(INVALID_PARAMS if invalid else default_code, str(exc))

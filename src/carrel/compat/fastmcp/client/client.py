@@ -20,6 +20,7 @@ from carrel.compat.fastmcp.client.sampling import SamplingHandler, sampling_call
 from carrel.compat.fastmcp.client.transports import infer_transport, status_errors
 from carrel.compat.fastmcp.exceptions import ToolError
 from carrel.compat.fastmcp.settings import settings
+from carrel.compat.fastmcp.utilities.components import read_model
 from carrel.compat.mcp import types
 from carrel.compat.mcp.client.session import ClientSession
 from carrel.compat.mcp.types import base
@@ -347,7 +348,7 @@ class Client(Generic[TransportT]):
         self, ref: Any, argument: dict[str, str], context_arguments: dict[str, Any] | None = None
     ) -> types.CompleteResult:
         """Return suggestions for an argument, as the result of the protocol."""
-        return await self.session.complete(ref, argument, context_arguments)
+        return await self.session.complete(read_model(ref), argument, context_arguments)
 
     async def complete(
         self, ref: Any, argument: dict[str, str], context_arguments: dict[str, Any] | None = None

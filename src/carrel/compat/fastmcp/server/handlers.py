@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from pydantic import AnyUrl
+from pydantic import AnyUrl, BaseModel
 
-from carrel.compat.application import Application, request_ctx
+from carrel.compat.application import Application, notifications, request_ctx
 from carrel.compat.fastmcp.apps.config import UI_EXTENSION_ID
 from carrel.compat.fastmcp.apps.prefab import renderers
 from carrel.compat.fastmcp.exceptions import FastMCPError, NotFoundError, ValidationError
@@ -19,6 +19,7 @@ from carrel.compat.mcp import types
 from carrel.compat.mcp.server.lowlevel.server import NotificationOptions, Server
 from carrel.compat.mcp.shared.exceptions import McpError
 from carrel.compat.mcp.types.base import INTERNAL_ERROR, INVALID_PARAMS, ErrorData
+from carrel.compat.mcp2.server.caching import CacheHint
 
 __all__ = ["LowLevelServer", "newest", "register", "wanted"]
 
@@ -33,16 +34,44 @@ class LowLevelServer(Server[Any, Any]):
     """Experimental capabilities that the program declares."""
     begun: Callable[[], None] | None = None
     """Called before the server is served."""
+    cache_hints: dict[str, CacheHint] | None = None
+    """Freshness hint of each method with cacheable results."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.bundled: set[str] = set()
 
+    @property
+    def _request_handlers(self) -> dict[str, Any]:
+        """Handlers by method."""
+        kinds: dict[Any, Any] = self.request_handlers
+        return {kind.model_fields["method"].default: each for kind, each in kinds.items()}
+
+    def add_notification_handler(self, method: str, params_type: type[BaseModel], handler: Any) -> None:
+        """Register a handler of a notification, which gets the context of the session and the parameters.
+
+        Raises:
+            ValueError: clients send no such notification.
+        """
+        kind = notifications().get(method)
+        if kind is None:
+            raise ValueError(f"no client sends {method!r}")
+
+        async def handle(notification: Any) -> None:
+            given = {} if notification.params is None else notification.params.model_dump(by_alias=True)
+            await handler(request_ctx.get(None), params_type.model_validate(given))
+
+        self.notification_handlers[kind] = handle
+
     def application(self, options: Any = None, *, raise_exceptions: bool = False) -> Application:
         """Return a server of Carrel that answers with the handlers of this one."""
         if self.begun is not None:
             self.begun()
-        return super().application(options, raise_exceptions=raise_exceptions)
+        found = super().application(options, raise_exceptions=raise_exceptions)
+        for hint in (self.cache_hints or {}).values():  # all are equal
+            description = found.endpoint.description
+            description.ttl_ms, description.scope = hint.ttl_ms, hint.scope
+        return found
 
     def create_initialization_options(
         self,

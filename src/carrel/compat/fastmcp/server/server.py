@@ -6,7 +6,7 @@ import copy
 import secrets
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 from carrel.compat.fastmcp.exceptions import NotFoundError
 from carrel.compat.fastmcp.prompts.prompt import Prompt
@@ -15,6 +15,8 @@ from carrel.compat.fastmcp.resources.security import DEFAULT_RESOURCE_SECURITY
 from carrel.compat.fastmcp.resources.template import ResourceTemplate
 from carrel.compat.fastmcp.server.answering import Answering
 from carrel.compat.fastmcp.server.auth.access import Authorized
+from carrel.compat.fastmcp.server.caching import build_cache_hints
+from carrel.compat.fastmcp.server.completions import Completing
 from carrel.compat.fastmcp.server.context import set_log_level
 from carrel.compat.fastmcp.server.extended import Extended
 from carrel.compat.fastmcp.server.handlers import LowLevelServer, register
@@ -62,7 +64,7 @@ def _reject(what: str, instead: str) -> NoReturn:
     raise NotImplementedError(f"{what} is not mirrored by carrel.compat: {instead}")
 
 
-class FastMCP(Authorized, Extended, Answering, Running, Generic[LifespanResultT]):
+class FastMCP(Authorized, Extended, Answering, Completing, Running, Generic[LifespanResultT]):
     """Server with decorators for tools, resources and prompts.
 
     Raises:
@@ -101,6 +103,8 @@ class FastMCP(Authorized, Extended, Answering, Running, Generic[LifespanResultT]
         tasks: bool | None = None,
         resource_security: Any = NotSet,
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        cache_ttl: int | None = None,
+        cache_scope: Literal["public", "private"] | None = None,
         **options: Any,
     ) -> None:
         _check_options(options)
@@ -146,6 +150,7 @@ class FastMCP(Authorized, Extended, Answering, Running, Generic[LifespanResultT]
         )
         self._mcp_server.experimental = experimental_capabilities
         self._mcp_server.begun = self._add_bundled
+        self._mcp_server.cache_hints = build_cache_hints(cache_ttl, cache_scope)
         register(self, self._mcp_server, strict=strict, page=list_page_size, inline=dereference_schemas)
         for tool in tools or ():
             self.add_tool(tool)

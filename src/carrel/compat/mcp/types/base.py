@@ -77,7 +77,11 @@ class Model(BaseModel):
         def __getattr__(self, name):
             """Return the value of a field by its name in snake_case, which programs of FastMCP 4 use."""
             field = to_camel(name)
-            if name[:1] != "_" and field != name and field in type(self).model_fields:
+            if (
+                name[:1] != "_"
+                and field != name
+                and (field in type(self).model_fields or field in (self.__pydantic_extra__ or ()))
+            ):
                 return getattr(self, field)
             return super().__getattr__(name)
 

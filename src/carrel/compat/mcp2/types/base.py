@@ -1,13 +1,12 @@
 """Base types of requests, notifications and results, with snake_case attributes and camelCase on the wire."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, NotRequired, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
-from carrel.compat.mcp.types import base as v1
+from carrel.compat.mcp.types.base import Model
 
 __all__ = [
     "CLIENT_CAPABILITIES_META_KEY",
@@ -34,6 +33,7 @@ __all__ = [
     "ResultType",
     "Role",
 ]
+
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
 else:
@@ -55,23 +55,29 @@ Meta: TypeAlias = dict[str, Any]
 
 
 class MCPModelType(ModelMetaclass):
-    """Type of the models: for programs, a model of ``mcp`` 1 with the same name is an instance too.
+    """Type of models. An object of the model of ``mcp`` 1 with the same name is an instance too.
 
-    The objects of FastMCP are models of ``mcp`` 1, whose fields have the names of both generations. Pydantic must not
-    take one for an instance: it would read fields that are not there.
+    Results of FastMCP 4 have models of ``mcp`` 1, and programs compare them with the models of ``mcp`` 2.
     """
 
     def __instancecheck__(self, instance: Any) -> bool:
-        if isinstance(instance, v1.Model) and self.__module__.startswith(__package__):
-            asker = sys._getframe(1).f_globals["__name__"].partition(".")[0]
-            return asker != "pydantic" and any(each.__name__ == self.__name__ for each in type(instance).__mro__)
+        if isinstance(instance, Model) and self.__module__.startswith(__package__):
+            return any(kind.__name__ == self.__name__ for kind in type(instance).__mro__)
         return super().__instancecheck__(instance)
 
 
 class MCPModel(BaseModel, metaclass=MCPModelType):
     """Object of the protocol."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, defer_build=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        defer_build=True,
+        revalidate_instances="subclass-instances",  # converts models of ``mcp`` 1
+    )
+
+    def __eq__(self, other: object) -> bool:
+        return other == self if isinstance(other, Model) else super().__eq__(other)
 
 
 class OpenModel(MCPModel):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from carrel.compat.fastmcp.exceptions import NotFoundError
+from carrel.compat.fastmcp.exceptions import NotFoundError, ValidationError, error_response
 from carrel.compat.fastmcp.server.middleware.middleware import Middleware
 from carrel.compat.mcp.shared.exceptions import McpError
 
@@ -17,7 +17,7 @@ __all__ = ["ErrorHandlingMiddleware", "RetryMiddleware"]
 
 #: Codes and words of error responses, by the exceptions that they stand for.
 CODES: tuple[tuple[tuple[type[Exception], ...], int, str], ...] = (
-    ((ValueError, TypeError), -32602, "Invalid params"),
+    ((ValueError, TypeError, ValidationError), -32602, "Invalid params"),
     ((FileNotFoundError, KeyError, NotFoundError), -32001, "Not found"),
     ((PermissionError,), -32000, "Permission denied"),
     ((TimeoutError,), -32000, "Request timeout"),
@@ -38,7 +38,7 @@ class ErrorHandlingMiddleware(Middleware):
         self.include_traceback = include_traceback
         self.error_callback = error_callback
         self.transform_errors = transform_errors
-        self._counts: Counter[str] = Counter()
+        self.error_counts: dict[str, int] = defaultdict(int)
 
     async def on_message(self, context: Any, call_next: Any) -> Any:
         """Handle a message."""
@@ -46,11 +46,14 @@ class ErrorHandlingMiddleware(Middleware):
             return await call_next(context)
         except Exception as error:
             self._log_error(error, context)
-            raise self._transform_error(error, context) from error
+            found = self._transform_error(error, context)
+            if found is error:
+                raise
+            raise found from error
 
     def _log_error(self, error: Exception, context: Any) -> None:
         name, method = type(error).__name__, context.method or "unknown"
-        self._counts[f"{name}:{method}"] += 1
+        self.error_counts[f"{name}:{method}"] += 1
         self.logger.error("Error in %s: %s: %s", method, name, error, exc_info=self.include_traceback)
         if self.error_callback is not None:
             try:
@@ -65,11 +68,11 @@ class ErrorHandlingMiddleware(Middleware):
         code, words = next((found[1:] for found in CODES if kind in found[0]), (-32603, "Internal error"))
         if words == "Not found" and (context.method or "").startswith("resources/"):
             code, words = -32002, "Resource not found"
-        return McpError(code=code, message=f"{words}: {error}")
+        return error_response(code, f"{words}: {error}")
 
     def get_error_stats(self) -> dict[str, int]:
         """Return the number of errors by class and method."""
-        return dict(self._counts)
+        return dict(self.error_counts)
 
 
 class RetryMiddleware(Middleware):
@@ -97,11 +100,17 @@ class RetryMiddleware(Middleware):
             try:
                 return await call_next(context)
             except Exception as error:
-                if not isinstance(error, self.retry_exceptions) and not isinstance(
-                    error.__cause__, self.retry_exceptions
-                ):
+                if not self._should_retry(error):
                     raise
-                pause = min(self.base_delay * self.backoff_multiplier**attempt, self.max_delay)
-                self.logger.warning("Request %s failed, again in %.1fs: %s", context.method, pause, error)
+                pause = self._calculate_delay(attempt)
+                self.logger.warning("Retrying in %.1fs: request %s failed: %s", pause, context.method, error)
                 await asyncio.sleep(pause)
         return await call_next(context)
+
+    def _should_retry(self, error: Exception) -> bool:
+        """Return whether an error, or its cause, is one of ``retry_exceptions``."""
+        return isinstance(error, self.retry_exceptions) or isinstance(error.__cause__, self.retry_exceptions)
+
+    def _calculate_delay(self, attempt: int) -> float:
+        """Return the pause in seconds after an attempt, the first of which has the number 0."""
+        return min(self.base_delay * self.backoff_multiplier**attempt, self.max_delay)
