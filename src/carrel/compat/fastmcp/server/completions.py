@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from carrel.compat.fastmcp.server.handlers import LowLevelServer
 from carrel.compat.fastmcp.server.middleware.middleware import MiddlewareContext, run_middleware
 from carrel.compat.mcp import types
-from carrel.compat.mcp.server.lowlevel.server import Server
 from carrel.compat.mcp2.types import Completion
 
 __all__ = ["Completing", "normalize_completion"]
@@ -44,7 +44,7 @@ class Completing:
     """Server with a handler of completions."""
 
     middleware: list[Any]
-    _mcp_server: Server[Any, Any]
+    _mcp_server: LowLevelServer
     _completion_handler: Callable[..., Any] | None = None
 
     def completion(self, function: Callable[..., Any] | None = None) -> Any:
