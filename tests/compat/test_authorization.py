@@ -30,7 +30,7 @@ from carrel.compat.mcp.shared.auth import (
     OAuthToken,
 )
 from carrel.errors import AuthorizationError
-from carrel.transports.client.transport import Rejection
+from carrel.transports.client.transport import AuthorizationRejection
 from compat.comparison import HERE, on_carrel, on_original
 from compat.test_http import served
 from support.http_process import free_port
@@ -300,7 +300,7 @@ async def test_credentials_of_httpx_are_added_to_requests() -> None:
     found = credentials_of(("ann", "secret"))
     assert found is not None
     assert dict(await found.headers("https://a.example/mcp")) == {"authorization": "Basic YW5uOnNlY3JldA=="}
-    assert not await found.rejected(Rejection("https://a.example/mcp", 401))
+    assert not await found.rejected(AuthorizationRejection("https://a.example/mcp", 401))
     assert credentials_of(None) is None
     with pytest.raises(TypeError, match=r"must be an httpx\.Auth"):
         credentials_of(object())
@@ -325,7 +325,7 @@ async def test_several_rejected_requests_renew_a_token_once() -> None:
     found = HTTPXCredentials(Renewing())
     url = "https://a.example/mcp"
     old = await found.headers(url)
-    rejection = Rejection(url, 401, ['Bearer error="invalid_token"'], sent=old)
+    rejection = AuthorizationRejection(url, 401, ['Bearer error="invalid_token"'], sent=old)
     for _ in range(2):
         assert await found.rejected(rejection)
         assert dict(await found.headers(url)) == {"authorization": "Bearer 1"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from carrel import Annotations
 from carrel.errors import ConfigError
-from carrel.host.filters import Filter
+from carrel.host.filters import ItemFilter
 from carrel.host.selection import Hosted, check, select
 from carrel.wire.resources import Resource, ResourceTemplate
 
@@ -82,7 +82,7 @@ ENTRIES = [
     ],
 )
 def test_an_entry_must_match_every_term(text: str, names: list[str]) -> None:
-    filters = Filter(text, now=NOW)
+    filters = ItemFilter(text, now=NOW)
     filters.check()
     assert [entry.name for entry in ENTRIES if filters.matches("docs", entry)] == names
 
@@ -99,7 +99,7 @@ def test_an_entry_must_match_every_term(text: str, names: list[str]) -> None:
     ],
 )
 def test_an_invalid_term_is_named_and_does_not_filter(text: str, problem: str) -> None:
-    filters = Filter(f"{text} red", now=NOW)
+    filters = ItemFilter(f"{text} red", now=NOW)
     assert filters.terms[0].problem is not None
     assert problem in filters.terms[0].problem
     assert [entry.name for entry in ENTRIES if filters.matches("docs", entry)] == ["wine.md", "draft.txt"]
@@ -109,7 +109,7 @@ def test_an_invalid_term_is_named_and_does_not_filter(text: str, problem: str) -
 
 def test_terms_know_where_they_are_written_and_words_are_apart_from_fields() -> None:
     text = 'type:image  -draft "red wine" cellar'
-    filters = Filter(text, now=NOW)
+    filters = ItemFilter(text, now=NOW)
     assert [text[term.start : term.end] for term in filters.terms] == [term.text for term in filters.terms]
     assert [(term.field, term.value, term.negated) for term in filters.terms] == [
         ("type", "image", False),
@@ -125,7 +125,7 @@ def test_a_selection_takes_a_filter() -> None:
     template = ResourceTemplate("note://{id}", "note")
     entries: list[Hosted[Any]] = [Hosted("shop", template), *(Hosted("docs", entry) for entry in ENTRIES)]
     assert select(entries, {"filter": "server:shop"}) == [Hosted("shop", template)]
-    assert select(entries, {"filter": Filter("under:note:"), "sort": "name"}) == [Hosted("shop", template)]
+    assert select(entries, {"filter": ItemFilter("under:note:"), "sort": "name"}) == [Hosted("shop", template)]
     assert [one.item.name for one in select(entries, {"filter": "type:text", "sort": "size"})] == [
         "wine.md",
         "draft.txt",
@@ -134,7 +134,7 @@ def test_a_selection_takes_a_filter() -> None:
 
 @given(st.text())
 def test_any_text_is_a_filter(text: str) -> None:
-    filters = Filter(text, now=NOW)
+    filters = ItemFilter(text, now=NOW)
     assert all(text[term.start : term.end] == term.text for term in filters.terms)
     for entry in ENTRIES:
         filters.matches("docs", entry)

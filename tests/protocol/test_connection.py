@@ -16,10 +16,10 @@ from carrel.protocol.connection import (
     MAX_SLOT,
     TRANSITIONS,
     Connection,
+    ConnectionState,
     FailedRequest,
     Ignored,
     Response,
-    State,
     Step,
     read_batch,
 )
@@ -38,21 +38,21 @@ from support.server_connection import initialize as initializing
 
 #: The table, written a second time: state, step, and the state after it; all other steps are refused.
 STEPS = {
-    (State.NEW, Step.PROPOSE): State.NEGOTIATING,
-    (State.NEW, Step.CLOSE): State.CLOSED,
-    (State.NEGOTIATING, Step.PROPOSE): State.NEGOTIATING,
-    (State.NEGOTIATING, Step.AGREE): State.OPEN,
-    (State.NEGOTIATING, Step.REJECT): State.NEW,
-    (State.NEGOTIATING, Step.CLOSE): State.CLOSED,
-    (State.OPEN, Step.REJECT): State.NEW,
-    (State.OPEN, Step.CLOSE): State.CLOSED,
-    (State.CLOSED, Step.CLOSE): State.CLOSED,
+    (ConnectionState.NEW, Step.PROPOSE): ConnectionState.NEGOTIATING,
+    (ConnectionState.NEW, Step.CLOSE): ConnectionState.CLOSED,
+    (ConnectionState.NEGOTIATING, Step.PROPOSE): ConnectionState.NEGOTIATING,
+    (ConnectionState.NEGOTIATING, Step.AGREE): ConnectionState.OPEN,
+    (ConnectionState.NEGOTIATING, Step.REJECT): ConnectionState.NEW,
+    (ConnectionState.NEGOTIATING, Step.CLOSE): ConnectionState.CLOSED,
+    (ConnectionState.OPEN, Step.REJECT): ConnectionState.NEW,
+    (ConnectionState.OPEN, Step.CLOSE): ConnectionState.CLOSED,
+    (ConnectionState.CLOSED, Step.CLOSE): ConnectionState.CLOSED,
 }
 
 
 @pytest.mark.parametrize("step", Step)
-@pytest.mark.parametrize("state", State)
-def test_every_step_in_every_state_leads_where_the_table_says_or_is_refused(state: State, step: Step) -> None:
+@pytest.mark.parametrize("state", ConnectionState)
+def test_every_step_in_every_state_leads_where_the_table_says_or_is_refused(state: ConnectionState, step: Step) -> None:
     connection: Connection[Any] = Connection()
     connection.state = state
     after = STEPS.get((state, step))
@@ -65,27 +65,27 @@ def test_every_step_in_every_state_leads_where_the_table_says_or_is_refused(stat
 
 
 def test_every_state_is_in_the_table_and_can_be_reached() -> None:
-    assert set(TRANSITIONS) == set(State)
-    reached = {State.NEW}
-    for _ in State:
+    assert set(TRANSITIONS) == set(ConnectionState)
+    reached = {ConnectionState.NEW}
+    for _ in ConnectionState:
         reached |= {after for state in reached for after in TRANSITIONS[state].values()}
-    assert reached == set(State)
+    assert reached == set(ConnectionState)
 
 
 def test_a_session_is_negotiated_by_both_sides_in_the_same_states() -> None:
     here = client.Connection(Implementation("c", "1"), ClientCapabilities())
     there = server.Connection(DESCRIPTION)
-    assert (here.state, there.state) == (State.NEW, State.NEW)
+    assert (here.state, there.state) == (ConnectionState.NEW, ConnectionState.NEW)
     call = there.receive(here.initialize(REVISIONS[MARCH], "me").data)
     assert isinstance(call, server.Call)
-    assert (here.state, there.state) == (State.NEGOTIATING, State.NEW)
+    assert (here.state, there.state) == (ConnectionState.NEGOTIATING, ConnectionState.NEW)
     reply = there.reply(call, there.initialize(call))
     assert isinstance(here.receive(reply), Response)
     here.speak(REVISIONS[MARCH])
     here.settle()
-    assert (here.state, there.state) == (State.OPEN, State.OPEN)
+    assert (here.state, there.state) == (ConnectionState.OPEN, ConnectionState.OPEN)
     assert (here.close(), there.close()) == ([], [])
-    assert (here.state, there.state) == (State.CLOSED, State.CLOSED)
+    assert (here.state, there.state) == (ConnectionState.CLOSED, ConnectionState.CLOSED)
 
 
 def test_a_refused_session_can_be_asked_for_again() -> None:
@@ -97,7 +97,7 @@ def test_a_refused_session_can_be_asked_for_again() -> None:
         there.initialize(call)
         there.reject_session()
         assert isinstance(here.receive(there.reject(call, ValueError()).reply), FailedRequest)
-        assert (here.state, there.state, there.peer) == (State.NEW, State.NEW, None)
+        assert (here.state, there.state, there.peer) == (ConnectionState.NEW, ConnectionState.NEW, None)
 
 
 def test_a_session_is_opened_once() -> None:
@@ -106,7 +106,7 @@ def test_a_session_is_opened_once() -> None:
     assert isinstance(call, server.Call)
     with pytest.raises(InvalidMessage):
         connection.initialize(call)
-    assert connection.state is State.OPEN
+    assert connection.state is ConnectionState.OPEN
 
 
 def test_a_connection_has_no_place_for_the_things_of_other_layers() -> None:
@@ -353,7 +353,7 @@ class Conversation(RuleBasedStateMachine):
         if hasattr(self, "calls"):
             assert set(self.client.waiting) == set(self.calls) == set(self.server.in_flight)
             assert set(self.server.waiting) == set(self.questions)
-            assert (self.client.state, self.server.state) == (State.OPEN, State.OPEN)
+            assert (self.client.state, self.server.state) == (ConnectionState.OPEN, ConnectionState.OPEN)
 
 
 RESULTS: dict[Any, Result] = {

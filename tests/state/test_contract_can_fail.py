@@ -12,7 +12,7 @@ import pytest
 from carrel.state.contract import StateContract
 from carrel.state.memory import MemoryState, MemoryStore
 from carrel.state.memory_tables import Lifetimes
-from carrel.state.records import Batch, Replay
+from carrel.state.records import NoticeBatch, Replay
 
 pytestmark = pytest.mark.asyncio
 
@@ -73,7 +73,7 @@ def silent_gaps(store, monkeypatch):
 
     async def silent(after):
         batch = await read(after)
-        return Batch(batch.position, batch.notices)
+        return NoticeBatch(batch.position, batch.notices)
 
     monkeypatch.setattr(store.bus, "read", silent)
 

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import aiohttp
 from aiohttp import web
 
-from carrel.transports.client.transport import Credentials, Rejection
+from carrel.transports.client.transport import AuthorizationRejection, Credentials
 
 __all__ = ["Asked", "Authority", "running", "visit"]
 
@@ -252,7 +252,7 @@ async def visit(credentials: Credentials, url: str, revision: str | None = None,
             if status not in (401, 403) or rounds == 0:
                 return status
             rounds -= 1
-            if not await credentials.rejected(Rejection(url, status, challenges, revision, sent, nonce)):
+            if not await credentials.rejected(AuthorizationRejection(url, status, challenges, revision, sent, nonce)):
                 return status
 
 

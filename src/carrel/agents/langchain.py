@@ -14,7 +14,7 @@ from pydantic import PrivateAttr
 from carrel.agents.calls import Toolbox
 from carrel.agents.threads import wait_in_thread
 from carrel.vendors.declaration import description_of
-from carrel.vendors.pieces import Media, Piece, as_text, joined, pieces, pieces_of_result
+from carrel.vendors.pieces import MediaContent, Piece, as_text, joined, pieces, pieces_of_result
 from carrel.vendors.schemas import object_schema
 from carrel.wire.content import ContentBlock
 from carrel.wire.resources import ResourceContents
@@ -66,13 +66,13 @@ def content(blocks: Iterable[ContentBlock | ResourceContents]) -> list[dict[str,
 
 
 def _content(found: list[Piece]) -> str | list[dict[str, Any]]:
-    if any(isinstance(piece, Media) and piece.kind != "other" for piece in found):
+    if any(isinstance(piece, MediaContent) and piece.kind != "other" for piece in found):
         return [_block(piece) for piece in found]
     return joined(found)
 
 
 def _block(piece: Piece) -> dict[str, Any]:
-    if isinstance(piece, Media) and piece.kind != "other":
+    if isinstance(piece, MediaContent) and piece.kind != "other":
         kind = "file" if piece.kind == "pdf" else piece.kind
         return {"type": kind, "base64": piece.base64, "mime_type": piece.mime_type}
     return {"type": "text", "text": as_text(piece)}

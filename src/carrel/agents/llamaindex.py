@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from carrel.agents.calls import Toolbox
 from carrel.agents.threads import wait_in_thread
 from carrel.vendors.declaration import description_of
-from carrel.vendors.pieces import Media, Piece, as_text, pieces, pieces_of_result
+from carrel.vendors.pieces import MediaContent, Piece, as_text, pieces, pieces_of_result
 from carrel.vendors.schemas import object_schema
 from carrel.wire.content import ContentBlock
 from carrel.wire.resources import ResourceContents
@@ -74,7 +74,7 @@ def content(blocks: Iterable[ContentBlock | ResourceContents]) -> list[Any]:
 
 
 def _block(piece: Piece) -> Any:
-    if isinstance(piece, Media):
+    if isinstance(piece, MediaContent):
         match piece.kind:
             case "image":
                 return ImageBlock(image=piece.data, image_mimetype=piece.mime_type)

@@ -16,7 +16,7 @@ from pydantic_core import SchemaValidator, core_schema
 
 from carrel.agents.calls import Toolbox
 from carrel.vendors.declaration import description_of
-from carrel.vendors.pieces import Media, Piece, as_text, joined, pieces, pieces_of_result
+from carrel.vendors.pieces import MediaContent, Piece, as_text, joined, pieces, pieces_of_result
 from carrel.vendors.schemas import object_schema
 from carrel.wire.content import ContentBlock
 from carrel.wire.resources import ResourceContents
@@ -72,7 +72,7 @@ class MCPToolset(AbstractToolset[Any]):
         found = pieces_of_result(result)
         if result.is_error:
             raise ToolError(joined(found) or "the tool failed without a message")
-        if any(isinstance(piece, Media) and piece.kind != "other" for piece in found):
+        if any(isinstance(piece, MediaContent) and piece.kind != "other" for piece in found):
             return [_part(piece) for piece in found]
         return joined(found)
 
@@ -88,6 +88,6 @@ def content(blocks: Iterable[ContentBlock | ResourceContents]) -> list[Any]:
 
 
 def _part(piece: Piece) -> str | BinaryContent:
-    if isinstance(piece, Media) and piece.kind != "other":
+    if isinstance(piece, MediaContent) and piece.kind != "other":
         return BinaryContent(piece.data, media_type=piece.mime_type)
     return as_text(piece)

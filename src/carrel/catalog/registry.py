@@ -17,7 +17,7 @@ from carrel.errors import ConfigError, MCPError, ProviderUnavailable
 from carrel.log import Log
 from carrel.protocol.methods import LIST_REQUESTS
 
-__all__ = ["Kind", "Listener", "Registry"]
+__all__ = ["ChangeListener", "Kind", "Registry"]
 
 Kind: TypeAlias = Literal["tool", "prompt"]
 
@@ -26,7 +26,7 @@ PATIENCE = 1.0
 log = Log("carrel")
 
 
-class Listener(Protocol):
+class ChangeListener(Protocol):
     """Function that gets the changes that a registry's providers report; without ``recipients``, for all clients."""
 
     def __call__(
@@ -50,7 +50,7 @@ class Registry(Provider):
     ``listener`` is called with every change that a provider reports, maybe from another thread.
     """
 
-    def __init__(self, listener: Listener | None = None) -> None:
+    def __init__(self, listener: ChangeListener | None = None) -> None:
         self._listener = listener
         self.routes = Routes()
         """Finds the provider of a URI."""

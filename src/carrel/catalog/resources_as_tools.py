@@ -45,7 +45,7 @@ class ReadArguments(msgspec.Struct, forbid_unknown_fields=True):
     uri: str
 
 
-class SearchArguments(msgspec.Struct, forbid_unknown_fields=True):
+class ResourceSearchArguments(msgspec.Struct, forbid_unknown_fields=True):
     """Arguments of search_resources."""
 
     query: str
@@ -172,7 +172,7 @@ class ResourcesAsTools(Provider):
         return CallToolResult(content=[_block(contents) for contents in decoded(result).contents])
 
     async def _search(self, arguments: Raw, request: Request) -> CallToolResult:
-        given = msgspec.json.decode(arguments, type=SearchArguments)
+        given = msgspec.json.decode(arguments, type=ResourceSearchArguments)
         _check(request, LIST_RESOURCES)
         if given.limit < 1:
             raise ToolError("limit must be at least 1")

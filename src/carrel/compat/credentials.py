@@ -12,7 +12,7 @@ import httpx
 
 from carrel.compat.mcp.shared._httpx_utils import create_mcp_http_client
 from carrel.errors import AuthorizationError
-from carrel.transports.client.transport import Rejection
+from carrel.transports.client.transport import AuthorizationRejection
 
 __all__ = ["HTTPXCredentials", "credentials_of"]
 
@@ -54,7 +54,7 @@ class HTTPXCredentials:
         finally:
             await flow.aclose()
 
-    async def rejected(self, rejection: Rejection) -> bool:
+    async def rejected(self, rejection: AuthorizationRejection) -> bool:
         """Show a 401 or 403 response to the flow, and return whether it sends the request again.
 
         Raises:

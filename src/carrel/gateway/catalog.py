@@ -18,7 +18,7 @@ from carrel.errors import InvalidParams, MCPError, MethodNotFound, ProviderUnava
 from carrel.gateway.list_ahead import ListAhead
 from carrel.gateway.look_alikes import LookAlike
 from carrel.gateway.names import NameKind, Names
-from carrel.gateway.upstream import MAX_URIS, Upstream
+from carrel.gateway.upstream import MAX_URIS, UpstreamTransform
 from carrel.host.catalog import HostCatalog
 from carrel.host.remote import RemoteProvider
 from carrel.log import Log
@@ -54,7 +54,7 @@ MAX_LOGGED = 100
 USUAL = {row.provider_method for row in PROVIDER_REQUESTS if row is not COMPLETE}
 
 
-class _Known(Container[str]):
+class _UpstreamNames(Container[str]):
     """Names of one kind that servers of a gateway have, or may have once they are connected."""
 
     def __init__(self, kind: NameKind, names: Names, waits: Callable[[], bool]) -> None:
@@ -72,7 +72,7 @@ class _Known(Container[str]):
 
 
 class GatewayCatalog(HostCatalog):
-    """Catalog of the servers of a gateway, with one ``Upstream`` per server.
+    """Catalog of the servers of a gateway, with one ``UpstreamTransform`` per server.
 
     ``settle`` connects to idle servers; it is awaited before an unknown name is looked up.
     ``waits`` returns whether some server has not connected yet, so that its names are unknown.
@@ -89,8 +89,8 @@ class GatewayCatalog(HostCatalog):
         self.own: frozenset[str] = frozenset()
         """Names of tools and URIs of the gateway itself."""
         self.exact = ()
-        self.tool_names = _Known("tool", names, waits)
-        self.prompt_names = _Known("prompt", names, waits)
+        self.tool_names = _UpstreamNames("tool", names, waits)
+        self.prompt_names = _UpstreamNames("prompt", names, waits)
         self._settle = settle
         self._waits = waits
         self._templates: dict[str, Sequence[ResourceTemplate]] = {}
@@ -111,7 +111,12 @@ class GatewayCatalog(HostCatalog):
         self, provider: Provider, changes: Iterable[Change], lists: ListChanges, recipients: Recipients | None = None
     ) -> None:
         """Schedule reading a server's changed lists, and report the changes."""
-        if lists and recipients is None and isinstance(provider, Upstream) and self.get(provider.name) is provider:
+        if (
+            lists
+            and recipients is None
+            and isinstance(provider, UpstreamTransform)
+            and self.get(provider.name) is provider
+        ):
             self._learn_later(provider, lists)
         self._offering.clear()
         self._report(changes, lists, recipients=recipients)
@@ -134,12 +139,12 @@ class GatewayCatalog(HostCatalog):
             self._index_templates()
         return super().take(name)
 
-    def learn_session(self, upstream: Upstream, provider: RemoteProvider) -> None:
+    def learn_session(self, upstream: UpstreamTransform, provider: RemoteProvider) -> None:
         """Schedule reading the names that a server has in one of its sessions."""
         self._learn_later(upstream, (), provider)
 
     def _learn_later(
-        self, upstream: Upstream, lists: Iterable[ListName], session: RemoteProvider | None = None
+        self, upstream: UpstreamTransform, lists: Iterable[ListName], session: RemoteProvider | None = None
     ) -> None:
         due = self._due.setdefault(upstream.name, ({}, {}))
         due[0].update(dict.fromkeys(lists))
@@ -151,7 +156,7 @@ class GatewayCatalog(HostCatalog):
                 lambda _: self._learning.get(upstream.name) is task and self._learning.pop(upstream.name)
             )
 
-    async def _learn(self, upstream: Upstream) -> None:
+    async def _learn(self, upstream: UpstreamTransform) -> None:
         """Read the names of a server, its resource templates, and its skills."""
         while (due := self._due.pop(upstream.name, None)) is not None:
             lists, sessions = due
@@ -162,7 +167,7 @@ class GatewayCatalog(HostCatalog):
             if "resources_list_changed" in lists and await self._learn_resources(upstream):
                 self._report((), {"resources_list_changed": None})
 
-    async def _learn_resources(self, upstream: Upstream) -> bool:
+    async def _learn_resources(self, upstream: UpstreamTransform) -> bool:
         """Read the templates and skills of a server, and return whether that succeeded."""
         try:
             if upstream.offers("list_templates"):
@@ -303,7 +308,7 @@ class GatewayCatalog(HostCatalog):
         if request.call is not None:
             return await super().list_templates(request)
         known = [(self.get(server), templates) for server, templates in self._templates.items()]
-        return Page([one for each, some in known if isinstance(each, Upstream) for one in each.shown(some)])
+        return Page([one for each, some in known if isinstance(each, UpstreamTransform) for one in each.shown(some)])
 
     def read_resource(self, uri: str, request: Request) -> MaybeAwaitable[ReadResourceResult | bytes]:
         """Return the contents of a resource.
@@ -342,7 +347,11 @@ class GatewayCatalog(HostCatalog):
         async def one(provider: Provider) -> T:
             return await resolved(ask(provider))
 
-        able = [each for each in self.providers if each.catch_all and (not isinstance(each, Upstream) or each.answers)]
+        able = [
+            each
+            for each in self.providers
+            if each.catch_all and (not isinstance(each, UpstreamTransform) or each.answers)
+        ]
         asked = {asyncio.ensure_future(one(provider)): provider for provider in able}
         if not asked:
             raise ResourceNotFound(uri)
@@ -381,7 +390,7 @@ class GatewayCatalog(HostCatalog):
             return False
         try:
             found = self.find_uri(uri)
-            if isinstance(found, Upstream) and not found.supports_subscriptions:
+            if isinstance(found, UpstreamTransform) and not found.supports_subscriptions:
                 raise MethodNotFound(f"Method not found: {found.name} does not offer subscriptions")
         except MCPError:
             if request.call is not None and request.call.request.operation == SUBSCRIBE.operation:

@@ -25,10 +25,10 @@ from carrel.gateway.names import NameKind, Names, PrefixMode
 from carrel.gateway.providers import GivenGrants, OfPrincipal, Providers
 from carrel.gateway.sessions import SessionLimits
 from carrel.gateway.status import STATUS_URI, merged_instructions, status_of, table_of
-from carrel.gateway.upstream import Upstream
+from carrel.gateway.upstream import UpstreamTransform
 from carrel.host.changes import HostChanges
 from carrel.host.config.inputs import Inputs
-from carrel.host.config.server_config import Problem, ServerConfig
+from carrel.host.config.server_config import ConfigProblem, ServerConfig
 from carrel.host.host import Host
 from carrel.host.hosted_server import HostedServer
 from carrel.host.relayed import RELAYED
@@ -203,7 +203,7 @@ class Gateway:
         return table_of(self.host.servers.values(), self.names, self._saved, self._problems)
 
     @property
-    def _problems(self) -> list[Problem]:
+    def _problems(self) -> list[ConfigProblem]:
         """Problems in the used entries of the configuration files."""
         return [problem for problem in self.host.problems if not self._only or problem.entry in self._only]
 
@@ -254,8 +254,8 @@ class Gateway:
         if isolated is not None:
             await isolated.stop()
 
-    def _wrap(self, server: HostedServer, provider: Provider) -> Upstream:
-        return Upstream(server, provider, self.names, self.catalog.matching)
+    def _wrap(self, server: HostedServer, provider: Provider) -> UpstreamTransform:
+        return UpstreamTransform(server, provider, self.names, self.catalog.matching)
 
     def _renamed(self, kind: NameKind) -> None:
         self.catalog.announce(kind)

@@ -22,7 +22,7 @@ from carrel.log import Log
 from carrel.security.client import OAuth
 from carrel.security.client.revocation import NotRevoked
 from carrel.security.client.storage import TokenStore, UserStore
-from carrel.transports.client.transport import Rejection
+from carrel.transports.client.transport import AuthorizationRejection
 
 if TYPE_CHECKING:
     from carrel.catalog.provider import RequestContext
@@ -146,7 +146,7 @@ class Grant:
         self._page: str | None = None
         self._pending: PendingAuthorization | None = None
         self._waiting = asyncio.Event()
-        self._rejection: Rejection | None = None
+        self._rejection: AuthorizationRejection | None = None
         self._told: list[tuple[RequestContext, str]] = []
         self.given: list[Callable[[], object]] = []
         """Callbacks for when the user has logged in."""
@@ -172,7 +172,7 @@ class Grant:
         """Return the authorization headers for one request, or no headers before the user has logged in."""
         return await self._auth.headers(url, method)
 
-    async def rejected(self, rejection: Rejection) -> bool:
+    async def rejected(self, rejection: AuthorizationRejection) -> bool:
         """Get or refresh the grant after a request was rejected, and return whether to retry the request.
 
         Raises:
@@ -197,7 +197,7 @@ class Grant:
         Raises:
             LoginRequired, URLElicitationRequired: see ``refused``.
         """
-        rejection = self._rejection or Rejection(self._url, 401)
+        rejection = self._rejection or AuthorizationRejection(self._url, 401)
         if not await self._auth.headers(rejection.url):
             await self._with_user(self._auth.rejected(rejection._replace(sent=None, nonce=None)))
 

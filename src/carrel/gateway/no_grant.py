@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from carrel.errors import LoginRequired
 
 if TYPE_CHECKING:
-    from carrel.transports.client.transport import Rejection
+    from carrel.transports.client.transport import AuthorizationRejection
 
 __all__ = ["FOR_CLIENT", "NoGrant"]
 
@@ -31,7 +31,7 @@ class NoGrant:
         """Return no headers."""
         return {}
 
-    async def rejected(self, rejection: Rejection) -> bool:
+    async def rejected(self, rejection: AuthorizationRejection) -> bool:
         """Raise LoginRequired if the upstream requires authorization; otherwise, return False: do not retry.
 
         Raises:

@@ -10,7 +10,7 @@ import msgspec
 
 from carrel.columns import aligned
 from carrel.gateway.names import Names
-from carrel.host.config.server_config import Problem
+from carrel.host.config.server_config import ConfigProblem
 from carrel.host.hosted_server import HostedServer
 from carrel.printable import printable
 
@@ -63,7 +63,9 @@ def entry_of(server: HostedServer, names: Names) -> dict[str, Any]:
     }
 
 
-def entries_of(servers: Iterable[HostedServer], names: Names, problems: Iterable[Problem]) -> list[dict[str, Any]]:
+def entries_of(
+    servers: Iterable[HostedServer], names: Names, problems: Iterable[ConfigProblem]
+) -> list[dict[str, Any]]:
     """Return the status of the servers, and of invalid entries in configuration files, by name."""
     found = {server.name: entry_of(server, names) for server in servers}
     for problem in problems:
@@ -74,7 +76,7 @@ def entries_of(servers: Iterable[HostedServer], names: Names, problems: Iterable
 
 
 def status_of(
-    servers: Iterable[HostedServer], names: Names, saved: str | None = None, problems: Iterable[Problem] = ()
+    servers: Iterable[HostedServer], names: Names, saved: str | None = None, problems: Iterable[ConfigProblem] = ()
 ) -> str:
     """Return the status of a gateway's servers as JSON; ``saved`` is a text about the tokens saved by tool search."""
     found: dict[str, Any] = {
@@ -91,7 +93,7 @@ def status_of(
 
 
 def table_of(
-    servers: Iterable[HostedServer], names: Names, saved: str | None = None, problems: Iterable[Problem] = ()
+    servers: Iterable[HostedServer], names: Names, saved: str | None = None, problems: Iterable[ConfigProblem] = ()
 ) -> str:
     """Return the status of a gateway's servers as a text table; ``saved`` is as in ``status_of``."""
     rows = [("SERVER", "STATE", "REVISION", "TOOLS", "PROMPTS", "RESOURCES", "")]

@@ -45,7 +45,7 @@ USUAL, MOST = 5, 50
 SUGGESTED = 5
 
 
-class SearchArguments(msgspec.Struct, forbid_unknown_fields=True):
+class ToolSearchArguments(msgspec.Struct, forbid_unknown_fields=True):
     """Arguments of search_tools."""
 
     query: str = ""
@@ -181,7 +181,7 @@ class ToolSearch(Transform):
 
     async def _search(self, arguments: Raw, request: Request) -> CallToolResult:
         try:
-            given = msgspec.json.decode(arguments, type=SearchArguments)
+            given = msgspec.json.decode(arguments, type=ToolSearchArguments)
         except msgspec.ValidationError as error:
             return _failed(f"Invalid arguments: {error}")
         limit = self._limit if given.limit is None else given.limit

@@ -1,4 +1,4 @@
-"""Upstream: one server of a gateway, with the names and URIs that clients of the gateway see."""
+"""UpstreamTransform: one server of a gateway, with the names and URIs that clients of the gateway see."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from carrel.wire.prompts import Prompt
 from carrel.wire.resources import ReadResourceResult, ResourceTemplate
 from carrel.wire.tools import Tool
 
-__all__ = ["Upstream"]
+__all__ = ["UpstreamTransform"]
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ def item_key(item: Tool | Prompt | ResourceTemplate) -> str:
     return item.uri_template if isinstance(item, ResourceTemplate) else item.name
 
 
-class Upstream(Transform):
+class UpstreamTransform(Transform):
     """Transform that adds a prefix to names and URIs of a gateway's server if they collide, see ``Names``.
 
     ``provider`` handles the requests: the server's ``RemoteProvider``, or a provider with one session per client.
@@ -271,7 +271,7 @@ class Upstream(Transform):
 class _Wanted(Interest):
     """Resources with subscribers, by the server's URIs."""
 
-    def __init__(self, outer: Interest, upstream: Upstream) -> None:
+    def __init__(self, outer: Interest, upstream: UpstreamTransform) -> None:
         super().__init__()
         self._outer = outer
         self._upstream = upstream

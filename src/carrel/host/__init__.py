@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from carrel.host.config.discover import discover, unique
     from carrel.host.config.inputs import Inputs
     from carrel.host.config.read import read_file
-    from carrel.host.config.server_config import ConfigFile, Input, Problem, ServerConfig
-    from carrel.host.filters import Filter
+    from carrel.host.config.server_config import ConfigFile, ConfigProblem, Input, ServerConfig
+    from carrel.host.filters import ItemFilter
     from carrel.host.host import Host
     from carrel.host.hosted_server import HostedServer
     from carrel.host.remote import RemoteProvider
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConfigFile",
-    "Filter",
+    "ConfigProblem",
     "Host",
     "HostChange",
     "Hosted",
     "HostedServer",
     "Input",
     "Inputs",
-    "Problem",
+    "ItemFilter",
     "RemoteProvider",
     "ServerConfig",
     "discover",
@@ -45,10 +45,10 @@ MODULES = {
     "carrel.host.config.server_config": (
         "ConfigFile",
         "Input",
-        "Problem",
+        "ConfigProblem",
         "ServerConfig",
     ),
-    "carrel.host.filters": ("Filter",),
+    "carrel.host.filters": ("ItemFilter",),
     "carrel.host.host": ("Host",),
     "carrel.host.hosted_server": ("HostedServer",),
     "carrel.host.remote": ("RemoteProvider",),

@@ -8,7 +8,7 @@ from functools import partial
 
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.provider import Change, Events, Interest, ListChanges, Provider, ProviderInterest, Recipients
-from carrel.catalog.registry import Listener
+from carrel.catalog.registry import ChangeListener
 from carrel.errors import MCPError
 from carrel.host.relayed import RELAYED_EXTENSIONS
 from carrel.log import Log
@@ -29,7 +29,7 @@ class HostCatalog(Catalog):
 
     extensions = RELAYED_EXTENSIONS
 
-    def __init__(self, listener: Listener | None = None) -> None:
+    def __init__(self, listener: ChangeListener | None = None) -> None:
         super().__init__(self._report)
         self._heard_by = listener
         self._events: list[Events] = []

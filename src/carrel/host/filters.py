@@ -1,4 +1,4 @@
-"""Filter: the terms that people write to select resources, templates, tools and prompts of a host.
+"""Filters: the terms that people write to select resources, templates, tools and prompts of a host.
 
 ``type:image changed:<7d -draft "red wine"``: see docs/host.md for the terms.
 """
@@ -19,7 +19,7 @@ from carrel.errors import ConfigError
 from carrel.wire.base import Annotations
 from carrel.wire.timestamps import modified_at
 
-__all__ = ["FIELDS", "Filter", "Term", "text_of", "uri_of"]
+__all__ = ["FIELDS", "ItemFilter", "Term", "text_of", "uri_of"]
 
 Test = Callable[[str, Any], bool]
 
@@ -48,7 +48,7 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-class Filter:
+class ItemFilter:
     """Filter of a host's resources, templates, tools and prompts. An entry must match every valid term.
 
     Invalid terms have a ``problem``, and do not filter.
@@ -71,9 +71,9 @@ class Filter:
         return " ".join(term.value for term in self.terms if term.field is None and not term.negated)
 
     @property
-    def fields(self) -> Filter:
+    def fields(self) -> ItemFilter:
         """The filter without its words."""
-        return Filter(" ".join(term.text for term in self.terms if term.field is not None or term.negated))
+        return ItemFilter(" ".join(term.text for term in self.terms if term.field is not None or term.negated))
 
     def __bool__(self) -> bool:
         return bool(self._tests)

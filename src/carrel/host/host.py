@@ -20,7 +20,7 @@ from weakref import WeakSet
 import msgspec
 
 from carrel.catalog.provider import Hit, ListName, Provider, Request
-from carrel.catalog.registry import Listener
+from carrel.catalog.registry import ChangeListener
 from carrel.client.client import Client
 from carrel.client.options import CallOptions, ClientOptions
 from carrel.errors import ConfigError, MCPError, TransportError
@@ -28,7 +28,7 @@ from carrel.host.catalog import HostCatalog
 from carrel.host.changes import HostChange, HostChangeKind, HostChanges
 from carrel.host.config.files import ConfigFiles
 from carrel.host.config.inputs import Inputs
-from carrel.host.config.server_config import Problem, ServerConfig
+from carrel.host.config.server_config import ConfigProblem, ServerConfig
 from carrel.host.hosted_server import HostedServer
 from carrel.host.remote import PATIENCE
 from carrel.host.selection import Hosted, Selection, check, select, wants_server
@@ -100,7 +100,7 @@ class Host:
         start_timeout: float = PATIENCE,
         inputs: Inputs | None = None,
         credentials: Callable[[ServerConfig], Credentials | None] | None = None,
-        listener: Listener | None = None,
+        listener: ChangeListener | None = None,
         catalog: HostCatalog | None = None,
         expose: Callable[[HostedServer], Provider] | None = None,
         enter_timeout: float | None = None,
@@ -162,7 +162,7 @@ class Host:
     # Servers
 
     @property
-    def problems(self) -> Sequence[Problem]:
+    def problems(self) -> Sequence[ConfigProblem]:
         """Problems in the configuration files."""
         return self._files.problems
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 import msgspec
 
 from carrel.errors import ConfigError
-from carrel.host.filters import Filter, uri_of
+from carrel.host.filters import ItemFilter, uri_of
 from carrel.near_names import did_you_mean
 from carrel.wire.timestamps import modified_at
 
@@ -32,10 +32,10 @@ class Selection(TypedDict, total=False):
 
     ``servers`` selects servers by name, ``tags`` servers with at least one of the tags. ``audience`` is "user" or
     "assistant"; entries without an audience match both. ``min_priority`` is 0 to 1; entries without a priority have 0.
-    ``mime_type`` is a pattern such as ``text/*``. ``filter`` has the terms that people write (see ``Filter``), such as
-    ``type:image changed:<7d``. ``sort`` is "name", "recency" (last modified first), "priority" or "size" (highest
-    first); entries without the value come last. Without ``sort``, entries are in the order of the servers' names, and
-    of each server's list.
+    ``mime_type`` is a pattern such as ``text/*``. ``filter`` has the terms that people write (see ``ItemFilter``),
+    such as ``type:image changed:<7d``. ``sort`` is "name", "recency" (last modified first), "priority" or "size"
+    (highest first); entries without the value come last. Without ``sort``, entries are in the order of the servers'
+    names, and of each server's list.
     """
 
     servers: Collection[str]
@@ -44,7 +44,7 @@ class Selection(TypedDict, total=False):
     min_priority: float
     mime_type: str
     uri_prefix: str
-    filter: str | Filter
+    filter: str | ItemFilter
     sort: Order
 
 
@@ -87,9 +87,9 @@ def select(entries: Iterable[Hosted[T]], selection: Selection) -> list[Hosted[T]
     return found
 
 
-def _filter_of(selection: Selection) -> Filter | None:
+def _filter_of(selection: Selection) -> ItemFilter | None:
     written = selection.get("filter")
-    return Filter(written) if isinstance(written, str) else written
+    return ItemFilter(written) if isinstance(written, str) else written
 
 
 def _tests(selection: Selection) -> Iterable[Callable[[Any], bool]]:

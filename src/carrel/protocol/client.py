@@ -30,11 +30,11 @@ from carrel.protocol.connection import (
     MAX_BATCH,
     OPENING,
     UNREADABLE,
+    ConnectionState,
     FailedRequest,
     Ignored,
     Requester,
     Response,
-    State,
     Step,
     Waiting,
     is_id,
@@ -297,7 +297,7 @@ class Connection(connection.Connection[W]):
         data = self.cancel(id, reason)
         if data is None or waiting is None or self.revision is None:
             return None
-        if self.state is not State.OPEN and waiting.request in OPENING:
+        if self.state is not ConnectionState.OPEN and waiting.request in OPENING:
             return None
         return OutgoingMessage(data, CANCELLED.method, revision=self.revision)
 

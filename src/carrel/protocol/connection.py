@@ -42,7 +42,7 @@ __all__ = [
         "Requester",
         "SLOT_SHIFT",
     ),
-    *("Response", "State", "Step", "Waiting", "is_id", "read_batch", "read_error"),
+    *("Response", "ConnectionState", "Step", "Waiting", "is_id", "read_batch", "read_error"),
 ]
 
 #: Maximum number of messages in a batch.
@@ -66,7 +66,7 @@ _read_error = msgspec.json.Decoder(ErrorObject).decode
 # States
 
 
-class State(Enum):
+class ConnectionState(Enum):
     """State of the session on a connection. Stateless requests need no session, and are possible in every state."""
 
     NEW = "new"
@@ -91,16 +91,16 @@ class Step(Enum):
 
 
 #: The state after each step. A step that is not there is not allowed in that state.
-TRANSITIONS: Mapping[State, Mapping[Step, State]] = {
-    State.NEW: {Step.PROPOSE: State.NEGOTIATING, Step.CLOSE: State.CLOSED},
-    State.NEGOTIATING: {
-        Step.PROPOSE: State.NEGOTIATING,
-        Step.AGREE: State.OPEN,
-        Step.REJECT: State.NEW,
-        Step.CLOSE: State.CLOSED,
+TRANSITIONS: Mapping[ConnectionState, Mapping[Step, ConnectionState]] = {
+    ConnectionState.NEW: {Step.PROPOSE: ConnectionState.NEGOTIATING, Step.CLOSE: ConnectionState.CLOSED},
+    ConnectionState.NEGOTIATING: {
+        Step.PROPOSE: ConnectionState.NEGOTIATING,
+        Step.AGREE: ConnectionState.OPEN,
+        Step.REJECT: ConnectionState.NEW,
+        Step.CLOSE: ConnectionState.CLOSED,
     },
-    State.OPEN: {Step.REJECT: State.NEW, Step.CLOSE: State.CLOSED},
-    State.CLOSED: {Step.CLOSE: State.CLOSED},
+    ConnectionState.OPEN: {Step.REJECT: ConnectionState.NEW, Step.CLOSE: ConnectionState.CLOSED},
+    ConnectionState.CLOSED: {Step.CLOSE: ConnectionState.CLOSED},
 }
 
 
@@ -195,7 +195,7 @@ class Connection(Generic[W]):
     __slots__ = ("__weakref__", "in_flight", "last_id", "state", "waiting")
 
     def __init__(self) -> None:
-        self.state = State.NEW
+        self.state = ConnectionState.NEW
         self.last_id = 0
         """The id of the last request that was sent."""
         self.waiting: dict[Id, Waiting[W]] = NO_REQUESTS
@@ -261,7 +261,7 @@ class Connection(Generic[W]):
             known = printable(id) if is_id(id) else "no request"
             return Ignored(f"a response to {known}, which is not pending{told}", response=message)
         if message.error is not UNSET:
-            if self.state is State.NEGOTIATING and waiting.request in OPENING:
+            if self.state is ConnectionState.NEGOTIATING and waiting.request in OPENING:
                 self.step(Step.REJECT)
             return FailedRequest(waiting, id, read_error(message.error))
         if message.result is UNSET:

@@ -20,12 +20,12 @@ from carrel.protocol import connection
 from carrel.protocol.connection import (
     MAX_BATCH,
     UNREADABLE,
+    ConnectionState,
     FailedRequest,
     Ignored,
     Peer,
     Requester,
     Response,
-    State,
     Step,
     read_batch,
 )
@@ -356,7 +356,7 @@ class Connection(connection.Connection[Requester]):
         Raises:
             InvalidMessage: the session is initialized already.
         """
-        if self.state is not State.NEW:
+        if self.state is not ConnectionState.NEW:
             raise InvalidMessage("Invalid request: this session is initialized already")
         self.step(Step.PROPOSE)
         self.step(Step.AGREE)

@@ -50,7 +50,7 @@ class Reading(Protocol):
         """Call a function in a thread."""
 
 
-class Unreadable(Exception):
+class UnreadableResource(Exception):
     """The caller cannot read a resource."""
 
 
@@ -132,7 +132,7 @@ class Hits:
                 if text is None:
                     text = await self._contents(text_uri(entry.resource), provider, request)
                 return ReadableText(entry.resource, filters.label(entry.provider), text)
-        except (TimeoutError, Unreadable, MCPError) as error:
+        except (TimeoutError, UnreadableResource, MCPError) as error:
             log.debug("%s cannot be read: %s", uri, error)
             return None
 
@@ -142,7 +142,7 @@ class Hits:
         """Return the text that the index has of a resource that the caller may read.
 
         Raises:
-            Unreadable: the caller may not read it.
+            UnreadableResource: the caller may not read it.
         """
         if not store.writes or entry.windows:
             return None
@@ -237,7 +237,7 @@ class Hits:
             log.debug("%s takes too long for a snippet", entry.uri)
             # Without access rules, every listed resource may be read.
             return "" if request.view is None and not provider.guards and store.writes else None
-        except Unreadable:
+        except UnreadableResource:
             return None
         except MCPError as error:
             log.debug("%s has no snippet: %s", entry.uri, error)
@@ -267,11 +267,11 @@ class Hits:
         """Check that a resource is no link to a resource that is hidden from the caller.
 
         Raises:
-            Unreadable: it is one.
+            UnreadableResource: it is one.
         """
         restricted = request.view is not None or provider.guards
         if restricted and not await resolved(provider.shows(entry.uri, request.page(None, 1))):
-            raise Unreadable
+            raise UnreadableResource
 
     async def _contents(self, uri: str, provider: Provider | None, request: Request) -> str:
         """Return the text of a resource of a provider, although another provider may have the same URI."""

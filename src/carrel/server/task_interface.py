@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from carrel.server.elicitation.client_requests import ClientRequest
     from carrel.wire.tasks import TaskStatus
 
-__all__ = ["RunningTask", "TaskRequest"]
+__all__ = ["RunningTask", "TaskInputRequest"]
 
 
-class TaskRequest(Protocol):
+class TaskInputRequest(Protocol):
     """Request to the client of a task, which waits for its answer."""
 
     answer: asyncio.Future[Any]
@@ -51,8 +51,8 @@ class RunningTask(ChannelTask, Protocol):
     async def ask(self, requests: Iterable[tuple[str, ClientRequest]]) -> list[Any]:
         """Send requests, each with its preferred key, to the client of the task, and wait for the answers."""
 
-    def deliver(self, request: TaskRequest) -> None:
+    def deliver(self, request: TaskInputRequest) -> None:
         """Send a request, or keep it until the client fetches the result (2025-11-25)."""
 
-    def keep(self, connection: Connection, request: TaskRequest) -> None:
+    def keep(self, connection: Connection, request: TaskInputRequest) -> None:
         """Keep a request whose client is gone for the next client that fetches the result."""

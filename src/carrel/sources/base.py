@@ -20,16 +20,16 @@ from carrel.wire.resources import ReadResourceResult, Resource, ResourceContents
 if TYPE_CHECKING:
     from carrel.sources.documents.documents import Documents, Original
 
-__all__ = ["MAX_SUGGESTIONS", "BaseSource", "Reader", "ReaderSource", "Variable", "translate"]
+__all__ = ["MAX_SUGGESTIONS", "BaseSource", "PartialVariable", "ReaderSource", "SourceReader", "translate"]
 
 T = TypeVar("T")
-R = TypeVar("R", bound="Reader")
+R = TypeVar("R", bound="SourceReader")
 
 MAX_SUGGESTIONS = 100
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, None)
 
 
-class Variable(NamedTuple):
+class PartialVariable(NamedTuple):
     """Variable to complete: its template, its name, the typed text, and the values of other variables."""
 
     template: ResourceTemplate
@@ -48,7 +48,7 @@ class BaseSource(Provider):
         """Return the templates."""
         return ()
 
-    def _suggest(self, variable: Variable, request: Request) -> MaybeAwaitable[Sequence[str] | Completion]:
+    def _suggest(self, variable: PartialVariable, request: Request) -> MaybeAwaitable[Sequence[str] | Completion]:
         """Return suggestions for a variable, best first."""
         return ()
 
@@ -86,7 +86,7 @@ class BaseSource(Provider):
         if documents is not None and argument in documents.variables:
             return await documents.complete(template.uri_template, value, context, request, self._original)
         found: Completion | Sequence[str] = await resolved(
-            self._suggest(Variable(template, argument, value, context), request)
+            self._suggest(PartialVariable(template, argument, value, context), request)
         )
         if isinstance(found, Completion):
             return found
@@ -99,7 +99,7 @@ class BaseSource(Provider):
         return Page(await resolved(self._hits(query, max(request.limit, 0), request)))
 
 
-class Reader(Protocol):
+class SourceReader(Protocol):
     """Blocking part of a source. Its methods have the limits and the errors of the methods of ``Provider``."""
 
     def inspect(self) -> None:
@@ -120,7 +120,7 @@ class Reader(Protocol):
     def read_resource(self, uri: str) -> ResourceContents:
         """Return the contents of a resource, or a directory as a JSON array of resources."""
 
-    def complete(self, variable: Variable) -> Sequence[str] | Completion:
+    def complete(self, variable: PartialVariable) -> Sequence[str] | Completion:
         """Return suggestions for a variable of the templates."""
 
     def search(self, query: str, limit: int) -> Sequence[Hit]:
@@ -194,7 +194,7 @@ class ReaderSource(BaseSource, Generic[R]):
     def _templates(self) -> Sequence[ResourceTemplate]:
         return self._reader.templates()
 
-    async def _suggest(self, variable: Variable, request: Request) -> Sequence[str] | Completion:
+    async def _suggest(self, variable: PartialVariable, request: Request) -> Sequence[str] | Completion:
         return await self._run(request, lambda reader: reader.complete(variable))
 
     async def _hits(self, query: str, limit: int, request: Request) -> Sequence[Hit]:

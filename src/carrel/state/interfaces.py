@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from carrel.state.records import Batch, Letter, Notice, Replay, SessionRecord, TaskRecord
+from carrel.state.records import Letter, Notice, NoticeBatch, Replay, SessionRecord, TaskRecord
 
 __all__ = ["Bus", "EventLog", "LeaseExpired", "Mailbox", "Quotas", "Sessions", "State", "TaskStore", "UsedStates"]
 
@@ -79,7 +79,7 @@ class Bus(Protocol):
     async def position(self) -> int:
         """Return the position after the last notice."""
 
-    async def read(self, after: int) -> Batch:
+    async def read(self, after: int) -> NoticeBatch:
         """Return the notices after a position; wait until there are some."""
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Protocol
 
 from carrel.state.interfaces import LeaseExpired
-from carrel.state.records import Batch, Changed, Letter, Notice, SessionMessage
+from carrel.state.records import Changed, Letter, Notice, NoticeBatch, SessionMessage
 
 __all__ = ["MAX_NOTICES", "MemoryBus", "MemoryMailbox"]
 
@@ -49,7 +49,7 @@ class MemoryBus:
         """Return the position after the last notice."""
         return self._last
 
-    async def read(self, after: int) -> Batch:
+    async def read(self, after: int) -> NoticeBatch:
         """Return the notices after a position; wait until there are some."""
         while self._last <= after:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -59,7 +59,7 @@ class MemoryBus:
         kept = len(self._notices)
         first = max(0, kept - missed)
         notices = list(enumerate(islice(self._notices, first, None), self._last - kept + first + 1))
-        return Batch(self._last, notices, missed > kept)
+        return NoticeBatch(self._last, notices, missed > kept)
 
 
 def weigh(notice: Notice) -> int:

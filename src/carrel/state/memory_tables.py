@@ -154,7 +154,7 @@ class MemorySessions:
             self._values.pop(id, None)
 
 
-class Stream:
+class StreamEvents:
     """Events of one stream, with their numbers."""
 
     __slots__ = ("done", "events")
@@ -168,14 +168,14 @@ class MemoryEvents:
     """Event log in memory."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._streams: Lifetimes[tuple[str, str], Stream] = Lifetimes(clock)
+        self._streams: Lifetimes[tuple[str, str], StreamEvents] = Lifetimes(clock)
 
     async def append(self, session: str, stream: str, number: int, event: bytes, oldest: int, ttl: float) -> None:
         """Append a numbered event, delete events with numbers below ``oldest``, and renew the lifetime."""
         key = session, stream
         log = self._streams.get(key)
         if log is None:
-            log = Stream()
+            log = StreamEvents()
             self._streams.put(key, log, ttl)
         else:
             self._streams.renew(key, ttl)

@@ -17,7 +17,6 @@ from carrel.wire.tasks import TaskStatus
 
 __all__ = [
     "AnswerLetter",
-    "Batch",
     "CancelTaskLetter",
     "Changed",
     "FollowLetter",
@@ -25,6 +24,7 @@ __all__ = [
     "HearTaskLetter",
     "Letter",
     "Notice",
+    "NoticeBatch",
     "Replay",
     "ReplicaGone",
     "RequestCancelled",
@@ -168,7 +168,7 @@ class SlotExpired(msgspec.Struct, frozen=True):
     slot: int
 
 
-class Batch(msgspec.Struct, frozen=True):
+class NoticeBatch(msgspec.Struct, frozen=True):
     """Notices after a position of the bus, each with its position. ``gap``: earlier notices have been deleted.
 
     ``position`` is the last notice's position, from which the next read continues.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from carrel.errors import MCPError
-from carrel.host.filters import Filter, text_of
+from carrel.host.filters import ItemFilter, text_of
 from carrel.host.host import Host
 from carrel.host.hosted_server import HostedServer
 from carrel.host.resource_tree import ResourceTree
@@ -183,7 +183,7 @@ class Lists:
 
         The texts in which words are looked for are kept: a user who types looks for words again and again.
         """
-        written = Filter(q)
+        written = ItemFilter(q)
         if not written:
             return lambda _, items: items
         fields = written.fields

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from carrel.context.options import Ask
 from carrel.context.pack import Packed
 from carrel.context.results import ContextItem
-from carrel.host.filters import Filter
+from carrel.host.filters import ItemFilter
 from carrel.host.host import Host
 from carrel.host.selection import Hosted
 from carrel.search.marks import marks_of
@@ -36,7 +36,7 @@ async def search(host: Host, q: str, limit: int) -> SearchResult:
     Raises:
         ConfigError: tantivy is not installed.
     """
-    written = Filter(q)
+    written = ItemFilter(q)
     if not written.words.strip():
         return SearchResult(hits=(), complete=True)
     index = await host.index(wait=PATIENCE)

@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from carrel.catalog.provider import Provider
-from carrel.catalog.registry import Listener
+from carrel.catalog.registry import ChangeListener
 from carrel.host import host as asynchronous
 from carrel.host.catalog import HostCatalog
 from carrel.host.changes import HostChange
 from carrel.host.config.inputs import Inputs
-from carrel.host.config.server_config import Problem, ServerConfig
+from carrel.host.config.server_config import ConfigProblem, ServerConfig
 from carrel.host.hosted_server import HostedServer
 from carrel.host.remote import PATIENCE
 from carrel.host.tools import ToolsOptions
@@ -54,7 +54,7 @@ class Host:
         start_timeout: float = PATIENCE,
         inputs: Inputs | None = None,
         credentials: Callable[[ServerConfig], Credentials | None] | None = None,
-        listener: Listener | None = None,
+        listener: ChangeListener | None = None,
         catalog: HostCatalog | None = None,
         expose: Callable[[HostedServer], Provider] | None = None,
         enter_timeout: float | None = None,
@@ -104,7 +104,7 @@ class Host:
         return self.host.servers
 
     @property
-    def problems(self) -> Sequence[Problem]:
+    def problems(self) -> Sequence[ConfigProblem]:
         """Problems in the configuration files."""
         return self.host.problems
 

@@ -11,7 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from carrel.vendors.declaration import Declaration, description_of
-from carrel.vendors.pieces import Document, Media, Piece, TextPiece, as_text, described, pieces, pieces_of_result
+from carrel.vendors.pieces import (
+    MediaContent,
+    Piece,
+    ResourceText,
+    TextPiece,
+    as_text,
+    described,
+    pieces,
+    pieces_of_result,
+)
 from carrel.vendors.responses import ModelCall, member
 from carrel.vendors.schemas import object_schema, renamed
 from carrel.wire.client_features import ToolResultContent
@@ -77,15 +86,15 @@ def _block(piece: Piece) -> dict[str, Any]:
     match piece:
         case TextPiece():
             return _text(piece.text)
-        case Document():
+        case ResourceText():
             source = {"type": "text", "media_type": "text/plain", "data": piece.text}
             return {"type": "document", "source": source, "title": _title(piece.uri)}
-        case Media(kind="image") if piece.mime_type in IMAGES:
+        case MediaContent(kind="image") if piece.mime_type in IMAGES:
             return {"type": "image", "source": _base64(piece)}
-        case Media(kind="pdf"):
+        case MediaContent(kind="pdf"):
             title = {"title": _title(piece.uri)} if piece.uri else {}
             return {"type": "document", "source": _base64(piece), **title}
-        case Media():
+        case MediaContent():
             return _text(described(piece))
 
 
@@ -93,7 +102,7 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _base64(media: Media) -> dict[str, Any]:
+def _base64(media: MediaContent) -> dict[str, Any]:
     return {"type": "base64", "media_type": media.mime_type, "data": media.base64}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from carrel.vendors.declaration import Declaration, description_of
 from carrel.vendors.gemini_schema import gemini_schema
-from carrel.vendors.pieces import Media, Piece, as_text, joined, pieces, pieces_of_result
+from carrel.vendors.pieces import MediaContent, Piece, as_text, joined, pieces, pieces_of_result
 from carrel.vendors.responses import ModelCall, member
 from carrel.vendors.schemas import inlined, object_schema, renamed
 from carrel.wire.client_features import ToolResultContent
@@ -96,6 +96,6 @@ def tool_results(results: Sequence[ToolResultContent], names: Mapping[str, str])
 
 
 def _part(piece: Piece) -> dict[str, Any]:
-    if isinstance(piece, Media) and piece.mime_type in MEDIA:
+    if isinstance(piece, MediaContent) and piece.mime_type in MEDIA:
         return {"inlineData": {"mimeType": piece.mime_type, "data": piece.data}}
     return {"text": as_text(piece)}

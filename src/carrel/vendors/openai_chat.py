@@ -10,7 +10,7 @@ from typing import Any
 
 from carrel.vendors.declaration import Declaration, description_of
 from carrel.vendors.openai_responses import IMAGES, PROPERTY
-from carrel.vendors.pieces import Media, Piece, TextPiece, as_text, error_text, joined, pieces, pieces_of_result
+from carrel.vendors.pieces import MediaContent, Piece, TextPiece, as_text, error_text, joined, pieces, pieces_of_result
 from carrel.vendors.responses import ModelCall, decoded_arguments, member
 from carrel.vendors.schemas import inlined, object_schema, renamed
 from carrel.wire.client_features import ToolResultContent
@@ -91,10 +91,10 @@ def tool_results(results: Sequence[ToolResultContent], names: Mapping[str, str] 
 
 def _part(piece: Piece) -> dict[str, Any]:
     match piece:
-        case Media(kind="image") if piece.mime_type in IMAGES:
+        case MediaContent(kind="image") if piece.mime_type in IMAGES:
             return {"type": "image_url", "image_url": {"url": piece.data_uri}}
-        case Media(kind="audio") if piece.mime_type in AUDIO:
+        case MediaContent(kind="audio") if piece.mime_type in AUDIO:
             return {"type": "input_audio", "input_audio": {"data": piece.base64, "format": AUDIO[piece.mime_type]}}
-        case Media(kind="pdf"):
+        case MediaContent(kind="pdf"):
             return {"type": "file", "file": {"filename": piece.file_name, "file_data": piece.data_uri}}
     return {"type": "text", "text": as_text(piece)}

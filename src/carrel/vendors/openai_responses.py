@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from carrel.vendors.declaration import Declaration, description_of
-from carrel.vendors.pieces import Media, Piece, as_text, error_text, joined, pieces, pieces_of_result
+from carrel.vendors.pieces import MediaContent, Piece, as_text, error_text, joined, pieces, pieces_of_result
 from carrel.vendors.responses import ModelCall, decoded_arguments, member
 from carrel.vendors.schemas import object_schema, renamed
 from carrel.wire.client_features import ToolResultContent
@@ -77,8 +77,8 @@ def tool_results(results: Sequence[ToolResultContent], names: Mapping[str, str] 
 
 def _part(piece: Piece) -> dict[str, Any]:
     match piece:
-        case Media(kind="image") if piece.mime_type in IMAGES:
+        case MediaContent(kind="image") if piece.mime_type in IMAGES:
             return {"type": "input_image", "image_url": piece.data_uri, "detail": "auto"}
-        case Media(kind="pdf"):
+        case MediaContent(kind="pdf"):
             return {"type": "input_file", "filename": piece.file_name, "file_data": piece.data_uri}
     return {"type": "input_text", "text": as_text(piece)}

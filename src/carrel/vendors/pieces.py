@@ -16,9 +16,9 @@ from carrel.wire.resources import BlobResourceContents, ResourceContents, TextRe
 from carrel.wire.tools import CallToolResult
 
 __all__ = [
-    "Document",
-    "Media",
+    "MediaContent",
     "Piece",
+    "ResourceText",
     "TextPiece",
     "as_text",
     "described",
@@ -47,14 +47,14 @@ class TextPiece(msgspec.Struct, frozen=True):
     text: str
 
 
-class Document(msgspec.Struct, frozen=True):
+class ResourceText(msgspec.Struct, frozen=True):
     """Text of a resource."""
 
     uri: str
     text: str
 
 
-class Media(msgspec.Struct, frozen=True):
+class MediaContent(msgspec.Struct, frozen=True):
     """Bytes of an image, audio or file, with the media type in lower case. ``uri`` is set for a resource."""
 
     mime_type: str
@@ -86,19 +86,19 @@ class Media(msgspec.Struct, frozen=True):
         return name or ("document.pdf" if self.kind == "pdf" else "file")
 
 
-Piece: TypeAlias = TextPiece | Document | Media
+Piece: TypeAlias = TextPiece | ResourceText | MediaContent
 
 
 def pieces(blocks: Iterable[ContentBlock | ResourceContents]) -> list[Piece]:
     """Return the pieces of content blocks, or of what reading a resource returned. Empty text is left out."""
     found = [_piece(block) for block in blocks]
-    return [piece for piece in found if isinstance(piece, Media) or piece.text.strip()]
+    return [piece for piece in found if isinstance(piece, MediaContent) or piece.text.strip()]
 
 
 def pieces_of_result(result: CallToolResult | ToolResultContent) -> list[Piece]:
     """Return the pieces of the result of a tool: its content; its structured content if there is no text in that."""
     found = pieces(result.content)
-    if result.structured_content is not UNSET and all(isinstance(piece, Media) for piece in found):
+    if result.structured_content is not UNSET and all(isinstance(piece, MediaContent) for piece in found):
         found.insert(0, TextPiece(msgspec.json.encode(result.structured_content).decode()))
     return found
 
@@ -108,23 +108,23 @@ def _piece(block: ContentBlock | ResourceContents) -> Piece:
         case TextContent():
             return TextPiece(block.text)
         case ImageContent() | AudioContent():
-            return Media(_media_type(block.mime_type), block.data)
+            return MediaContent(_media_type(block.mime_type), block.data)
         case ResourceLink():
             return TextPiece(_link(block))
         case EmbeddedResource():
             return _piece(block.resource)
         case TextResourceContents():
-            return Document(block.uri, block.text)
+            return ResourceText(block.uri, block.text)
         case BlobResourceContents():
             return _blob(block)
     raise TypeError(f"{type(block).__qualname__} is not a content block")
 
 
 def _blob(contents: BlobResourceContents) -> Piece:
-    media = Media(_media_type(contents.mime_type or "application/octet-stream"), contents.blob, contents.uri)
+    media = MediaContent(_media_type(contents.mime_type or "application/octet-stream"), contents.blob, contents.uri)
     if media.kind == "other" and is_textual(media.mime_type):
         try:
-            return Document(contents.uri, contents.blob.decode())
+            return ResourceText(contents.uri, contents.blob.decode())
         except UnicodeDecodeError:
             pass
     return media
@@ -141,7 +141,7 @@ def _link(link: ResourceLink) -> str:
     return f"Resource {link.uri}{kind}: {about}"
 
 
-def described(media: Media) -> str:
+def described(media: MediaContent) -> str:
     """Return a line for the model in place of media that it cannot take."""
     where = f" {media.uri}" if media.uri else ""
     return f"[{media.mime_type},{where} {len(media.data)} bytes: cannot be shown to this model]"
@@ -152,9 +152,9 @@ def as_text(piece: Piece) -> str:
     match piece:
         case TextPiece():
             return piece.text
-        case Document():
+        case ResourceText():
             return f"Resource {piece.uri}:\n{piece.text}"
-        case Media():
+        case MediaContent():
             return described(piece)
 
 

@@ -16,7 +16,7 @@ from carrel.security.client import Bearer, OAuth
 from carrel.security.client.revocation import NotRevoked
 from carrel.security.fetch import MAX_RESPONSE_BYTES
 from carrel.transports.client.options import HTTPOptions
-from carrel.transports.client.transport import Rejection
+from carrel.transports.client.transport import AuthorizationRejection
 from support.authorization_server import OAUTH, PROTECTED, Authority, running, visit
 
 Make = Callable[..., OAuth]
@@ -91,7 +91,7 @@ async def test_a_server_from_elsewhere_does_not_lead_to_metadata_in_here(authori
         await who.headers("https://mcp.example/mcp")
         challenge = f'Bearer resource_metadata="{scheme}://{host}:{port}{PROTECTED}"'
         with pytest.raises(AuthorizationError, match=r"cannot be followed"):
-            await who.rejected(Rejection("https://mcp.example/mcp", 401, [challenge]))
+            await who.rejected(AuthorizationRejection("https://mcp.example/mcp", 401, [challenge]))
     assert authority.asked == []
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.client import MemoryStore, OAuth
-from carrel.transports.client.transport import Rejection
+from carrel.transports.client.transport import AuthorizationRejection
 from support.authorization_server import OAUTH, OPENID, PROTECTED, ROOT, Authority, running, visit
 from support.clock import Clock
 
@@ -56,7 +56,7 @@ async def test_a_refusal_that_comes_late_is_not_taken_for_one_of_the_new_token(a
     before = await who.headers(authority.resource)
     await visit(who, authority.resource)
     challenges = [authority.challenge(401, None).headers["www-authenticate"]]
-    assert await who.rejected(Rejection(authority.resource, 401, challenges, sent=before))
+    assert await who.rejected(AuthorizationRejection(authority.resource, 401, challenges, sent=before))
     assert len(authority.requests()) == 1
 
 
@@ -65,7 +65,9 @@ async def test_a_failure_is_told_to_all_who_waited_for_it(authority: Authority, 
     authority.response = {"error": "access_denied", "error_description": "No.", "code": None}
     who = user()
     challenges = [authority.challenge(401, None).headers["www-authenticate"]]
-    refusals = [asyncio.create_task(who.rejected(Rejection(authority.resource, 401, challenges))) for _ in range(5)]
+    refusals = [
+        asyncio.create_task(who.rejected(AuthorizationRejection(authority.resource, 401, challenges))) for _ in range(5)
+    ]
     await authority.arrived.wait()
     authority.gate.set()
     found = await asyncio.gather(*refusals, return_exceptions=True)
@@ -124,7 +126,7 @@ async def test_metadata_are_taken_from_where_the_challenge_says(authority: Autho
     who = user()
     await who.headers(authority.resource)
     challenges = [f'Basic realm="x", Bearer resource_metadata="{authority.url}/elsewhere.json"']
-    assert await who.rejected(Rejection(authority.resource, 401, challenges))
+    assert await who.rejected(AuthorizationRejection(authority.resource, 401, challenges))
     assert [one.path for one in authority.asked][:2] == ["/elsewhere.json", OAUTH]
 
 
@@ -342,8 +344,8 @@ async def test_a_refusal_without_a_usable_challenge_is_not_retried(authority: Au
     who = user()
     await visit(who, authority.resource)
     sent = await who.headers(authority.resource)
-    assert not await who.rejected(Rejection(authority.resource, 403, [header], sent=sent))
-    assert not await who.rejected(Rejection(authority.resource, 500, [header]))
+    assert not await who.rejected(AuthorizationRejection(authority.resource, 403, [header], sent=sent))
+    assert not await who.rejected(AuthorizationRejection(authority.resource, 500, [header]))
 
 
 # Tokens that end

@@ -19,7 +19,7 @@ from carrel.security.client import (
     PrivateKey,
     WorkloadIdentity,
 )
-from carrel.transports.client.transport import Rejection
+from carrel.transports.client.transport import AuthorizationRejection
 from support.authorization_server import Authority, running, visit
 from support.clock import Clock
 
@@ -263,7 +263,7 @@ async def test_a_token_that_does_not_do_is_told_in_words(authority: Authority):
     authority.granted["mine"], authority.scope = set(), "admin"
     with pytest.raises(AuthorizationError, match="requires a token with more scopes: admin"):
         await visit(Bearer("mine"), authority.resource)
-    assert not await Bearer("mine").rejected(Rejection(authority.resource, 403))
+    assert not await Bearer("mine").rejected(AuthorizationRejection(authority.resource, 403))
 
 
 @pytest.mark.parametrize(

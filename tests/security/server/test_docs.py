@@ -14,7 +14,7 @@ from carrel import Server
 from carrel.protocol.principal import Principal
 from carrel.security import Authorization, Introspection, OAuthProxy, StaticTokens
 from carrel.security.server.bearer import Options
-from carrel.security.server.resource_server import ResourceOptions
+from carrel.security.server.resource_server import ResourceServerOptions
 from carrel.security.server.scopes import Scopes
 from carrel.security.server.static_tokens import make_token
 
@@ -24,7 +24,7 @@ CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 def options(kind: type) -> set[str]:
     parameters = inspect.signature(kind).parameters.values()
-    shared = typing.get_type_hints(Options if kind is StaticTokens else ResourceOptions)
+    shared = typing.get_type_hints(Options if kind is StaticTokens else ResourceServerOptions)
     return {one.name for one in parameters if one.kind is one.KEYWORD_ONLY} | set(shared)
 
 

@@ -12,7 +12,7 @@ from carrel.errors import (
     PeerError,
     TransportError,
 )
-from carrel.transports.client.transport import Rejection
+from carrel.transports.client.transport import AuthorizationRejection
 from carrel.wire.base import PageParams
 from support.http_scripts import client_of, failure_of, never, outcome_of
 from support.scripted_http_server import Asked, scripted
@@ -25,12 +25,12 @@ class Passport:
 
     def __init__(self, *tokens: str) -> None:
         self.tokens = list(tokens)
-        self.rejections: list[Rejection] = []
+        self.rejections: list[AuthorizationRejection] = []
 
     async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
         return {"Authorization": f"Bearer {self.tokens[0]}"} if self.tokens else {}
 
-    async def rejected(self, rejection: Rejection) -> bool:
+    async def rejected(self, rejection: AuthorizationRejection) -> bool:
         self.rejections.append(rejection)
         if len(self.tokens) < 2:
             return False
@@ -71,7 +71,7 @@ async def test_credentials_are_asked_for_better_ones(status: int) -> None:
     ):
         assert await client.ask("list_resources", PageParams()) == {}
         assert [one._replace(sent=None) for one in passport.rejections] == [
-            Rejection(server.url, status, ['Bearer realm="x"'], client.revision.name)
+            AuthorizationRejection(server.url, status, ['Bearer realm="x"'], client.revision.name)
         ] * 2
         assert [one.sent for one in passport.rejections] == [
             {"Authorization": "Bearer old"},

@@ -24,7 +24,7 @@ from carrel.chat.models.conversation import (
 )
 from carrel.chat.models.failures import VendorAccess, http_errors, raise_api_error
 from carrel.chat.models.image_limits import within_limits
-from carrel.chat.models.vendors import Key
+from carrel.chat.models.vendors import VendorKey
 from carrel.vendors.anthropic import content, declare, tool_results
 from carrel.vendors.declaration import Declaration
 from carrel.wire.client_features import SampledContent, SamplingMessage, ToolResultContent, blocks_of
@@ -95,7 +95,7 @@ class AnthropicModel:
 
 
 def open_anthropic(
-    model: str, access: VendorAccess, key: Key | None, address: str | None, retries: int | None
+    model: str, access: VendorAccess, key: VendorKey | None, address: str | None, retries: int | None
 ) -> AnthropicModel:
     """Return a model of Anthropic with a client of its own. A key of a variable ``…_TOKEN`` is a bearer token."""
     options: dict[str, Any] = {} if address is None else {"base_url": address}

@@ -21,7 +21,7 @@ from carrel.chat.arguments import tool_use
 from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
 from carrel.chat.models.conversation import only_content, only_results, only_uses, vendor_data, with_vendor_data
 from carrel.chat.models.failures import VendorAccess, http_errors, raise_status, retry_time
-from carrel.chat.models.vendors import Key
+from carrel.chat.models.vendors import VendorKey
 from carrel.chat.models.wav import wav
 from carrel.errors import TransportError
 from carrel.vendors.declaration import Declaration
@@ -132,7 +132,7 @@ class GeminiModel:
 
 
 def open_gemini(
-    model: str, access: VendorAccess, key: Key | None, address: str | None, retries: int | None
+    model: str, access: VendorAccess, key: VendorKey | None, address: str | None, retries: int | None
 ) -> GeminiModel:
     """Return a model of Google with a client of its own."""
     attempts = None if retries is None else retries + 1

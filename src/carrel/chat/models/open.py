@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from carrel.chat.model import Model, ModelEvent, ModelRequest
 from carrel.chat.models.failures import UnknownModel, VendorAccess
-from carrel.chat.models.vendors import VENDORS, Key, Vendor
+from carrel.chat.models.vendors import VENDORS, Vendor, VendorKey
 from carrel.errors import ConfigError, MCPError
 from carrel.near_names import did_you_mean, nearest_first
 from carrel.references import from_keyring
@@ -192,7 +192,7 @@ async def first_with_key(environment: Mapping[str, str]) -> str:
     raise ConfigError(f"No key of a language model is set. Set one of {variables}; or name a local model: ollama:MODEL")
 
 
-async def find_key(vendor: Vendor, environment: Mapping[str, str]) -> Key | None:
+async def find_key(vendor: Vendor, environment: Mapping[str, str]) -> VendorKey | None:
     """Return a vendor's API key from the environment or the keyring, or None if the vendor needs no key.
 
     Raises:
@@ -200,12 +200,12 @@ async def find_key(vendor: Vendor, environment: Mapping[str, str]) -> Key | None
     """
     if "://" in vendor.name:
         key = environment.get(URL_KEY_VARIABLE)
-        return checked(Key(key.strip(), URL_KEY_VARIABLE)) if key else None
+        return checked(VendorKey(key.strip(), URL_KEY_VARIABLE)) if key else None
     if vendor.local:
         return None
     for variable in vendor.variables:
         if key := environment.get(variable, "").strip():
-            return checked(Key(key, variable))
+            return checked(VendorKey(key, variable))
     if found := await stored_key(vendor.variables):
         return checked(found)
     raise ConfigError(
@@ -214,7 +214,7 @@ async def find_key(vendor: Vendor, environment: Mapping[str, str]) -> Key | None
     )
 
 
-def checked(key: Key) -> Key:
+def checked(key: VendorKey) -> VendorKey:
     """Return a key that can be sent in a header.
 
     Raises:
@@ -225,12 +225,12 @@ def checked(key: Key) -> Key:
     raise ConfigError(f"{key.variable} is not a valid key: it has spaces, line breaks or characters that are not ASCII")
 
 
-async def stored_key(variables: tuple[str, ...]) -> Key | None:
+async def stored_key(variables: tuple[str, ...]) -> VendorKey | None:
     """Return the first key that the keyring of the operating system has; None without a keyring or a key."""
     with suppress(ConfigError):
         for variable in variables:
             if text := await asyncio.to_thread(from_keyring, SERVICE, variable):
-                return Key(text, variable)
+                return VendorKey(text, variable)
     return None
 
 
@@ -248,7 +248,7 @@ def address_of(vendor: Vendor, environment: Mapping[str, str]) -> str | None:
 
 
 def build(
-    vendor: Vendor, model: str, key: Key | None, environment: Mapping[str, str], retries: int | None
+    vendor: Vendor, model: str, key: VendorKey | None, environment: Mapping[str, str], retries: int | None
 ) -> ListingModel:
     """Return a model of a vendor.
 

@@ -26,7 +26,7 @@ from carrel.chat.models.conversation import (
 )
 from carrel.chat.models.failures import VendorAccess, http_errors, raise_api_error, raise_status
 from carrel.chat.models.openai_compatible import CompatibleModel, open_client
-from carrel.chat.models.vendors import Key
+from carrel.chat.models.vendors import VendorKey
 from carrel.chat.stop_sequences import StopSequences
 from carrel.vendors.declaration import Declaration
 from carrel.vendors.openai_responses import content, declare, tool_results
@@ -91,7 +91,7 @@ class OpenAIModel(CompatibleModel):
 
 
 def open_openai(
-    model: str, access: VendorAccess, key: Key | None, address: str | None, retries: int | None
+    model: str, access: VendorAccess, key: VendorKey | None, address: str | None, retries: int | None
 ) -> CompatibleModel:
     """Return a model of OpenAI with a client of its own; models that speak use Chat Completions."""
     client = open_client(key, address, retries)

@@ -19,7 +19,7 @@ from carrel.chat.arguments import tool_use
 from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
 from carrel.chat.models.conversation import only_content, only_results, only_uses, text_of_blocks, valid_id
 from carrel.chat.models.failures import VendorAccess, http_errors, raise_api_error
-from carrel.chat.models.vendors import Key
+from carrel.chat.models.vendors import VendorKey
 from carrel.chat.models.wav import wav
 from carrel.vendors.declaration import Declaration
 from carrel.vendors.openai_chat import content, declare, tool_results
@@ -97,13 +97,13 @@ class CompatibleModel:
 
 
 def open_compatible(
-    model: str, access: VendorAccess, key: Key | None, address: str | None, retries: int | None, prefix: str
+    model: str, access: VendorAccess, key: VendorKey | None, address: str | None, retries: int | None, prefix: str
 ) -> CompatibleModel:
     """Return a model of a compatible server with a client of its own."""
     return CompatibleModel(open_client(key, address, retries), model, access, prefix)
 
 
-def open_client(key: Key | None, address: str | None, retries: int | None) -> AsyncOpenAI:
+def open_client(key: VendorKey | None, address: str | None, retries: int | None) -> AsyncOpenAI:
     """Return a client of OpenAI's SDK."""
     options: dict[str, Any] = {} if address is None else {"base_url": address}
     if retries is not None:

@@ -6,10 +6,10 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-__all__ = ["VENDORS", "Key", "Vendor"]
+__all__ = ["VENDORS", "Vendor", "VendorKey"]
 
 
-class Key(NamedTuple):
+class VendorKey(NamedTuple):
     """Key of a vendor, and the variable that it came from."""
 
     text: str

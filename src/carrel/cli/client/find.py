@@ -17,7 +17,7 @@ from carrel.cli.options import Parser
 from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.output import bold, table, write_json, write_text
 from carrel.cli.terminal.progress import Bar, counted
-from carrel.host.filters import Filter, uri_of
+from carrel.host.filters import ItemFilter, uri_of
 
 if TYPE_CHECKING:
     from carrel.client.client import Client
@@ -68,7 +68,7 @@ def run(arguments: list[str]) -> int:
         ConfigError: the arguments are invalid.
     """
     options, target = read_target(parser(), arguments)
-    filters = Filter(options.text)
+    filters = ItemFilter(options.text)
     filters.check()
     bar = Bar.of(options)
 
@@ -113,7 +113,7 @@ def run(arguments: list[str]) -> int:
 
 
 def selected(
-    result: CallToolResult | None, filters: Filter, server: str
+    result: CallToolResult | None, filters: ItemFilter, server: str
 ) -> tuple[CallToolResult | None, list[SearchHit] | None]:
     """Return the result of a search tool and its hits that match a filter. The result is None if nothing is found.
 
@@ -170,7 +170,7 @@ def linked(result: CallToolResult) -> list[FoundItem] | None:
     return [FoundItem("resource", str(one["uri"]), str(one.get("title") or one.get("name") or "")) for one in listed]
 
 
-async def by_name(client: Client, tools: list[Tool], filters: Filter, bar: Bar) -> list[FoundItem]:
+async def by_name(client: Client, tools: list[Tool], filters: ItemFilter, bar: Bar) -> list[FoundItem]:
     """Return the items that match a filter: with all its words in their names, titles, URIs or descriptions."""
     server = client.server.name if client.server is not None else ""
     lists: list[tuple[str, Sequence[Any]]] = [

@@ -9,7 +9,7 @@ from carrel.errors import AuthorizationError
 
 if TYPE_CHECKING:
     from carrel.security.client.authorization_code import OAuth
-    from carrel.transports.client.transport import Rejection
+    from carrel.transports.client.transport import AuthorizationRejection
 
 __all__ = ["StoredLogin", "stored_login"]
 
@@ -36,7 +36,7 @@ class StoredLogin:
         """Return the headers with the token. Empty until the server requires a token."""
         return {} if self._stored is None else await self._stored.headers(url, method)
 
-    async def rejected(self, rejection: Rejection) -> bool:
+    async def rejected(self, rejection: AuthorizationRejection) -> bool:
         """Handle a 401 or 403 response with the stored token, refreshing it if possible without the user.
 
         Raises:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from carrel.cli.config.read import DEFAULT_FILE, Configuration, read_configuration
-from carrel.cli.config.settings import SECTIONS, Origin, fields, fields_of
+from carrel.cli.config.settings import SECTIONS, SettingOrigin, fields, fields_of
 from carrel.cli.config.toml import read_file
 from carrel.cli.config.values import mask, shown
 from carrel.cli.options import Parser, sources_of
@@ -38,12 +38,12 @@ examples:
 
 After the action, all options of carrel serve are accepted.
 """
-DEFAULT = Origin("default")
+DEFAULT = SettingOrigin("default")
 COMMENT = 40
 
 
 #: A source: its location, the origin of the location, the location as shown, its options and their origins.
-Entry: TypeAlias = tuple[str, str, str, dict[str, Any], dict[str, Origin]]
+Entry: TypeAlias = tuple[str, str, str, dict[str, Any], dict[str, SettingOrigin]]
 
 
 class Shown(NamedTuple):
@@ -134,7 +134,7 @@ def settings_of(configuration: Configuration, options: argparse.Namespace, flags
         named = {flag.name: flag.flag for flag in flags.by_scheme.get(scheme, ())}
         said = flags.options(options, scheme)
         for name, field in fields_of(source.load_options(), section).items() if source is not None else ():
-            origin = Origin(named[name]) if name in said else origins.get(name, DEFAULT)
+            origin = SettingOrigin(named[name]) if name in said else origins.get(name, DEFAULT)
             value = said.get(name, values.get(name, field.default))
             yield Shown(section, name, mask(field, value, secret=origin.is_secret), origin.text)
 

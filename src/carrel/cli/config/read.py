@@ -17,7 +17,7 @@ from carrel.cli.config.settings import (
     SECTIONS,
     Field,
     IntrospectionSettings,
-    Origin,
+    SettingOrigin,
     Settings,
     SourceEntry,
     fields,
@@ -69,7 +69,7 @@ class Configuration:
     def __init__(self) -> None:
         self.settings = Settings()
         self.sources: list[SourceEntry] = []
-        self.origins: dict[str, Origin] = {}
+        self.origins: dict[str, SettingOrigin] = {}
         self.file: str | None = None
         self.folder = ""
         self.policy: Policy | None = None
@@ -117,10 +117,10 @@ def read_configuration(options: argparse.Namespace, *, targeted: bool) -> Config
     if any(name.startswith(PREFIX) for name in os.environ):
         for field, value in read_environment(os.environ):
             values[field.path] = value
-            found.origins[field.path] = Origin(f"environment {field.variable}")
+            found.origins[field.path] = SettingOrigin(f"environment {field.variable}")
     for path, value, flag in read_flags(options):
         values[path] = value
-        found.origins[path] = Origin(flag)
+        found.origins[path] = SettingOrigin(flag)
     found.settings = build(values, found)
     check(found)
     return found

@@ -27,9 +27,9 @@ __all__ = [
     "HTTPSettings",
     "IntrospectionSettings",
     "LoggingSettings",
-    "Origin",
     "SearchSettings",
     "ServerSettings",
+    "SettingOrigin",
     "Settings",
     "SkillsSettings",
     "SourceEntry",
@@ -225,7 +225,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
 HOST_SECTIONS = ("servers", "inputs")
 
 
-class Origin(NamedTuple):
+class SettingOrigin(NamedTuple):
     """Origin of a value, and whether the value is a secret."""
 
     text: str
@@ -243,7 +243,7 @@ class SourceEntry(NamedTuple):
     options: dict[str, Any]
     where: str
     shown: str
-    origins: dict[str, Origin]
+    origins: dict[str, SettingOrigin]
     optional: bool = False
 
 

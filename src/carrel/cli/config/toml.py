@@ -14,7 +14,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from carrel.cli.config.positions import KeyPath, Position, find_positions
-from carrel.cli.config.settings import HOST_SECTIONS, SECTIONS, Field, Origin, SourceEntry, fields, fields_of
+from carrel.cli.config.settings import HOST_SECTIONS, SECTIONS, Field, SettingOrigin, SourceEntry, fields, fields_of
 from carrel.cli.config.values import Resolved, convert, resolve
 from carrel.errors import ConfigError
 from carrel.near_names import near
@@ -35,7 +35,7 @@ class Contents:
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
-        self.origins: dict[str, Origin] = {}
+        self.origins: dict[str, SettingOrigin] = {}
         self.sources: list[SourceEntry] = []
         self.policy: Policy | None = None
         self.problems: list[str] = []
@@ -143,7 +143,7 @@ class Reader:
         read = self._value(field, path, value, f"[{field.section}] {field.name}")
         if read is not None:
             self._found.values[field.path] = self._placed(field, read.value)
-            self._found.origins[field.path] = Origin(self._at(path), read.is_secret)
+            self._found.origins[field.path] = SettingOrigin(self._at(path), read.is_secret)
 
     def _value(self, field: Field, path: KeyPath, value: Any, owner: str) -> Resolved | None:
         """Resolve and convert a value. Return None if the value is invalid."""
@@ -204,10 +204,10 @@ class Reader:
 
     def _options(
         self, path: KeyPath, table: dict[str, Any], known: dict[str, Field], scheme: str
-    ) -> tuple[dict[str, Any], dict[str, Origin]]:
+    ) -> tuple[dict[str, Any], dict[str, SettingOrigin]]:
         """Return the options of a source, and their origins."""
         options: dict[str, Any] = {}
-        origins: dict[str, Origin] = {}
+        origins: dict[str, SettingOrigin] = {}
         for key, value in table.items():
             if key in SOURCE_KEYS or key == OPTIONAL:
                 continue
@@ -219,5 +219,5 @@ class Reader:
             read = self._value(known[key], (*path, key), value, f"[[sources]] {key}")
             if read is not None:
                 options[key] = self._in_folder(read.value) if known[key].is_path else read.value
-                origins[key] = Origin(self._at((*path, key)), read.is_secret)
+                origins[key] = SettingOrigin(self._at((*path, key)), read.is_secret)
         return options, origins

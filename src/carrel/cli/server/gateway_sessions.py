@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from carrel.gateway.providers import GivenGrants
     from carrel.gateway.sessions import SessionLimits
     from carrel.host.config.server_config import ServerConfig
-    from carrel.transports.client.transport import Credentials, Rejection
+    from carrel.transports.client.transport import AuthorizationRejection, Credentials
     from carrel.transports.server.options import ServeOptions
 
 __all__ = ["IsolationOptions", "isolation_options", "shared_login"]
@@ -74,7 +74,7 @@ def _stored_login(config: ServerConfig) -> Credentials:
         to log in.
         """
 
-        async def rejected(self, rejection: Rejection) -> bool:
+        async def rejected(self, rejection: AuthorizationRejection) -> bool:
             try:
                 return await super().rejected(rejection)
             except AuthorizationError as error:

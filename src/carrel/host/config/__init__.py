@@ -7,6 +7,6 @@ for file in discover():
 
 from carrel.host.config.discover import discover, unique
 from carrel.host.config.read import read_file
-from carrel.host.config.server_config import ConfigFile, ConfigOrigin, Input, Problem, ServerConfig
+from carrel.host.config.server_config import ConfigFile, ConfigOrigin, ConfigProblem, Input, ServerConfig
 
-__all__ = ["ConfigFile", "ConfigOrigin", "Input", "Problem", "ServerConfig", "discover", "read_file", "unique"]
+__all__ = ["ConfigFile", "ConfigOrigin", "ConfigProblem", "Input", "ServerConfig", "discover", "read_file", "unique"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from carrel.host.config.discover import unique
 from carrel.host.config.read import read_file
-from carrel.host.config.server_config import ConfigFile, Problem, ServerConfig
+from carrel.host.config.server_config import ConfigFile, ConfigProblem, ServerConfig
 from carrel.log import Log
 from carrel.regular_file import timestamp_of
 
@@ -22,7 +22,7 @@ class ConfigFiles:
     def __init__(self, given: Iterable[ServerConfig], paths: Iterable[Path | str]) -> None:
         self.given = list(given)
         self.paths = [Path(path) for path in paths]
-        self.problems: Sequence[Problem] = ()
+        self.problems: Sequence[ConfigProblem] = ()
         """Problems in the files."""
         self._timestamps: list[tuple[int, int, int] | None] = []
 

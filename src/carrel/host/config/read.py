@@ -21,7 +21,7 @@ from carrel.errors import ConfigError
 from carrel.host.config.applications import CLIENTS
 from carrel.host.config.entries import read_entry, read_input
 from carrel.host.config.jsonc import JsoncDocument, JsoncError
-from carrel.host.config.server_config import ConfigFile, ConfigOrigin, Input, Problem, ServerConfig
+from carrel.host.config.server_config import ConfigFile, ConfigOrigin, ConfigProblem, Input, ServerConfig
 from carrel.near_names import did_you_mean
 from carrel.regular_file import read_regular
 
@@ -90,13 +90,13 @@ class _Reader:
         self.application = application
         self.workspace = workspace
         self.servers: list[ServerConfig] = []
-        self.problems: list[Problem] = []
+        self.problems: list[ConfigProblem] = []
 
     def result(self) -> ConfigFile:
         return ConfigFile(self.application, self.file, self.servers, self.problems)
 
     def failed(self, message: str) -> ConfigFile:
-        self.problems.append(Problem(str(self.file), message))
+        self.problems.append(ConfigProblem(str(self.file), message))
         return self.result()
 
     def read_toml(self, text: str) -> None:
@@ -113,7 +113,7 @@ class _Reader:
 
     def read_json(self, document: JsoncDocument, *, known: bool) -> None:
         if not isinstance(document.data, dict):
-            self.problems.append(Problem(str(self.file), "an object is expected"))
+            self.problems.append(ConfigProblem(str(self.file), "an object is expected"))
             return
         section = CLIENTS[self.application].section
         if section not in document.data:
@@ -123,7 +123,7 @@ class _Reader:
         if section not in document.data and "projects" not in document.data:
             near = [hint for key in document.data if (hint := did_you_mean(key, SECTIONS))]
             if near:
-                self.problems.append(Problem(str(self.file), f"it has no {section}{near[0]}"))
+                self.problems.append(ConfigProblem(str(self.file), f"it has no {section}{near[0]}"))
             return
         inputs = self._inputs(document.data.get(INPUTS) or ())
         self._read(document.data.get(section), lines_of(document, (section,)), inputs)
@@ -140,7 +140,7 @@ class _Reader:
             try:
                 found = read_input(one)
             except ConfigError as error:
-                self.problems.append(Problem(str(self.file), str(error)))
+                self.problems.append(ConfigProblem(str(self.file), str(error)))
             else:
                 inputs[found.id] = found
         return inputs
@@ -156,7 +156,7 @@ class _Reader:
         if entries is None:
             return
         if not isinstance(entries, dict):
-            self.problems.append(Problem(str(self.file), "the servers are an object, by their names"))
+            self.problems.append(ConfigProblem(str(self.file), "the servers are an object, by their names"))
             return
         for name, entry in entries.items():
             if self.application == "zed" and isinstance(entry, dict) and not {"command", "url"} & entry.keys():
@@ -171,7 +171,7 @@ class _Reader:
                     read_entry(name, entry, self.application, origin=origin, inputs=inputs, workspace=self.workspace)
                 )
             except ConfigError as error:
-                self.problems.append(Problem(str(self.file), str(error), name, origin.line))
+                self.problems.append(ConfigProblem(str(self.file), str(error), name, origin.line))
 
 
 def lines_of(document: JsoncDocument, path: tuple[str, ...]) -> dict[str, int]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
     HasEndpoint = Any  # loaded by nobody who only reads configurations
 
-__all__ = ["ConfigFile", "ConfigOrigin", "Input", "Isolation", "Problem", "ServerConfig", "TransportName"]
+__all__ = ["ConfigFile", "ConfigOrigin", "ConfigProblem", "Input", "Isolation", "ServerConfig", "TransportName"]
 
 TransportName: TypeAlias = Literal["stdio", "http", "sse", "memory"]
 Isolation: TypeAlias = Literal["auto", "shared", "client", "principal"]
@@ -129,7 +129,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Problem(msgspec.Struct, frozen=True):
+class ConfigProblem(msgspec.Struct, frozen=True):
     """Error in a configuration file: in one entry, or in the whole file. It contains no values of the file."""
 
     file: str
@@ -152,4 +152,4 @@ class ConfigFile(msgspec.Struct, frozen=True):
     application: str
     file: Path
     servers: Sequence[ServerConfig] = ()
-    problems: Sequence[Problem] = ()
+    problems: Sequence[ConfigProblem] = ()

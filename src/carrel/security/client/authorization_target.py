@@ -13,7 +13,7 @@ from carrel.security.client.authorization_server import AuthorizationServer, fin
 from carrel.security.client.challenges import Challenge
 from carrel.security.client.protected_resource import ProtectedResource, check_discovered_url, find_resource
 from carrel.security.fetch import Fetcher
-from carrel.transports.client.transport import Rejection
+from carrel.transports.client.transport import AuthorizationRejection
 
 __all__ = ["AuthorizationTarget", "discover_target"]
 
@@ -36,7 +36,7 @@ class AuthorizationTarget(NamedTuple):
 
 
 async def discover_target(
-    rejection: Rejection,
+    rejection: AuthorizationRejection,
     challenge: Challenge | None,
     fetcher: Fetcher,
     *,

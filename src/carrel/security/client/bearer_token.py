@@ -16,7 +16,7 @@ from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.client.challenges import choose_challenge, read_challenges
 from carrel.security.client.protected_resource import origin_of
 from carrel.transports.addresses import is_loopback
-from carrel.transports.client.transport import Rejection
+from carrel.transports.client.transport import AuthorizationRejection
 
 __all__ = ["Bearer"]
 
@@ -59,7 +59,7 @@ class Bearer:
             token = check_token(await resolved(token()))
         return {"authorization": f"Bearer {token}"}
 
-    async def rejected(self, rejection: Rejection) -> bool:
+    async def rejected(self, rejection: AuthorizationRejection) -> bool:
         """Handle a 401 or 403 response; the token cannot be renewed, so the request is never retried.
 
         Raises:

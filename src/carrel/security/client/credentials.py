@@ -36,7 +36,7 @@ from carrel.security.fetch import Fetcher, require_libraries
 from carrel.security.server.bearer import Clock
 from carrel.security.server.metadata import canonical
 from carrel.transports.addresses import is_loopback
-from carrel.transports.client.transport import Rejection
+from carrel.transports.client.transport import AuthorizationRejection
 
 __all__ = ["OAuthCredentials", "OAuthOptions"]
 
@@ -176,7 +176,7 @@ class OAuthCredentials:
             headers["dpop"] = prover.prove(method, url, self.clock(), token.access_token)
         return headers
 
-    async def rejected(self, rejection: Rejection) -> bool:
+    async def rejected(self, rejection: AuthorizationRejection) -> bool:
         """Handle a 401 or 403 response: get a new token, and return whether the request should be retried.
 
         Raises:
@@ -201,7 +201,7 @@ class OAuthCredentials:
             await self._work.run(lambda: self._renew_rejected(rejection, challenge))
         return True
 
-    async def can_log_in(self, rejection: Rejection) -> bool:
+    async def can_log_in(self, rejection: AuthorizationRejection) -> bool:
         """Return whether an authorization server is found: the MCP server names it, or has its metadata."""
         challenge = choose_challenge(read_challenges(rejection.challenges))
         try:
@@ -370,7 +370,7 @@ class OAuthCredentials:
         )
         await self._keep(kept)
 
-    async def _discover(self, rejection: Rejection, challenge: Challenge | None) -> AuthorizationTarget:
+    async def _discover(self, rejection: AuthorizationRejection, challenge: Challenge | None) -> AuthorizationTarget:
         """Discover the authorization target of the server again, as it may have changed."""
         before = None if self._token is None else self._token.issuer
         self._target = await discover_target(
@@ -378,7 +378,7 @@ class OAuthCredentials:
         )
         return self._target
 
-    async def _renew_rejected(self, rejection: Rejection, challenge: Challenge | None) -> None:
+    async def _renew_rejected(self, rejection: AuthorizationRejection, challenge: Challenge | None) -> None:
         """Get the first token, or replace a token that was rejected with 401."""
         token, now = self._token, self.clock()
         target = await self._discover(rejection, challenge)
@@ -406,7 +406,7 @@ class OAuthCredentials:
         scopes = select_scopes(asked, target.scopes_supported, wanted=self.wanted, held=held)
         await self._grant(target, scopes)
 
-    async def _step_up(self, rejection: Rejection, challenge: Challenge) -> None:
+    async def _step_up(self, rejection: AuthorizationRejection, challenge: Challenge) -> None:
         """Get a token with more scopes than the current token (step-up authorization).
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#step-up-authorization-flow

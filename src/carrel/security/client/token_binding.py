@@ -10,7 +10,7 @@ from carrel.security.client.authorization_target import AuthorizationTarget
 from carrel.security.client.challenges import Challenge
 from carrel.security.client.dpop import ALGORITHM, Prover, nonce_of
 from carrel.security.client.tokens import Token
-from carrel.transports.client.transport import Rejection
+from carrel.transports.client.transport import AuthorizationRejection
 
 __all__ = ["TokenBinding"]
 
@@ -56,7 +56,7 @@ class TokenBinding:
         if self._required and token.key is None:
             raise AuthorizationError(f"{token.issuer} issued a token that is not bound to a key (DPoP)")
 
-    def takes_nonce(self, token: Token | None, rejection: Rejection, challenge: Challenge | None) -> bool:
+    def takes_nonce(self, token: Token | None, rejection: AuthorizationRejection, challenge: Challenge | None) -> bool:
         """Record a DPoP nonce; return whether the request was rejected only because its proof lacked the nonce."""
         prover = None if token is None else self.for_token(token)
         if prover is None or rejection.nonce is None:

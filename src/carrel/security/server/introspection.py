@@ -12,7 +12,7 @@ from carrel.protocol.principal import Principal
 from carrel.security.discovery import find_endpoint
 from carrel.security.fetch import Fetcher, basic_authorization, check_url
 from carrel.security.server.bearer import InvalidToken, Unverifiable
-from carrel.security.server.resource_server import ResourceOptions, ResourceServer
+from carrel.security.server.resource_server import ResourceServer, ResourceServerOptions
 
 __all__ = ["Introspection"]
 
@@ -41,7 +41,7 @@ class Introspection(ResourceServer):
         client_id: str,
         client_secret: str,
         method: Literal["basic", "post"] = "basic",
-        **options: Unpack[ResourceOptions],
+        **options: Unpack[ResourceServerOptions],
     ) -> None:
         options.setdefault("remember", REMEMBER)
         super().__init__([issuer], **options)

@@ -14,7 +14,7 @@ from carrel.protocol.principal import Principal
 from carrel.security.fetch import check_url
 from carrel.security.server.bearer import InvalidToken
 from carrel.security.server.keys import ALGORITHMS, IssuerKeys
-from carrel.security.server.resource_server import ResourceOptions, ResourceServer, read_object
+from carrel.security.server.resource_server import ResourceServer, ResourceServerOptions, read_object
 from carrel.security.server.verifier import TokenVerifier, Verifier
 
 __all__ = ["Authorization", "read_jwt"]
@@ -50,7 +50,7 @@ class Authorization(ResourceServer):
         algorithms: Iterable[str] = tuple(ALGORITHMS),
         keys_ttl: float = 3600.0,
         keys_pause: float = 5.0,
-        **options: Unpack[ResourceOptions],
+        **options: Unpack[ResourceServerOptions],
     ) -> None:
         issuers = [issuer] if isinstance(issuer, str) else list(issuer)
         if not issuers and verify is None:

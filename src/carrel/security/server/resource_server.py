@@ -25,7 +25,7 @@ from carrel.security.server.metadata import (
 )
 from carrel.security.server.token_cache import TokenCache
 
-__all__ = ["ResourceOptions", "ResourceServer"]
+__all__ = ["ResourceServer", "ResourceServerOptions"]
 
 #: Default tolerance for clock differences, in seconds.
 LEEWAY = 10.0
@@ -34,7 +34,7 @@ LEEWAY = 10.0
 MAX_RESOURCES = 64
 
 
-class ResourceOptions(Options, total=False):
+class ResourceServerOptions(Options, total=False):
     """Options of all resource servers.
 
     Args:

@@ -17,7 +17,7 @@ from msgspec import UNSET
 
 from carrel.errors import ConfigError
 
-__all__ = ["Form", "form_of"]
+__all__ = ["ElicitationForm", "form_of"]
 
 #: Name of the field in a form of one value.
 VALUE = "value"
@@ -36,7 +36,7 @@ COMMON = ("type", "title", "description", "default")
 UNSHOWN = ("pattern", "uniqueItems", "examples")
 
 
-class Form(msgspec.Struct, frozen=True):
+class ElicitationForm(msgspec.Struct, frozen=True):
     """Elicitation form: its flat schema, and the function that reads an answer.
 
     ``read`` raises ValueError where the answer does not fit.
@@ -51,14 +51,14 @@ class Form(msgspec.Struct, frozen=True):
         return any(field["type"] == "array" for field in self.schema["properties"].values())
 
 
-def form_of(kind: Any) -> Form:
+def form_of(kind: Any) -> ElicitationForm:
     """Return the form for a class with simple fields, one simple type, a schema (a dict), or nothing (None).
 
     Raises:
         ConfigError: it has fields that a form cannot have: nested objects, lists other than of choices.
     """
     if kind is None:
-        return Form({"type": "object", "properties": {}}, lambda content: None)
+        return ElicitationForm({"type": "object", "properties": {}}, lambda content: None)
     if isinstance(kind, dict):
         return _form(kind, _validate_by(kind))
     from carrel.server.schema.type_hints import plain_type, reject_slow_models, reject_slow_patterns, walk
@@ -158,7 +158,7 @@ def _title(name: str) -> str:
     return words.capitalize() if words.isupper() or words.islower() else words
 
 
-def _form(schema: dict[str, Any], read: Callable[[dict[str, Any]], Any]) -> Form:
+def _form(schema: dict[str, Any], read: Callable[[dict[str, Any]], Any]) -> ElicitationForm:
     """Return the form of a schema, reduced to what elicitation allows.
 
     Raises:
@@ -174,7 +174,7 @@ def _form(schema: dict[str, Any], read: Callable[[dict[str, Any]], Any]) -> Form
     shown["properties"] = {name: _shown(name, field) for name, field in properties.items()}
     if schema.get("required"):
         shown["required"] = list(schema["required"])
-    return Form(shown, lambda content: read(_tidied(content, properties)))
+    return ElicitationForm(shown, lambda content: read(_tidied(content, properties)))
 
 
 def _shown(name: str, field: dict[str, Any]) -> dict[str, Any]:

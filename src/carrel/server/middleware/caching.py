@@ -41,7 +41,7 @@ TOKEN_CLAIMS = frozenset({"exp", "iat", "nbf", "jti", "auth_time"})
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Entry(msgspec.Struct, gc=False):
+class CachedResult(msgspec.Struct, gc=False):
     """Encoded result of a request, the URI of its resource, and the time until which it is fresh."""
 
     data: bytes
@@ -85,7 +85,7 @@ class Caching(Middleware):
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._clock = clock
-        self._entries: dict[Hashable, Entry] = {}
+        self._entries: dict[Hashable, CachedResult] = {}
         self._clients: WeakKeyDictionary[ConnectedClient, int] = WeakKeyDictionary()
         """Numbers of clients on stdio and in memory."""
         self._numbers = count()
@@ -114,7 +114,7 @@ class Caching(Middleware):
         changes = self._changes
         result = await next(call)
         if changes == self._changes and type(result) is call.request.result and not getattr(result, "is_error", False):
-            self._put(key, Entry(encode(result), getattr(call.params, "uri", None), self._clock() + self._ttl))
+            self._put(key, CachedResult(encode(result), getattr(call.params, "uri", None), self._clock() + self._ttl))
         return result
 
     def clear(self) -> None:
@@ -168,7 +168,7 @@ class Caching(Middleware):
             return None
         return f"client {self._clients.setdefault(call.client, next(self._numbers))}"
 
-    def _put(self, key: Hashable, entry: Entry) -> None:
+    def _put(self, key: Hashable, entry: CachedResult) -> None:
         before = self._entries.pop(key, None)
         if before is not None:
             self._size -= len(before.data)

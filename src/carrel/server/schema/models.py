@@ -13,10 +13,10 @@ from carrel.server.schema.lenient import json_in_text
 from carrel.server.schema.parameter import Parameter
 from carrel.server.schema.type_hints import make_model
 
-__all__ = ["Model"]
+__all__ = ["ParameterModel"]
 
 
-class Model:
+class ParameterModel:
     """Pydantic model of some parameters of a function.
 
     Arguments that do not fit are validated once more by pydantic's lax rules, unless it is ``strict``. Inside a

@@ -193,10 +193,10 @@ class Signature:
         return parameter
 
     def _make_model(self) -> Any:
-        from carrel.server.schema.models import Model
+        from carrel.server.schema.models import ParameterModel
 
         try:  # not at the first call, because pydantic finds many a mistake now
-            return Model(self._pydantic, strict=self.strict)
+            return ParameterModel(self._pydantic, strict=self.strict)
         except Exception as error:
             problem = " ".join(str(error).split())
             raise ConfigError(f"pydantic rejects the parameters of {self.name}: {problem}") from None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call, Connection
     from carrel.server.elicitation.client_requests import ClientRequest
-    from carrel.server.task_interface import TaskRequest
+    from carrel.server.task_interface import TaskInputRequest
 
 __all__ = ["RemoteChannel", "TaskRun"]
 
@@ -47,7 +47,7 @@ class TaskRun:
         self.connection: Connection = call.connection
         self.channel: Channel | None = call.client.channel
         """Channel for messages of the task: the client's newest tasks/result request, or else its session."""
-        self.unsent: list[TaskRequest] = []
+        self.unsent: list[TaskInputRequest] = []
         """Requests that wait for a client with an open stream."""
         self.size = 0
         """Bytes that count as kept for its client."""
@@ -68,14 +68,14 @@ class TaskRun:
         """Whether the status of the task is terminal."""
         return self.record.over
 
-    def deliver(self, request: TaskRequest) -> None:
+    def deliver(self, request: TaskInputRequest) -> None:
         """Send a request, or keep it until the client fetches the result (2025-11-25)."""
         if self.channel is not None and is_heard(self.channel):
             request.send(self.connection, self.channel)
         else:
             self.unsent.append(request)
 
-    def keep(self, connection: Connection, request: TaskRequest) -> None:
+    def keep(self, connection: Connection, request: TaskInputRequest) -> None:
         """Keep a request whose client is gone for the next client that fetches the result."""
         if self.connection is connection:
             self.channel = None

@@ -13,7 +13,7 @@ from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provide
 from carrel.errors import ConfigError, InvalidParams, ProviderUnavailable, ResourceNotFound
 from carrel.log import Log
 from carrel.near_names import did_you_mean
-from carrel.sources.base import MAX_SUGGESTIONS, BaseSource, Variable
+from carrel.sources.base import MAX_SUGGESTIONS, BaseSource, PartialVariable
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.databases.address import read_address
 from carrel.sources.databases.failure import DatabaseFailed, StatementRejected, not_opened
@@ -215,7 +215,7 @@ class DatabaseSource(BaseSource):
     def _templates(self) -> list[ResourceTemplate]:
         return self._offers.templates(self._reader.queries)
 
-    async def _suggest(self, variable: Variable, request: Request) -> Completion | list[str]:
+    async def _suggest(self, variable: PartialVariable, request: Request) -> Completion | list[str]:
 
         return await complete(self._seen(request), variable, request.client)
 
@@ -258,7 +258,7 @@ def path_of(id: str) -> str:
     return id.replace("/", "\u2215")
 
 
-async def complete(reader: DatabaseReader, variable: Variable, client: str) -> Completion | list[str]:
+async def complete(reader: DatabaseReader, variable: PartialVariable, client: str) -> Completion | list[str]:
     """Return suggestions for a variable of one of the templates."""
     name, value = variable.name, variable.value
     if not value.isprintable() or len(value) > 500:
@@ -280,7 +280,7 @@ async def complete(reader: DatabaseReader, variable: Variable, client: str) -> C
     return []
 
 
-async def complete_in_table(reader: DatabaseReader, variable: Variable, client: str) -> Completion | list[str]:
+async def complete_in_table(reader: DatabaseReader, variable: PartialVariable, client: str) -> Completion | list[str]:
     """Return the keys, or the columns, of a table that begin with the typed text."""
     from carrel.sources.databases.rows import prefix_of_key
 

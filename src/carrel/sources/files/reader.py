@@ -13,7 +13,7 @@ from typing import Self
 from carrel.catalog.provider import Hit, Page
 from carrel.errors import ConfigError, InvalidParams, MCPError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY, type_of_name
-from carrel.sources.base import Variable, translate
+from carrel.sources.base import PartialVariable, translate
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.window import SUGGESTIONS, parse_window, window_templates, windows_of
 from carrel.sources.content.words import words_of
@@ -232,7 +232,7 @@ class FilesReader(FolderReader[SharedFolder]):
             *(template for one in documents for template in self._documents.templates(one, title)),
         ]
 
-    def complete(self, variable: Variable) -> Completion | Sequence[str]:
+    def complete(self, variable: PartialVariable) -> Completion | Sequence[str]:
         """Suggest paths, one directory at a time, or windows."""
         from carrel.sources.files.search import complete_path  # deferred import
 

@@ -9,7 +9,7 @@ from typing import Generic, Self, TypeVar
 
 from carrel.catalog.provider import Visible
 from carrel.errors import InvalidParams, ResourceNotFound
-from carrel.sources.base import Reader
+from carrel.sources.base import SourceReader
 from carrel.sources.folder.position import Parts
 from carrel.sources.folder.shared import SharedFolder
 from carrel.sources.folder.tree_view import TreeView
@@ -20,7 +20,7 @@ __all__ = ["FolderReader"]
 F = TypeVar("F", bound=SharedFolder)
 
 
-class FolderReader(Reader, ABC, Generic[F]):
+class FolderReader(SourceReader, ABC, Generic[F]):
     """Lists, reads and searches ``folders``.
 
     If a method raises ``OSError``, the process has reached the limit of open files.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from carrel.errors import InvalidParams, ResourceError
 from carrel.media_types import DIRECTORY
-from carrel.sources.base import Variable
+from carrel.sources.base import PartialVariable
 from carrel.sources.content.window import SUGGESTIONS
 from carrel.sources.files.search import escape
 from carrel.sources.folder.describe import display
@@ -53,7 +53,7 @@ def templates(names: RepositoryUris, title: str) -> list[ResourceTemplate]:
     ]
 
 
-def complete(opened: OpenRepository, search: Search, variable: Variable) -> list[str]:
+def complete(opened: OpenRepository, search: Search, variable: PartialVariable) -> list[str]:
     """Suggest values for a variable of a template.
 
     Raises:
@@ -85,7 +85,7 @@ def matching(names: Iterator[str], value: str) -> list[str]:
     return groups[0] + groups[1]
 
 
-def revisions(opened: OpenRepository, search: Search, variable: Variable) -> Iterator[str]:
+def revisions(opened: OpenRepository, search: Search, variable: PartialVariable) -> Iterator[str]:
     """Yield refs, and commits by the beginning of their id or words of their subject."""
     value, is_after = variable.value, variable.name == "after"
     if not is_after:

@@ -13,7 +13,7 @@ from carrel.catalog.paging import decode_cursor, encode_cursor
 from carrel.catalog.provider import Hit, Page
 from carrel.errors import InvalidCursor, InvalidParams, MCPError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY, type_of_bytes, type_of_name
-from carrel.sources.base import Variable
+from carrel.sources.base import PartialVariable
 from carrel.sources.content.window import invalid_window, parse_window, windows_of
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.documents.kinds import kind_of
@@ -359,7 +359,7 @@ class GitReader:
         file = f"{self.opened.names.root}/file/{{ref}}/{{+path}}"
         return [*templates(self.opened.names, self.title), *self._documents.templates(file, self.title)]
 
-    def complete(self, variable: Variable) -> list[str]:
+    def complete(self, variable: PartialVariable) -> list[str]:
         """Suggest values for a variable of a template."""
         return self.guard(self.opened.names.root, lambda: complete(self.opened, self._search, variable))
 

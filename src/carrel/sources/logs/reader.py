@@ -16,7 +16,7 @@ from carrel.catalog.paging import decode_cursor, encode_cursor
 from carrel.catalog.provider import Hit, Page, Visible
 from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound
 from carrel.media_types import DIRECTORY
-from carrel.sources.base import Variable
+from carrel.sources.base import PartialVariable
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.words import words_of
 from carrel.sources.folder.describe import annotate, display
@@ -269,7 +269,7 @@ class LogsReader:
         """Return the templates."""
         return templates(self.locations)
 
-    def complete(self, variable: Variable) -> list[str]:
+    def complete(self, variable: PartialVariable) -> list[str]:
         """Return suggestions for a variable: levels, durations, names of logs."""
         known: Sequence[str] = SUGGESTED.get(variable.name, ())
         if variable.name == "log":

@@ -19,14 +19,14 @@ _VARIABLE = re.compile(r"\{([^{}]*)\}")
 _LITERAL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$&'()*+,;=:@/"
 
 
-class _Node:
+class _Segment:
     """Segment of paths: the nodes after it, by literal text and by pattern."""
 
     __slots__ = ("literal", "operation", "patterns")
 
     def __init__(self) -> None:
-        self.literal: dict[str, _Node] = {}
-        self.patterns: list[tuple[int, re.Pattern[str], tuple[str, ...], _Node]] = []
+        self.literal: dict[str, _Segment] = {}
+        self.patterns: list[tuple[int, re.Pattern[str], tuple[str, ...], _Segment]] = []
         self.operation: ApiOperation | None = None
 
 
@@ -34,7 +34,7 @@ class PathRoutes:
     """Tree of the paths of operations. Literal segments take precedence over segments with variables."""
 
     def __init__(self) -> None:
-        self._root = _Node()
+        self._root = _Segment()
 
     def add(self, operation: ApiOperation) -> None:
         """Add an operation by its path."""
@@ -43,14 +43,14 @@ class PathRoutes:
             names = tuple(_VARIABLE.findall(segment))
             if not names:
                 key = unquote(segment)
-                node = node.literal.setdefault(key, _Node())
+                node = node.literal.setdefault(key, _Segment())
                 continue
             parts = _VARIABLE.split(segment)[::2]
             pattern = "([^/]+?)".join(re.escape(percent_encode(part, _LITERAL)) for part in parts)
             known = next((one for one in node.patterns if one[1].pattern == pattern and one[2] == names), None)
             if known is None:
                 literal = sum(map(len, parts))
-                known = (literal, re.compile(pattern), names, _Node())
+                known = (literal, re.compile(pattern), names, _Segment())
                 node.patterns.append(known)
                 node.patterns.sort(key=lambda one: -one[0])
             node = known[3]
@@ -61,7 +61,7 @@ class PathRoutes:
         """Return the operation of a percent-encoded path, and its variables, percent-encoded, or None."""
         return self._find(self._root, path[1:].split("/"), 0)
 
-    def _find(self, node: _Node, segments: list[str], at: int) -> tuple[ApiOperation, dict[str, str]] | None:
+    def _find(self, node: _Segment, segments: list[str], at: int) -> tuple[ApiOperation, dict[str, str]] | None:
         if at == len(segments):
             return None if node.operation is None else (node.operation, {})
         inner = node.literal.get(unquote(segments[at]))

@@ -12,7 +12,7 @@ import msgspec
 from carrel.catalog.paging import page_after, page_of
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.errors import ConfigError, MCPError, ResourceNotFound, SourceUnavailable
-from carrel.sources.base import BaseSource, Variable
+from carrel.sources.base import BaseSource, PartialVariable
 from carrel.sources.content.words import words_of
 from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.openapi.api import API, check_credentials
@@ -202,7 +202,7 @@ class OpenAPISource(BaseSource):
         """Return the templates: documentation, and one for each GET operation."""
         return self._ready()[0].templates
 
-    def _suggest(self, variable: Variable, request: Request) -> list[str]:
+    def _suggest(self, variable: PartialVariable, request: Request) -> list[str]:
         """Return the values of a parameter that its description names."""
         found = self._ready()[0].suggest(variable.template.uri_template, variable.name)
         return [one for one in found if one.casefold().startswith(variable.value.casefold())]

@@ -14,7 +14,7 @@ from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.errors import ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY
 from carrel.printable import printable
-from carrel.sources.base import BaseSource, Variable
+from carrel.sources.base import BaseSource, PartialVariable
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.words import words_of
 from carrel.sources.polling import poll
@@ -152,7 +152,7 @@ class ScreenSource(BaseSource):
         )
         return [template]
 
-    async def _suggest(self, variable: Variable, request: Request) -> list[str]:
+    async def _suggest(self, variable: PartialVariable, request: Request) -> list[str]:
         """Return suggestions for a variable: numbers of monitors, windows by id or title, widths, formats."""
         if variable.name in ("width", "format"):
             known = WIDTHS if variable.name == "width" else FORMATS

@@ -17,7 +17,7 @@ from carrel.catalog.provider import Hit, Page, Visible
 from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import type_of_bytes, type_of_text
 from carrel.protocol.extensions.skills import MAX_BYTES, SKILL_FILE
-from carrel.sources.base import Variable, translate
+from carrel.sources.base import PartialVariable, translate
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.words import words_of
 from carrel.sources.folder.describe import describe
@@ -322,7 +322,7 @@ class SkillsReader(FolderReader[SkillFolder]):
         """Return the one URI template: a file of a skill by its path."""
         return [ResourceTemplate(TEMPLATE, "skill file", description="A file of a skill, by its path")]
 
-    def complete(self, variable: Variable) -> list[str]:
+    def complete(self, variable: PartialVariable) -> list[str]:
         """Complete the path of a file by prefix, ignoring case."""
         wanted = variable.value.casefold()
         uris = (resource.uri.removeprefix(SCHEME) for resource in self._served())

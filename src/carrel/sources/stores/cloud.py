@@ -22,6 +22,7 @@ from carrel.sources.stores.store import (
     GetResult,
     ListingIndex,
     NotFound,
+    ObjectNotModified,
     Store,
     StoreEntry,
     StoreError,
@@ -198,10 +199,6 @@ class CloudStore(Store):
         finally:
             del found  # an error keeps this frame, and with it the connection
         return wanted.part(bytes(data), entry)
-
-
-class ObjectNotModified(StoreError):
-    """The object still has the version that is known."""
 
 
 def entry_of(meta: Any) -> StoreEntry:

@@ -21,6 +21,7 @@ from carrel.sources.stores.store import (
     GetResult,
     InvalidStore,
     NotFound,
+    ObjectNotModified,
     Store,
     StoreEntry,
     StoreError,
@@ -173,10 +174,6 @@ def entry_of(key: str, found: Mapping[str, Any]) -> StoreEntry:
     total = found.get("ContentRange", "").rpartition("/")[2]
     size = int(total) if total.isdigit() else found["ContentLength"]
     return StoreEntry(key, size, found["LastModified"].timestamp(), found.get("ETag"))
-
-
-class ObjectNotModified(StoreError):
-    """The object still has the version that is known."""
 
 
 class BeyondEnd(StoreError):

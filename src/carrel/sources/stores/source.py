@@ -23,7 +23,7 @@ from carrel.errors import (
 )
 from carrel.log import Log
 from carrel.media_types import DIRECTORY
-from carrel.sources.base import BaseSource, Variable
+from carrel.sources.base import BaseSource, PartialVariable
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.window import SUGGESTIONS, parse_window, window_templates, windows_of
 from carrel.sources.content.words import words_of
@@ -260,7 +260,7 @@ class StoreSource(BaseSource):
         found = templates(self.uri, self.title)
         return [*found, *self._documents.templates(found[0].uri_template, self.title)]
 
-    async def _suggest(self, variable: Variable, request: Request) -> Completion | list[str]:
+    async def _suggest(self, variable: PartialVariable, request: Request) -> Completion | list[str]:
         """Return paths, one directory at a time, or windows."""
         async with self._request(self.uri, request.client):
             try:
@@ -380,7 +380,7 @@ def templates(base: str, title: str) -> Sequence[ResourceTemplate]:
     return [ResourceTemplate(path, title, description=about), *window_templates(path, title, "an object")]
 
 
-async def complete(store: Store, prefix: str, variable: Variable) -> Completion | list[str]:
+async def complete(store: Store, prefix: str, variable: PartialVariable) -> Completion | list[str]:
     """Complete paths that begin with the typed text, one directory at a time, or windows.
 
     Values are suitable for ``{+path}`` (RFC 6570): ``#``, ``?`` and text that looks like a percent-escape are escaped.

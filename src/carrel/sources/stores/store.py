@@ -23,6 +23,7 @@ __all__ = [
     "InvalidStore",
     "ListingIndex",
     "NotFound",
+    "ObjectNotModified",
     "ObjectTooLarge",
     "Store",
     "StoreEntry",
@@ -54,6 +55,10 @@ class AccessDenied(StoreError):
 
 class Unreadable(StoreError):
     """The object or directory cannot be read. The message gives the reason, and is sent to clients."""
+
+
+class ObjectNotModified(StoreError):
+    """The object still has the version that is known."""
 
 
 class VersionChanged(StoreError):

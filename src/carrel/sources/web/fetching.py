@@ -35,7 +35,7 @@ from carrel.transports.client.response_text import decode, read_type
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-__all__ = ["AGENT", "Pages"]
+__all__ = ["AGENT", "PageClient"]
 
 log = Log("carrel.sources")
 
@@ -48,7 +48,7 @@ MAX_ROBOTS = 500 * 1024
 MAX_PAUSE = 30.0
 
 
-class Pages:
+class PageClient:
     """Client that fetches pages, and caches them in memory, and in a folder if one is configured.
 
     ``leaves`` returns whether a redirect leads out of the shared pages: the first argument is the URL of the page, the

@@ -13,7 +13,7 @@ from carrel.log import Log
 from carrel.media_types import DIRECTORY, type_of_name
 from carrel.sources.web.cache import Cached
 from carrel.sources.web.feeds import FeedEntry, kind_of, read_feed, read_sitemap
-from carrel.sources.web.fetching import Pages
+from carrel.sources.web.fetching import PageClient
 from carrel.sources.web.options import WebOptions
 from carrel.sources.web.readable import HTML, html_text, outline
 from carrel.sources.web.scope import WebScope
@@ -48,7 +48,7 @@ class SharedPages(msgspec.Struct, frozen=True):
 class Lister:
     """Finds the pages of a scope."""
 
-    def __init__(self, scope: WebScope, options: WebOptions, pages: Pages, workers: Workers) -> None:
+    def __init__(self, scope: WebScope, options: WebOptions, pages: PageClient, workers: Workers) -> None:
         self._scope = scope
         self._options = options
         self._pages = pages

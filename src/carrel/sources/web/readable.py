@@ -16,7 +16,7 @@ from urllib.parse import urljoin
 from carrel.sources.content.text import decode as detect
 from carrel.transports.client.response_text import decode, is_encoding
 
-__all__ = ["HTML", "Attributes", "Outline", "fragment_to_markdown", "html_text", "outline", "to_markdown"]
+__all__ = ["HTML", "Attributes", "PageOutline", "fragment_to_markdown", "html_text", "outline", "to_markdown"]
 
 HTML = ("text/html", "application/xhtml+xml")
 FEEDS = ("application/rss+xml", "application/atom+xml", "application/feed+json")
@@ -27,7 +27,7 @@ FEW = 4096  # characters; a shorter page cannot have too many attributes
 _DECLARED = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 
 
-class Outline(NamedTuple):
+class PageOutline(NamedTuple):
     """Title, absolute links and absolute URLs of the feeds of a page."""
 
     title: str
@@ -97,11 +97,11 @@ def words_in(root: Any) -> str:
     return " ".join(root.text_content().split())
 
 
-def outline(html: str, url: str) -> Outline:
+def outline(html: str, url: str) -> PageOutline:
     """Return the title, the links and the feeds of a page at a URL."""
     root = parse(html)
     if root is None:
-        return Outline("", [], [])
+        return PageOutline("", [], [])
     base = next(iter(root.xpath("//base/@href")), "")
     try:
         base = urljoin(url, base.strip())
@@ -109,7 +109,7 @@ def outline(html: str, url: str) -> Outline:
         base = url
     links = list(root.xpath("//a/@href")[:MAX_LINKS])
     feeds = [one.get("href", "") for one in root.xpath("//link[@href]") if one.get("type", "").lower() in FEEDS]
-    return Outline(title_of(root), joined(base, links), joined(base, feeds))
+    return PageOutline(title_of(root), joined(base, links), joined(base, feeds))
 
 
 def joined(base: str, links: list[str]) -> list[str]:

@@ -14,7 +14,7 @@ import msgspec
 from carrel.catalog.paging import page_after
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Request
 from carrel.errors import ConfigError, MCPError, ResourceError, ResourceNotFound
-from carrel.sources.base import BaseSource, Variable
+from carrel.sources.base import BaseSource, PartialVariable
 from carrel.sources.content.directory import directory_contents
 from carrel.sources.content.text import UTF8, describe_encoding
 from carrel.sources.content.text import decode as detect
@@ -26,7 +26,7 @@ from carrel.sources.polling import poll
 from carrel.sources.watches import RunningWatches
 from carrel.sources.web.cache import Cached
 from carrel.sources.web.feeds import kind_of, read_feed
-from carrel.sources.web.fetching import Pages
+from carrel.sources.web.fetching import PageClient
 from carrel.sources.web.options import WebOptions
 from carrel.sources.web.pages import Lister, SharedPages, type_of_page
 from carrel.sources.web.readable import HTML, html_text, to_markdown
@@ -79,7 +79,7 @@ class WebSource(BaseSource):
         self.name = self.uri = self._scope.uri
         self.prefixes = self._scope.prefixes
         self._workers = Workers(self, "carrel-web")
-        self._pages = Pages(options, self._workers, ssl, self._leaves)
+        self._pages = PageClient(options, self._workers, ssl, self._leaves)
         self._lister = Lister(self._scope, options, self._pages, self._workers)
         self._documents = Documents(
             self, offered=options.documents and self._scope.fetched, locations=options.image_locations
@@ -209,7 +209,7 @@ class WebSource(BaseSource):
         found += window_templates(literal, title, which) if scope.fetched else []
         return found + (self._documents.templates(literal, scope.host) if scope.folder else [])
 
-    async def _suggest(self, variable: Variable, request: Request) -> list[str]:
+    async def _suggest(self, variable: PartialVariable, request: Request) -> list[str]:
         """Return the paths of known pages that begin with the typed text, followed by the paths that contain it."""
         if variable.name != "path":
             return [text for text in SUGGESTIONS[variable.name] if text.startswith(variable.value)]

@@ -9,7 +9,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
-from carrel.host.filters import Filter
+from carrel.host.filters import ItemFilter
 from carrel.host.selection import Hosted, Order, check
 from carrel.studio.api import Chip, Item, ItemKind, Key, Row, Window
 from carrel.studio.lists import Query
@@ -66,7 +66,9 @@ def routes(studio: Studio) -> list[Route]:
 
     async def filter(request: Request) -> Any:
         return {
-            "chips": [Chip(**msgspec.structs.asdict(term)) for term in Filter(request.query_params.get("q", "")).terms]
+            "chips": [
+                Chip(**msgspec.structs.asdict(term)) for term in ItemFilter(request.query_params.get("q", "")).terms
+            ]
         }
 
     return [

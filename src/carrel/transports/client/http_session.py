@@ -22,7 +22,7 @@ from carrel.printable import printable
 from carrel.transports.client.http_errors import read_error_response
 from carrel.transports.client.options import HTTPOptions
 from carrel.transports.client.proxies import find_proxy, read_proxy
-from carrel.transports.client.transport import Rejection
+from carrel.transports.client.transport import AuthorizationRejection
 
 __all__ = ["HTTPSession", "ResponseObserver"]
 
@@ -208,7 +208,9 @@ class HTTPSession:
                     raise await self._unauthorized(response)
                 nonce = response.headers.get("DPoP-Nonce")
                 if rounds <= 0 or not await self._hold(
-                    self._credentials.rejected(Rejection(self._address, status, challenges, revision, who, nonce))
+                    self._credentials.rejected(
+                        AuthorizationRejection(self._address, status, challenges, revision, who, nonce)
+                    )
                 ):
                     if status == 401 or challenges:
                         raise await self._unauthorized(response)

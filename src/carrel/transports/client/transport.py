@@ -14,7 +14,7 @@ from carrel.protocol.client import OutgoingMessage
 from carrel.protocol.revision import Revision
 from carrel.wire.base import Id
 
-__all__ = ["STDERR_FOLLOWS", "Credentials", "Receiver", "Rejection", "Transport"]
+__all__ = ["STDERR_FOLLOWS", "AuthorizationRejection", "Credentials", "Receiver", "Transport"]
 
 #: Separator between the message of an error and the end of the program's standard error.
 STDERR_FOLLOWS = " Its standard error ends with:"
@@ -90,7 +90,7 @@ class Transport(Protocol):
         """Close the connection within seconds. May be called more than once, and before ``open`` has returned."""
 
 
-class Rejection(NamedTuple):
+class AuthorizationRejection(NamedTuple):
     """401 or 403 response to a request for ``url``.
 
     ``challenges`` are the values of WWW-Authenticate, ``revision`` is the protocol revision, if known, ``sent`` is the
@@ -125,7 +125,7 @@ class Credentials(Protocol):
             AuthorizationError: a token is needed and cannot be obtained.
         """
 
-    async def rejected(self, rejection: Rejection) -> bool:
+    async def rejected(self, rejection: AuthorizationRejection) -> bool:
         """Handle a 401 or 403 response, for example by authorizing, and return whether to retry the request.
 
         Several requests may be rejected at the same time; the user authorizes once.

@@ -57,7 +57,7 @@ ANONYMOUS = tuple(encode_error(id, 0, "").partition(b'{"code"')[0] for id in (No
 NO_SESSION = "There is no such session: it does not exist, or has ended; open the stream again"
 
 
-class Listener(Stream):
+class SSEClient(Stream):
     """SSE stream and message dispatcher of one connected client."""
 
     __slots__ = ("_endpoint", "dispatcher", "ending", "lease", "owner")
@@ -177,7 +177,7 @@ class HTTPWithSSE:
         self._quota = quota
         self._streams = streams
         self._works = works
-        self._listeners: dict[str, Listener] = {}
+        self._listeners: dict[str, SSEClient] = {}
 
     def owns(self, path: str) -> bool:
         """Return whether a path is one of the two endpoints."""
@@ -228,7 +228,7 @@ class HTTPWithSSE:
             raise session_quota_exceeded(self._quota, client)
         id = secrets.token_urlsafe(16)
         root = scope.get("root_path", "").rstrip("/")
-        listener = Listener(self._app, id, client, f"{quote(root + self._messages)}?sessionId={id}")
+        listener = SSEClient(self._app, id, client, f"{quote(root + self._messages)}?sessionId={id}")
         listener.owner = owner_of(caller)
         listener.lease.extend(caller)
         self._listeners[id] = listener
@@ -269,7 +269,7 @@ class HTTPWithSSE:
             listener.dispatcher.send(message.id if type(message) is Call else None, reply)
         await respond(exchange.send, 202, b"", exchange.extra)
 
-    def _find(self, query: bytes) -> Listener:
+    def _find(self, query: bytes) -> SSEClient:
         values = [pair.partition(b"=")[2] for pair in query.split(b"&") if pair.partition(b"=")[0] == b"sessionId"]
         if len(values) != 1:
             raise Rejection(400, f"{self._path} names the URL for messages: its query must have one sessionId")

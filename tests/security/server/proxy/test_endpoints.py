@@ -10,9 +10,9 @@ import pytest
 
 from carrel.security.server.proxy.clients import Clients
 from carrel.security.server.proxy.endpoints import Endpoints
-from carrel.security.server.proxy.grants import Grants, ProxyContext
+from carrel.security.server.proxy.grants import ProxyContext, ProxyGrants
 from carrel.security.server.proxy.sealing import Sealer
-from carrel.security.server.proxy.stores import MemoryStore
+from carrel.security.server.proxy.stores import ProxyMemoryStore
 from carrel.security.server.proxy.upstream import Upstream, UpstreamClient
 from carrel.security.server.scopes import Scopes
 from carrel.transports.server.route import HTTPRequest, HTTPResponse
@@ -47,7 +47,9 @@ def endpoints(clients: Clients) -> Endpoints:
     )
     upstream_client = UpstreamClient(upstream, f"{ISSUER}/callback", clock)
     context = ProxyContext(ISSUER, RESOURCE, Scopes({}, {}), Sealer(), upstream_client, clock)
-    return Endpoints(context, clients, Grants(context, MemoryStore(), lambda: None, access_ttl=60, refresh_ttl=60))
+    return Endpoints(
+        context, clients, ProxyGrants(context, ProxyMemoryStore(), lambda: None, access_ttl=60, refresh_ttl=60)
+    )
 
 
 def request(body: str, **headers: str) -> HTTPRequest:

@@ -10,9 +10,9 @@ import pytest
 
 from carrel.security.server.proxy import grants as module
 from carrel.security.server.proxy.clients import OAuthError
-from carrel.security.server.proxy.grants import SOON, Grant, Grants, ProxyContext
+from carrel.security.server.proxy.grants import SOON, ProxyContext, ProxyGrant, ProxyGrants
 from carrel.security.server.proxy.sealing import Sealer
-from carrel.security.server.proxy.stores import MemoryStore
+from carrel.security.server.proxy.stores import ProxyMemoryStore
 from carrel.security.server.proxy.upstream import (
     Upstream,
     UpstreamClient,
@@ -40,7 +40,7 @@ class Proxy:
             token_endpoint=f"{issuer.url}/token",
         )
         self.upstream = UpstreamClient(upstream, "https://mcp.example.org/callback", self.clock)
-        self.sealer, self.store = Sealer(), MemoryStore()
+        self.sealer, self.store = Sealer(), ProxyMemoryStore()
         self.context = ProxyContext(
             "https://mcp.example.org",
             "https://mcp.example.org/mcp",
@@ -51,11 +51,11 @@ class Proxy:
         )
         self.grants = self.replica()
 
-    def replica(self) -> Grants:
+    def replica(self) -> ProxyGrants:
         """Return the grants as another process sees them."""
-        return Grants(self.context, self.store, lambda: None, access_ttl=600, refresh_ttl=6000)
+        return ProxyGrants(self.context, self.store, lambda: None, access_ttl=600, refresh_ttl=6000)
 
-    async def begin(self, tokens: UpstreamTokens) -> Grant:
+    async def begin(self, tokens: UpstreamTokens) -> ProxyGrant:
         return await self.grants.begin(UpstreamUser("alice", {}), tokens, "client", frozenset(), "resource")
 
 

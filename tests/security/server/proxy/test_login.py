@@ -10,10 +10,10 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 from carrel.security.server.proxy.clients import Clients, OAuthError
-from carrel.security.server.proxy.grants import Grants, ProxyContext
+from carrel.security.server.proxy.grants import ProxyContext, ProxyGrants
 from carrel.security.server.proxy.login import LOGIN_TTL, MAX_COOKIE, MAX_STATE, Login, read_form
 from carrel.security.server.proxy.sealing import Sealer
-from carrel.security.server.proxy.stores import MemoryStore
+from carrel.security.server.proxy.stores import ProxyMemoryStore
 from carrel.security.server.proxy.upstream import Upstream, UpstreamClient, UpstreamTokens, UpstreamUser
 from carrel.security.server.scopes import Scopes
 from carrel.transports.server.route import HTTPRequest, HTTPResponse
@@ -47,7 +47,7 @@ class Browser:
         scopes = Scopes({"*": "mcp", "tools/call": "tools"}, {})
         context = ProxyContext(ISSUER, RESOURCE, scopes, Sealer(), upstream, self.clock)
         self.clients = Clients(context.sealer, (), documents=False)
-        grants = Grants(context, MemoryStore(), lambda: None, access_ttl=60, refresh_ttl=60)
+        grants = ProxyGrants(context, ProxyMemoryStore(), lambda: None, access_ttl=60, refresh_ttl=60)
         self.login = Login(context, self.clients, grants, None)
         self.id: str = self.clients.register({"redirect_uris": [redirect_uri]})["client_id"]
         self.redirect_uri = redirect_uri

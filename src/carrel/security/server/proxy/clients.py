@@ -97,7 +97,7 @@ class OAuthClient(msgspec.Struct, frozen=True):
         return location is not None and any(without_port(one) == location for one in self.redirect_uris)
 
 
-class Registration(msgspec.Struct, array_like=True):
+class ClientRegistration(msgspec.Struct, array_like=True):
     """Dynamic registration, as encoded in the client id."""
 
     name: str
@@ -160,7 +160,7 @@ class Clients:
             raise OAuthError("invalid_client_metadata", "grant_types must include authorization_code")
         uris = self._check_redirects(document.get("redirect_uris"), "invalid_redirect_uri")
         name = _name_of(document.get("client_name"))
-        registration = Registration(name, list(uris), int(time.time()))
+        registration = ClientRegistration(name, list(uris), int(time.time()))
         return {
             "client_id": self._sealer.seal("client", registration),
             "client_id_issued_at": registration.issued,
@@ -195,8 +195,8 @@ class Clients:
     def _names_document(self, client_id: str) -> bool:
         return client_id.startswith("https://") and self.documents
 
-    def _registration(self, client_id: str) -> Registration:
-        found = self._sealer.open("client", client_id, Registration)
+    def _registration(self, client_id: str) -> ClientRegistration:
+        found = self._sealer.open("client", client_id, ClientRegistration)
         if found is None:
             raise OAuthError("invalid_client", "The application is not registered here (any more)", 401)
         return found

@@ -17,7 +17,7 @@ from carrel.log import Log
 from carrel.security.server.bearer import Unverifiable
 from carrel.security.server.metadata import canonical
 from carrel.security.server.proxy.clients import Clients, OAuthError
-from carrel.security.server.proxy.grants import Grants, ProxyContext
+from carrel.security.server.proxy.grants import ProxyContext, ProxyGrants
 from carrel.security.server.proxy.login import read_form
 from carrel.transports.server.route import HTTPRequest, HTTPResponse
 
@@ -29,7 +29,7 @@ log = Log("carrel.security")
 class Endpoints:
     """Endpoints that clients call."""
 
-    def __init__(self, context: ProxyContext, clients: Clients, grants: Grants) -> None:
+    def __init__(self, context: ProxyContext, clients: Clients, grants: ProxyGrants) -> None:
         self._issuer = context.issuer
         self._resource = context.resource
         self._scopes = context.scopes

@@ -26,7 +26,7 @@ from carrel.security.server.proxy.stores import ProxyStore
 from carrel.security.server.proxy.upstream import UpstreamClient, UpstreamRejected, UpstreamTokens, UpstreamUser
 from carrel.security.server.scopes import Scopes
 
-__all__ = ["AccessToken", "Code", "Grant", "Grants"]
+__all__ = ["AccessToken", "Code", "ProxyGrant", "ProxyGrants"]
 
 log = Log("carrel.security")
 
@@ -46,7 +46,7 @@ ENDED_TTL = 3600.0
 MAX_LOCKS = 1024
 
 
-class Grant(msgspec.Struct, kw_only=True):
+class ProxyGrant(msgspec.Struct, kw_only=True):
     """Consent of a user to a client, as it is stored (encrypted)."""
 
     id: str
@@ -108,7 +108,7 @@ class ProxyContext(NamedTuple):
     clock: Clock
 
 
-class Grants:
+class ProxyGrants:
     """Grants in a store, and their tokens. ``ended`` is called when a grant has ended."""
 
     def __init__(
@@ -131,13 +131,13 @@ class Grants:
 
     async def begin(
         self, user: UpstreamUser, tokens: UpstreamTokens, client: str, scopes: frozenset[str], resource: str
-    ) -> Grant:
+    ) -> ProxyGrant:
         """Store a new grant. If the user has too many grants, end the oldest.
 
         Raises:
             ServerUnavailable: the store is full.
         """
-        grant = Grant(
+        grant = ProxyGrant(
             id=secrets.token_hex(16),
             subject=user.subject,
             claims=user.claims,
@@ -165,12 +165,12 @@ class Grants:
         sealed = self._sealer.seal(purpose, Logins(kept[-MAX_LOGINS_PER_SUBJECT:]))
         await self._store.put(name, sealed, self._refresh_ttl)
 
-    async def load(self, id: str) -> Grant | None:
+    async def load(self, id: str) -> ProxyGrant | None:
         """Return a grant, or None if it has ended."""
         text = await self._store.get(f"grant-{id}")
         if text is None or await self._store.get(f"ended-{id}") is not None:
             return None
-        return self._sealer.open(f"grant {id}", text, Grant)
+        return self._sealer.open(f"grant {id}", text, ProxyGrant)
 
     async def end(self, id: str) -> None:
         """End a grant, and invalidate all of its tokens.
@@ -186,7 +186,7 @@ class Grants:
             log.exception("the end of a login cannot be recorded")
         await self._store.delete(f"grant-{id}")
 
-    async def _save(self, grant: Grant) -> None:
+    async def _save(self, grant: ProxyGrant) -> None:
         ttl = self._refresh_ttl if grant.renewable else self._access_ttl + CODE_TTL
         await self._store.put(f"grant-{grant.id}", self._sealer.seal(f"grant {grant.id}", grant), ttl)
         if await self._store.get(f"ended-{grant.id}") is not None:  # the grant has ended meanwhile
@@ -194,7 +194,7 @@ class Grants:
 
     # Codes and tokens
 
-    async def code(self, grant: Grant, redirect_uri: str, challenge: str) -> str:
+    async def code(self, grant: ProxyGrant, redirect_uri: str, challenge: str) -> str:
         """Return a new authorization code."""
         await self._store.put(f"code-{grant.id}", self._sealer.seal("code record", UnusedToken()), CODE_TTL)
         code = Code(
@@ -259,7 +259,7 @@ class Grants:
             raise
         return await self._issue(grant, token.number + 1)
 
-    async def _issue(self, grant: Grant, number: int) -> dict[str, Any]:
+    async def _issue(self, grant: ProxyGrant, number: int) -> dict[str, Any]:
         now = self._clock()
         answer: dict[str, Any] = {
             "access_token": self._sealer.seal("access", AccessToken(grant=grant.id, expires=now + self._access_ttl)),
@@ -273,7 +273,7 @@ class Grants:
             answer["refresh_token"] = self._sealer.seal("refresh", token)
         return answer
 
-    async def _put_unused(self, grant: Grant, number: int) -> None:
+    async def _put_unused(self, grant: ProxyGrant, number: int) -> None:
         """Store which refresh token of a grant is valid.
 
         Raises:
@@ -297,7 +297,7 @@ class Grants:
 
     # Upstream tokens
 
-    async def renew(self, grant: Grant, *, check: bool = False) -> UpstreamTokens:
+    async def renew(self, grant: ProxyGrant, *, check: bool = False) -> UpstreamTokens:
         """Return valid upstream tokens. Renew and store expired tokens, with one renewal per grant at a time.
 
         With ``check``, the tokens are renewed even if they have not expired.
@@ -330,7 +330,7 @@ class Grants:
             self._locks.popitem(last=False)
         return lock
 
-    async def _refresh_upstream(self, grant: Grant) -> UpstreamTokens:
+    async def _refresh_upstream(self, grant: ProxyGrant) -> UpstreamTokens:
         try:
             return await self._upstream.refresh(grant.upstream)
         except UpstreamRejected:

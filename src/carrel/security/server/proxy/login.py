@@ -26,7 +26,7 @@ from carrel.log import Log
 from carrel.security.server.bearer import Unverifiable
 from carrel.security.server.metadata import canonical
 from carrel.security.server.proxy.clients import Clients, OAuthClient, OAuthError, redirect_host
-from carrel.security.server.proxy.grants import Grants, ProxyContext
+from carrel.security.server.proxy.grants import ProxyContext, ProxyGrants
 from carrel.security.server.proxy.pages import consent_page, error_page, redirect
 from carrel.security.server.proxy.upstream import UpstreamRejected
 from carrel.transports.server.route import HTTPRequest, HTTPResponse
@@ -90,7 +90,7 @@ class Login:
     ``admit`` decides who may log in.
     """
 
-    def __init__(self, context: ProxyContext, clients: Clients, grants: Grants, admit: Admission | None) -> None:
+    def __init__(self, context: ProxyContext, clients: Clients, grants: ProxyGrants, admit: Admission | None) -> None:
         self._issuer, self._resource, self._scopes, self._sealer, self._upstream, self._clock = context
         self._clients = clients
         self._grants = grants

@@ -20,12 +20,12 @@ from carrel.security.server.bearer import Clock, InvalidToken, Unverifiable
 from carrel.security.server.proxy import providers
 from carrel.security.server.proxy.clients import Clients
 from carrel.security.server.proxy.endpoints import Endpoints
-from carrel.security.server.proxy.grants import Grants, ProxyContext
+from carrel.security.server.proxy.grants import ProxyContext, ProxyGrants
 from carrel.security.server.proxy.login import Admission, Login
 from carrel.security.server.proxy.sealing import Sealer
-from carrel.security.server.proxy.stores import FileStore, MemoryStore, ProxyStore
+from carrel.security.server.proxy.stores import ProxyFileStore, ProxyMemoryStore, ProxyStore
 from carrel.security.server.proxy.upstream import Upstream, UpstreamClient, UpstreamRejected
-from carrel.security.server.resource_server import ResourceOptions, ResourceServer
+from carrel.security.server.resource_server import ResourceServer, ResourceServerOptions
 from carrel.transports.server.route import HTTPRequest, HTTPResponse, Route, make_route
 
 __all__ = ["OAuthProxy"]
@@ -40,7 +40,7 @@ METADATA = "/.well-known/oauth-authorization-server"
 OPENID = "/.well-known/openid-configuration"
 
 
-class ProxyOptions(ResourceOptions, total=False):
+class ProxyOptions(ResourceServerOptions, total=False):
     """Options of the OAuth proxy.
 
     Args:
@@ -89,7 +89,7 @@ class OAuthProxy(ResourceServer):
         refresh_ttl: float = 30 * 24 * 3600.0,
         redirect_schemes: Iterable[str] = (),
         client_documents: bool = True,
-        **options: Unpack[ResourceOptions],
+        **options: Unpack[ResourceServerOptions],
     ) -> None:
         resource = options.get("resource")
         if resource is None:
@@ -113,7 +113,7 @@ class OAuthProxy(ResourceServer):
         self._upstream = UpstreamClient(upstream, f"{self.issuer}/callback", clock)
         context = ProxyContext(self.issuer, self.resource or "", self.scopes, Sealer(keys), self._upstream, clock)
         self.clients = Clients(context.sealer, redirect_schemes, documents=client_documents)
-        self._grants = Grants(
+        self._grants = ProxyGrants(
             context, _open_store(store), self.remembered.clear, access_ttl=access_ttl, refresh_ttl=refresh_ttl
         )
         self._login = Login(context, self.clients, self._grants, admit)
@@ -266,5 +266,5 @@ class OAuthProxy(ResourceServer):
 
 def _open_store(store: ProxyStore | str | PathLike[str] | None) -> ProxyStore:
     if store is None:
-        return MemoryStore()
-    return FileStore(store) if isinstance(store, str | PathLike) else store
+        return ProxyMemoryStore()
+    return ProxyFileStore(store) if isinstance(store, str | PathLike) else store

@@ -15,7 +15,7 @@ from typing import Protocol
 from carrel.errors import ConfigError, ServerUnavailable
 from carrel.regular_file import replace_file
 
-__all__ = ["FileStore", "MemoryStore", "ProxyStore"]
+__all__ = ["ProxyFileStore", "ProxyMemoryStore", "ProxyStore"]
 
 #: Maximum number of records in memory before new logins are rejected. A login has two or three records.
 MAX_RECORDS = 100_000
@@ -49,7 +49,7 @@ class ProxyStore(Protocol):
         """Remove a record, if it is there."""
 
 
-class MemoryStore:
+class ProxyMemoryStore:
     """Store in the memory of one process: users have to log in again after a restart."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class MemoryStore:
         self._records.pop(key, None)
 
 
-class FileStore:
+class ProxyFileStore:
     """Store in a directory (mode 0700) that processes on one machine share, with one file per record.
 
     Raises:
