@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -13,9 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
+from carrel.compat import generation
 from carrel.compat.fastmcp import Client, Context, FastMCP, utilities
 from carrel.compat.fastmcp.borrowed import installed_folders
 from carrel.compat.fastmcp.client.auth import ClientCredentialsOAuthProvider
+from carrel.compat.fastmcp.client.transports import StreamableHttpTransport
 from carrel.compat.fastmcp.exceptions import (
     DisabledError,
     InsufficientScopeError,
@@ -33,13 +36,26 @@ from carrel.compat.fastmcp.server.auth.redirect_validation import (
     is_redirect_uri_allowed_for_application_type,
 )
 from carrel.compat.fastmcp.server.completions import normalize_completion
+from carrel.compat.fastmcp.server.context import reset_transport, set_transport
+from carrel.compat.fastmcp.server.dependencies import get_http_headers
+from carrel.compat.fastmcp.server.event_store import EventStore, SessionScopedEventStore
 from carrel.compat.fastmcp.server.middleware.error_handling import ErrorHandlingMiddleware
 from carrel.compat.fastmcp.server.middleware.middleware import Middleware
+from carrel.compat.fastmcp.server.providers.remote import ProxyClient
+from carrel.compat.fastmcp.server.proxy import create_proxy
 from carrel.compat.fastmcp.utilities import types
+from carrel.compat.fastmcp.utilities.pagination import paginate_sequence
+from carrel.compat.fastmcp.utilities.tests import run_server_async
 from carrel.compat.fastmcp.utilities.types import Audio, File, Image, find_kwarg_by_type, replace_type
 from carrel.compat.mcp2 import types as mcp_types
 from carrel.compat.mcp2.shared.exceptions import MCPError
+from carrel.compat.mcp2.types.jsonrpc import JSONRPCRequest
 from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE
+
+
+@pytest.fixture(autouse=True)
+def _version_four(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generation, "_running", 2)
 
 
 def _shop() -> FastMCP:
@@ -276,6 +292,78 @@ async def test_a_handler_of_notifications_gets_their_parameters() -> None:
         await client.session.send_progress_notification("t", 1.0, 2.0)
         found = await seen.get()
     assert (found.progress_token, found.progress, found.total) == ("t", 1.0, 2.0)
+
+
+async def test_an_event_store_replays_the_later_events_of_a_stream_and_keeps_the_last_ones() -> None:
+    store = EventStore(max_events_per_stream=3)
+    requests = [JSONRPCRequest(jsonrpc="2.0", id=number, method="tools/list") for number in range(3)]
+    first = await store.store_event("a", requests[0])
+    other = await store.store_event("b", requests[0])
+    position = await store.store_event("a", None)
+    last = await store.store_event("a", requests[1])
+    found: list[Any] = []
+
+    async def send(event: Any) -> None:
+        found.append(event)
+
+    assert await store.replay_events_after(first, send) == "a"
+    assert [(event.event_id, event.message) for event in found] == [(last, requests[1])]
+    found.clear()
+    await store.store_event("a", requests[2])
+    assert [await store.replay_events_after(each, send) for each in (first, "unknown", other)] == [None, None, "b"]
+    assert found == []
+    assert await store.replay_events_after(position, send) == "a"
+    assert [event.message.id for event in found] == [1, 2]
+
+
+async def test_a_session_replays_no_events_of_another_session() -> None:
+    store = EventStore()
+    sessions = [SessionScopedEventStore(store, name) for name in "ab"]
+    events = [await session.store_event("1", None) for session in sessions]
+    request = JSONRPCRequest(jsonrpc="2.0", id=1, method="ping")
+    for session in sessions:
+        await session.store_event("1", request)
+    found: list[Any] = []
+
+    async def send(event: Any) -> None:
+        found.append(event)
+
+    assert await sessions[0].replay_events_after(events[1], send) is None
+    assert await sessions[0].replay_events_after(events[0], send) == "1"
+    assert [event.message for event in found] == [request]
+
+
+@pytest.mark.parametrize("offset", ["1", 1.5, -1, True, None, [0]])
+def test_a_cursor_with_a_malformed_offset_is_an_error(offset: object) -> None:
+    cursor = base64.urlsafe_b64encode(json.dumps({"o": offset}).encode()).decode()
+    with pytest.raises(ValueError, match="Invalid cursor"):
+        paginate_sequence([1, 2], cursor, 1)
+
+
+@pytest.mark.parametrize("forward", [True, False])
+async def test_a_proxy_passes_on_the_headers_of_its_client_if_it_should(forward: bool) -> None:
+    backend = FastMCP("backend")
+
+    @backend.tool
+    def caller() -> str | None:
+        return get_http_headers().get("x-caller")
+
+    async with run_server_async(backend) as url:
+        proxy = create_proxy(ProxyClient[Any](url, forward_incoming_headers=forward))
+        async with (
+            run_server_async(proxy) as front,
+            Client(StreamableHttpTransport(front, headers={"x-caller": "me"})) as client,
+        ):
+            found = await client.call_tool("caller", {})
+    assert found.data == ("me" if forward else None)
+
+
+def test_a_program_can_set_the_transport_that_contexts_name() -> None:
+    context = Context(fastmcp=FastMCP("shop"))
+    token = set_transport("sse")
+    assert context.transport == "sse"
+    reset_transport(token)
+    assert context.transport is None
 
 
 async def test_client_credentials_get_their_url_from_the_client_and_a_token_from_the_issuer() -> None:

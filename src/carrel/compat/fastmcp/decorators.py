@@ -5,11 +5,21 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from carrel.compat.fastmcp.utilities.types import NotSet
 
-__all__ = ["Mark", "PromptMeta", "ResourceMeta", "ToolMeta", "get_fastmcp_meta", "marked"]
+__all__ = [
+    "DecoratedPrompt",
+    "DecoratedResource",
+    "DecoratedTool",
+    "Mark",
+    "PromptMeta",
+    "ResourceMeta",
+    "ToolMeta",
+    "get_fastmcp_meta",
+    "marked",
+]
 
 MARK = "__fastmcp__"
 
@@ -79,6 +89,33 @@ class PromptMeta(Mark):
     kind: ClassVar[str] = "prompt"
 
     type: Literal["prompt"] = field(default="prompt", init=False)
+
+
+class DecoratedTool(Protocol):
+    """Function with the mark of a tool."""
+
+    __fastmcp__: ToolMeta
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the function."""
+
+
+class DecoratedResource(Protocol):
+    """Function with the mark of a resource or template."""
+
+    __fastmcp__: ResourceMeta
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the function."""
+
+
+class DecoratedPrompt(Protocol):
+    """Function with the mark of a prompt."""
+
+    __fastmcp__: PromptMeta
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the function."""
 
 
 def marked(function: Callable[..., Any], mark: Mark) -> Callable[..., Any]:

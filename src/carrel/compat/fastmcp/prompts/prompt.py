@@ -11,7 +11,7 @@ import pydantic
 import pydantic_core
 from pydantic import BaseModel, Field, TypeAdapter
 
-from carrel.compat.fastmcp.decorators import PromptMeta, get_fastmcp_meta, marked
+from carrel.compat.fastmcp.decorators import DecoratedPrompt, PromptMeta, get_fastmcp_meta, marked
 from carrel.compat.fastmcp.exceptions import FastMCPError, PromptError, ValidationError
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent, read_model
 from carrel.compat.fastmcp.utilities.functions import Callee
@@ -22,7 +22,16 @@ from carrel.compat.mcp.types import ContentBlock, GetPromptResult, PromptMessage
 from carrel.compat.mcp.types import Prompt as MCPPrompt
 from carrel.compat.mcp.types import PromptArgument as MCPPromptArgument
 
-__all__ = ["FunctionPrompt", "Message", "Prompt", "PromptArgument", "PromptMessage", "PromptResult", "prompt"]
+__all__ = [
+    "DecoratedPrompt",
+    "FunctionPrompt",
+    "Message",
+    "Prompt",
+    "PromptArgument",
+    "PromptMessage",
+    "PromptResult",
+    "prompt",
+]
 
 NOTE = "Provide as a JSON string matching the following schema: "
 

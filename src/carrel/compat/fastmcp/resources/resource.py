@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import pydantic_core
 from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
-from carrel.compat.fastmcp.decorators import ResourceMeta, marked
+from carrel.compat.fastmcp.decorators import DecoratedResource, ResourceMeta, marked
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent, read_model
 from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.tasks import TaskConfig
@@ -18,7 +18,16 @@ from carrel.compat.mcp.types import BlobResourceContents, ReadResourceResult, Te
 from carrel.compat.mcp.types import Resource as MCPResource
 from carrel.compat.mcp.types.base import Annotations, Uri
 
-__all__ = ["PLAIN", "FunctionResource", "Resource", "ResourceContent", "ResourceResult", "resource", "result_of"]
+__all__ = [
+    "PLAIN",
+    "DecoratedResource",
+    "FunctionResource",
+    "Resource",
+    "ResourceContent",
+    "ResourceResult",
+    "resource",
+    "result_of",
+]
 
 PLAIN = "text/plain"
 

@@ -24,7 +24,7 @@ from carrel.compat.fastmcp.server.transforms.visibility import Visibility
 from carrel.compat.mcp import types
 from carrel.wire.base import LoggingLevel
 
-__all__ = ["Context", "current_context", "request_ctx", "set_log_level"]
+__all__ = ["Context", "current_context", "request_ctx", "reset_transport", "set_log_level", "set_transport"]
 
 Level: TypeAlias = LoggingLevel
 
@@ -37,6 +37,19 @@ _session_ids: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 _visibilities: WeakKeyDictionary[Any, list[Visibility]] = WeakKeyDictionary()
 _levels: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+_transport: ContextVar[str | None] = ContextVar("_transport", default=None)
+
+
+def set_transport(transport: str) -> Token[str | None]:
+    """Set the transport that contexts name, until ``reset_transport``."""
+    return _transport.set(transport)
+
+
+def reset_transport(token: Token[str | None]) -> None:
+    """Undo ``set_transport``."""
+    _transport.reset(token)
 
 
 def set_log_level(session: Any, level: str) -> None:
@@ -113,7 +126,7 @@ class Context:
     def transport(self) -> str | None:
         """The transport that the server runs on; None in tests."""
         found: str | None = self._fastmcp._transport
-        return found
+        return _transport.get() or found
 
     @property
     def request_id(self) -> str:

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, PydanticSchemaGenerationError, Pyda
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from carrel.compat.fastmcp.apps.prefab import prefab_types, rendering
-from carrel.compat.fastmcp.decorators import ToolMeta, get_fastmcp_meta, marked
+from carrel.compat.fastmcp.decorators import DecoratedTool, ToolMeta, get_fastmcp_meta, marked
 from carrel.compat.fastmcp.exceptions import ValidationError
 from carrel.compat.fastmcp.server.providers.addressing import tool_app
 from carrel.compat.fastmcp.tools.result import (
@@ -40,6 +40,7 @@ from carrel.compat.mcp.types import Tool as MCPTool
 from carrel.compat.mcp.types.base import ErrorData
 
 __all__ = [
+    "DecoratedTool",
     "FunctionTool",
     "TextContent",
     "Tool",

@@ -31,9 +31,12 @@ class CursorState:
             ValueError: the cursor is not valid.
         """
         try:
-            return cls(json.loads(base64.urlsafe_b64decode(cursor))["o"])
+            offset = json.loads(base64.urlsafe_b64decode(cursor))["o"]
         except (ValueError, KeyError, TypeError):
-            raise ValueError(f"Invalid cursor: {cursor}") from None
+            offset = None
+        if type(offset) is not int or offset < 0:
+            raise ValueError(f"Invalid cursor: {cursor}")
+        return cls(offset)
 
 
 def paginate_sequence(items: Sequence[T], cursor: str | None, page_size: int) -> tuple[list[T], str | None]:

@@ -7,7 +7,7 @@ import base64
 import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import Field
 
@@ -38,6 +38,8 @@ __all__ = [
     "StatefulProxyClient",
     "client_factory_of",
 ]
+
+T = TypeVar("T", bound=Any)
 
 ClientFactory = Callable[[], Any] | Callable[[], Awaitable[Any]]
 
@@ -263,21 +265,25 @@ HANDLERS: dict[str, Callable[..., Any]] = {
 }
 
 
-class ProxyClient(Client[Any]):
-    """Client that passes requests, log messages and progress of its server on to the client of this server."""
+class ProxyClient(Client[T]):
+    """Client that passes requests, log messages and progress of its server on to the client of this server.
 
-    def __init__(self, transport: Any, **options: Any) -> None:
-        self._given = options
+    The headers of the requests that this server answers are passed on, unless ``forward_incoming_headers`` is false.
+    """
+
+    def __init__(self, transport: Any, *, forward_incoming_headers: bool = True, **options: Any) -> None:
+        self._given = {**options, "forward_incoming_headers": forward_incoming_headers}
         self._around: contextvars.Context | None = None
         handlers = {name: self._passing(handler) for name, handler in HANDLERS.items()}
         super().__init__(transport, **{**handlers, **options})
-        _forward_headers(self)
+        if isinstance(self.transport, HTTPClientTransport):
+            self.transport.forward_incoming_headers = forward_incoming_headers
 
-    def new(self) -> ProxyClient:
+    def new(self) -> ProxyClient[T]:
         """Return a client with the same settings and a new session."""
         return type(self)(self.transport, **self._given)
 
-    async def __aenter__(self) -> ProxyClient:
+    async def __aenter__(self) -> ProxyClient[T]:
         if current_context.get() is not None:
             self._around = contextvars.copy_context()
         await super().__aenter__()
@@ -292,7 +298,7 @@ class ProxyClient(Client[Any]):
         return run
 
 
-class StatefulProxyClient(ProxyClient):
+class StatefulProxyClient(ProxyClient[T]):
     """Client with one session for each session of this server's clients: give ``new_stateful`` to a proxy."""
 
     def __init__(self, transport: Any, **options: Any) -> None:
@@ -316,11 +322,6 @@ class StatefulProxyClient(ProxyClient):
             await client.close()
 
 
-def _forward_headers(client: Client[Any]) -> None:
-    if isinstance(client.transport, HTTPClientTransport):
-        client.transport.forward_incoming_headers = True
-
-
 def client_factory_of(target: Any) -> ClientFactory:
     """Return the function that gives a client for a server, a transport, a URL, a file or a configuration.
 
@@ -328,7 +329,8 @@ def client_factory_of(target: Any) -> ClientFactory:
     """
     if not isinstance(target, Client):
         return ProxyClient(target).new
-    _forward_headers(target)
+    if not isinstance(target, ProxyClient) and isinstance(target.transport, HTTPClientTransport):
+        target.transport.forward_incoming_headers = True
     if target.is_connected() and type(target) is not ProxyClient:
         return lambda: target
     return target.new
