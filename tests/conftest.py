@@ -56,6 +56,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return ALL_SLOW.search(collection_path.read_text(encoding="utf-8")) is not None or None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Leave out slow functions where slow tests are not run, before a test is made for each of their parameters."""
+    if collector.config.option.markexpr != "not slow":
+        return None
+    slow = any(mark.name == "slow" for mark in getattr(obj, "pytestmark", ()))
+    return [] if slow or is_hypothesis_test(obj) else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
     with memory_only(item):
@@ -77,9 +86,12 @@ def memory_only(item: pytest.Item) -> AbstractContextManager[None]:
     return in_memory()
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Run one process more than there are processors, as many tests wait for other processes and for timers."""
-    return (os.cpu_count() or 1) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Run one process more than there are processors, as many tests wait for other processes and for timers.
+
+    Tests in memory do not wait, and each process spends time on collecting all of them.
+    """
+    return (os.cpu_count() or 1) + (not config.getoption("--in-memory"))
 
 
 def pytest_collection_finish() -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import importlib
 import io
 import logging
 import pathlib
@@ -18,10 +19,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Literal, NamedTuple, TypedDict
 
 import msgspec
-import numpy
-import pandas
 import PIL.Image
-import polars
 import pydantic
 import pytest
 
@@ -303,16 +301,17 @@ async def test_prompts_and_resources_take_images_too() -> None:
             assert contents["mimeType"] == mime_type
 
 
-# Data frames
+# Data frames. Their packages take two seconds, so that only these tests import them.
 
 
 ROWS = [{"city": "Lviv", "people": 717273, "founded": None}, {"city": "a|b", "people": 1, "founded": "1256"}]
 TABLE = "| city | people | founded |\n| --- | --- | --- |\n| Lviv | 717273 |  |\n| a\\|b | 1 | 1256 |"
 
 
-@pytest.mark.parametrize("package", [pandas, polars], ids=["pandas", "polars"])
+@pytest.mark.parametrize("name", ["pandas", "polars"])
 @pytest.mark.parametrize("annotated", [True, False])
-async def test_data_frames_are_a_table_in_text_and_records_in_structure(package: Any, annotated: bool) -> None:
+async def test_data_frames_are_a_table_in_text_and_records_in_structure(name: str, annotated: bool) -> None:
+    package = importlib.import_module(name)
     frame = package.DataFrame(ROWS)
     schema, found = await answer(returning(frame, package.DataFrame if annotated else None))
     assert schema == (wrapped({"type": "array"}) if annotated else None)
@@ -321,6 +320,10 @@ async def test_data_frames_are_a_table_in_text_and_records_in_structure(package:
 
 
 async def test_frames_of_other_kinds_are_read_as_well() -> None:
+    import numpy
+    import pandas
+    import polars
+
     moment = pandas.Timestamp("2024-02-29T12:00:00Z")
     dated = pandas.DataFrame({"when": [moment]}, index=pandas.Index(["a"], name="key"))
     records = [{"key": "a", "when": "2024-02-29T12:00:00Z"}]
