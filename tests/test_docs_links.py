@@ -51,6 +51,17 @@ def test_every_link_within_the_repository_leads_to_a_file_and_a_heading(page: Pa
     assert not broken
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_test_that_a_page_names_exists(page: Path) -> None:
+    missing = []
+    for file, name in re.findall(r"`([\w/]+\.py)::(test_\w+)`", prose(page)):
+        places = [ROOT / file] if "/" in file else [*(ROOT / "tests").rglob(file)]
+        if not any(f"def {name}(" in place.read_text("utf-8") for place in places if place.is_file()):
+            missing.append(f"{file}::{name}")
+
+    assert not missing
+
+
 def navigation(entries: list[dict[str, Any]]) -> Iterator[str]:
     for entry in entries:
         for value in entry.values():
