@@ -83,6 +83,7 @@ init --force
 config show
 policy check
 token list --file t.txt
+audit show l.log
 install claude-desktop notes --dry-run
 import --dry-run
 login http://127.0.0.1:9/mcp

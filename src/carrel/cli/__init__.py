@@ -28,6 +28,7 @@ GROUPS = {
         "install": ("install.install", "add a server to Claude, VS Code, Cursor and other applications"),
         "import": ("install.import_", "copy the servers of these applications"),
         "policy": ("policy.policy", "check, explain, test and compare the access rules of a carrel.toml"),
+        "audit": ("policy.audit", "show the audit log of a server, verify that nobody has changed it"),
         "token": ("policy.token", "add, list and remove access tokens of callers"),
         "login": ("client.login", "log in to a server in the browser, for all commands"),
         "logout": ("client.logout", "log out of a server, and revoke its token"),

@@ -97,6 +97,8 @@ class Call(msgspec.Struct, Generic[P]):
     """The channel for messages of the call other than its response, set if it is dispatched through middleware."""
     client: ConnectedClient = None  # type: ignore[assignment]  # set by the transport before it dispatches the request
     """The client, as the transport knows it."""
+    address: str = ""
+    """The address of the client (set by the transport); empty on stdio."""
     outer: Call | None = None
     """The call whose handler makes this one, such as to read another resource."""
 

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from carrel.protocol.channel import Channel, ConnectedClient
     from carrel.protocol.description import Description
     from carrel.protocol.methods import RequestType
+    from carrel.protocol.observer import Observer, Refusal
     from carrel.protocol.server import Call, ErrorResponse, Reply
     from carrel.server.dispatch import Dispatch
     from carrel.server.lifecycle import Lifecycle
+    from carrel.server.observation import Observation
     from carrel.server.runtime import Operation, Runtime
     from carrel.server.watching import Watches
     from carrel.state.records import Changed
@@ -56,6 +58,8 @@ class ServerEndpoint:
         """Watches over the providers, for subscriptions."""
         self.answer: Callable[[Call, Channel], MaybeAwaitable[Reply]] = dispatch.answer
         self.reject: Callable[[Call, BaseException], ErrorResponse] = dispatch.reject
+        self.refuse: Callable[[Call, BaseException], ErrorResponse] = _refuse
+        self.refused: Callable[[Refusal], None] | None = None
         self.position: Callable[[], int] = runtime.position
         self.stop = lifecycle.stop
         self.end_streams = lifecycle.end_streams
@@ -63,6 +67,7 @@ class ServerEndpoint:
         self._lifecycle = lifecycle
         self._dispatch = dispatch
         self._is_observed = False
+        self._observation: Observation | None = None
 
     @property
     def limits(self) -> Limits:
@@ -96,6 +101,15 @@ class ServerEndpoint:
             self._observe()
         await self._lifecycle.start()
         self._dispatch.compose()
+
+    def observe(self, observer: Observer) -> None:
+        """Tell an observer of all calls that are answered, and of all HTTP requests that are refused."""
+        if self._observation is None:
+            from carrel.server.observation import Observation  # few servers need it
+
+            found = self._observation = Observation(self._dispatch)
+            self.answer, self.refuse, self.refused = found.answer, found.refuse, found.refused
+        self._observation.add(observer)
 
     def inside_middleware(self) -> Provider:
         """Return the catalog for an outer server, inside the middleware of this server, if there is any."""
@@ -180,3 +194,7 @@ class ServerEndpoint:
         if telemetry.is_configured() and not self._is_observed and not self.runtime.is_mounted:
             self._dispatch.add_middleware(telemetry.middleware(self.description.info.version))
             self._is_observed = True
+
+
+def _refuse(call: Call, error: BaseException) -> ErrorResponse:
+    return call.connection.reject(call, error)

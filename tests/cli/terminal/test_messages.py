@@ -273,7 +273,7 @@ def test_a_command_that_serves_escapes_what_it_says_at_its_start(tmp_path, comma
 
 
 def test_every_command_has_a_test_here():
-    others = {"policy", "token", "import", "install", "config", "init", "chat", *SERVING, "completion"}
+    others = {"policy", "audit", "token", "import", "install", "config", "init", "chat", *SERVING, "completion"}
     assert ASKING.keys() | others == COMMANDS.keys()
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "HOST_SECTIONS",
     "SECTIONS",
     "AppSettings",
+    "AuditSettings",
     "AuthSettings",
     "Field",
     "GatewaySettings",
@@ -185,6 +186,23 @@ class GatewaySettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_
     idle_seconds: Annotated[Seconds, Meta(description="seconds for which a session without requests is kept")] = 1800.0
 
 
+class AuditSettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Audit log: a JSON line for each request."""
+
+    file: Annotated[FilePath | None, Meta(description="the file of the audit log (default: no audit log)")] = None
+    max_size: Annotated[Count, Meta(title="SIZE", description="the size at which the file is renamed to FILE.1")] = (
+        104857600
+    )
+    keep: Annotated[Count, Meta(description="how many older files are kept")] = 10
+    on_full: Annotated[
+        Literal["refuse", "count"],
+        Meta(description="while nothing can be written, refuse requests, or leave out their lines and count them"),
+    ] = "refuse"
+    chain: Annotated[bool, Meta(description="add a hash to each line, for carrel audit verify")] = False
+    key: Annotated[Secret | None, Meta(description="a key without which nobody can make the hashes")] = None
+    arguments: Annotated[Texts, Meta(description="tools whose arguments are recorded, for example search_*")] = ()
+
+
 class LoggingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Logs, on standard error."""
 
@@ -204,6 +222,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     http: HTTPSettings = HTTPSettings()
     auth: AuthSettings = AuthSettings()
     gateway: GatewaySettings = GatewaySettings()
+    audit: AuditSettings = AuditSettings()
     limits: Limits = Limits()
     logging: LoggingSettings = LoggingSettings()
 
@@ -218,6 +237,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "auth": AuthSettings,
     "auth.introspection": IntrospectionSettings,
     "gateway": GatewaySettings,
+    "audit": AuditSettings,
     "limits": Limits,
     "logging": LoggingSettings,
 }

@@ -24,6 +24,7 @@ from carrel.cli.server.http_options import (
     warn_of_terminal,
 )
 from carrel.cli.server.logs import add_log_options, configure
+from carrel.cli.server.operations import add_audit
 from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.progress import Bar, ProgressState, is_wanted
 from carrel.cli.values import positive
@@ -205,6 +206,7 @@ def create(
         **isolation_options(configuration, http),
         **named,
     )
+    add_audit(gateway.app, configuration)
     add_policy(gateway.app, configuration, http, gateway.catalog.find_target)
     return gateway
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from carrel.awaitables import MaybeAwaitable
@@ -12,6 +12,7 @@ from carrel.protocol.server import Call, Connection, ErrorResponse, Reply
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import ConnectedClient
+    from carrel.protocol.observer import Refusal
     from carrel.state.records import Changed
     from carrel.state.replica import Replica
     from carrel.transports.server.route import Route
@@ -75,6 +76,13 @@ class Application(Protocol):
 
     def reject(self, call: Call, error: BaseException) -> ErrorResponse:
         """Return the error response to a call, and log the error if the response hides its details."""
+
+    def refuse(self, call: Call, error: BaseException) -> ErrorResponse:
+        """Return the error response to a call that is not answered, because of a limit or of its HTTP headers."""
+
+    @property
+    def refused(self) -> Callable[[Refusal], None] | None:
+        """Function to call with an HTTP request that was refused, if there are observers."""
 
     def end_streams(self) -> None:
         """End all listen streams (subscriptions) gracefully."""

@@ -157,12 +157,15 @@ async def absorb() -> None:
         task.uncancel()
 
 
-def attach(event: Event, client: ConnectedClient, headers: Mapping[bytes, bytes] | None = None) -> None:
-    """Set the client of the calls of a message, and the headers of their HTTP request."""
+def attach(
+    event: Event, client: ConnectedClient, headers: Mapping[bytes, bytes] | None = None, address: str = ""
+) -> None:
+    """Set the client of the calls of a message, and the headers and the client address of their HTTP request."""
     for call in event.events if type(event) is Batch else (event,):
         if type(call) is Call:
             call.client = client
             call.raw_headers = headers
+            call.address = address
 
 
 def check_load(call: Call, count: int, limit: int) -> None:
@@ -251,7 +254,7 @@ class Dispatcher:
                 try:
                     in_flight.check(event, self._limits.max_requests_in_flight)
                 except ServerUnavailable as error:
-                    return self.connection.reject(event, error).reply
+                    return self._app.refuse(event, error).reply
             reply = self._app.answer(event, self._channel)
             if isinstance(reply, bytes):
                 return reply
@@ -388,11 +391,11 @@ def _answer_in_batch(
     if type(event) is not Call:
         return receive_other(event)
     if event.request is INITIALIZE:
-        return event.connection.reject(event, InvalidMessage("Invalid request: initialize within a batch"))
+        return app.refuse(event, InvalidMessage("Invalid request: initialize within a batch"))
     try:
         in_flight.check(event, app.limits.max_requests_in_flight)
     except ServerUnavailable as error:
-        return event.connection.reject(event, error)
+        return app.refuse(event, error)
     answer = app.answer(event, channel)
     if isinstance(answer, bytes | ErrorResponse):
         return answer

@@ -21,7 +21,7 @@ from carrel.protocol.principal import Caller
 from carrel.protocol.revisions import REVISIONS
 from carrel.protocol.server import Batch, Call, ErrorResponse, Event, Notification
 from carrel.transports.server.application import Application
-from carrel.transports.server.authorizer import Authorizer, Lease, owner_of, permit
+from carrel.transports.server.authorizer import Authorizer, Lease, address_of, owner_of, permit
 from carrel.transports.server.dispatcher import absorb, answer_batch, attach, begin, check_load, spawn
 from carrel.transports.server.http_request import Bodies, Headers, HTTPExchange, Rejection, accepts, is_json
 from carrel.transports.server.http_response import (
@@ -101,7 +101,7 @@ class Endpoint:
         event = connection.receive(body)
         if caller is not None:
             permit(self._authorization, caller, event)
-        attach(event, served, headers)
+        attach(event, served, headers, address_of(exchange.scope))
         if type(event) is not Call:
             return await self._post_other(event, session, exchange, json=json, events=events)
         opened = False
@@ -115,11 +115,11 @@ class Endpoint:
                 session = await self._open(event, headers, caller)
                 opened = True
         except ServerUnavailable as error:
-            reply = connection.reject(event, error).reply
+            reply = self._app.refuse(event, error).reply
             await respond(exchange.send, 503, reply, [RETRY_LATER, *exchange.extra])
             return None
         except ProtocolError as error:
-            rejected = connection.reject(event, error)
+            rejected = self._app.refuse(event, error)
             await respond(exchange.send, rejected.status, rejected.reply, exchange.extra)
             return None
         return await self._answer_call(event, session, exchange, opened=opened, json=json, events=events)
@@ -150,7 +150,7 @@ class Endpoint:
         events: bool,
     ) -> PendingResponse | None:
         """Answer a call in a session, which it may just have opened, or a stateless one."""
-        connection, client = call.connection, call.client
+        client = call.client
         send, extra, caller = exchange.send, exchange.extra, exchange.caller
         granted = [*extra, (b"mcp-session-id", session.id.encode())] if opened and session is not None else extra
         stream = _stream(client, session, events=events)
@@ -162,7 +162,7 @@ class Endpoint:
                 session.in_flight.check(call, limit)
             reply = self._app.answer(call, stream)
         except ServerUnavailable as error:
-            reply = connection.reject(call, error)
+            reply = self._app.refuse(call, error)
         if call.request.endless:
             call.raw_headers = None  # frees memory: there may be many such requests, for long
         await absorb()

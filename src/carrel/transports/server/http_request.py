@@ -14,12 +14,23 @@ from typing import Any
 import msgspec
 
 from carrel.limits import Budget, Limits, Quota
+from carrel.protocol.observer import Refusal
 from carrel.protocol.principal import Caller
 from carrel.transports.server.direct import take_body
 from carrel.transports.server.http_response import Receive, Send
 
 __all__ = [
-    *("Bodies", "HTTPExchange", "Headers", "Rejection", "accepts", "is_json", "read_headers", "session_quota_exceeded"),
+    *(
+        "Bodies",
+        "HTTPExchange",
+        "Headers",
+        "Rejection",
+        "accepts",
+        "is_json",
+        "read_headers",
+        "refusal_of",
+        "session_quota_exceeded",
+    ),
 ]
 
 #: The headers of a request, by lower-case name.
@@ -55,6 +66,20 @@ class Rejection(Exception):
         super().__init__(message)
         self.status = status
         self.headers = list(headers)
+
+
+def refusal_of(exchange: HTTPExchange, rejection: Rejection) -> Refusal:
+    """Return a rejected request for observers."""
+    scope, caller = exchange.scope, exchange.caller
+    peer = scope.get("client")
+    return Refusal(
+        status=rejection.status,
+        message=str(rejection),
+        method=scope["method"],
+        path=exchange.path,
+        address=peer[0] if peer else "",
+        principal=None if caller is None else caller.principal,
+    )
 
 
 def session_quota_exceeded(sessions: Quota, client: str) -> Rejection:

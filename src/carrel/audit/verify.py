@@ -1,0 +1,91 @@
+"""Verification of the hash chain of an audit log."""
+
+# ruff: noqa: PTH110, PTH123
+
+from __future__ import annotations
+
+import hmac
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from carrel.audit.chain import Chain, split_line
+from carrel.audit.log import rotated
+from carrel.errors import ConfigError
+
+__all__ = ["Verification", "files_of", "read_lines", "verify_files"]
+
+
+class Verification(NamedTuple):
+    """Result of a verification. ``problems`` name file and line; ``number`` and ``digest`` are of the last line."""
+
+    lines: int
+    problems: list[str]
+    first: int
+    number: int
+    digest: str
+
+
+def files_of(path: str) -> list[str]:
+    """Return the files of a log, the oldest first.
+
+    Raises:
+        ConfigError: there is no file.
+    """
+    older: list[str] = []
+    while os.path.exists(rotated(path, len(older) + 1)):
+        older.append(rotated(path, len(older) + 1))
+    found = [*reversed(older), *([path] if os.path.exists(path) else [])]
+    if not found:
+        raise ConfigError(f"there is no file {path}")
+    return found
+
+
+def read_lines(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the lines of files, with the place of each.
+
+    Raises:
+        ConfigError: a file cannot be read.
+    """
+    for path in files:
+        try:
+            with open(path, "rb") as file:
+                for number, line in enumerate(file, 1):
+                    yield f"{path}:{number}", line.rstrip(b"\r\n")
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def verify_files(files: Sequence[str], key: bytes = b"", most: int = 100) -> Verification:
+    """Verify the chain of files, the oldest first. At most ``most`` problems are listed.
+
+    The lines before the first file may have been removed by rotation: only a first line with the number 1 is verified.
+
+    Raises:
+        ConfigError: a file cannot be read.
+    """
+    chain: Chain | None = None
+    problems: list[str] = []
+    lines = first = 0
+    for place, line in read_lines(files):
+        lines += 1
+        found = split_line(line)
+        if found is None:
+            problems.append(f"{place}: the line has no hash: it was added, changed or not written completely")
+            continue
+        body, number, digest = found
+        if chain is None:
+            first = number
+            if number > 1:
+                chain = Chain(key, number, digest)
+                continue
+            chain = Chain(key)
+        if number != chain.number + 1:
+            missing = number - chain.number - 1
+            kind = f"{missing} lines before it are missing" if missing > 0 else "the line is repeated or moved"
+            problems.append(f"{place}: line {number} follows line {chain.number}: {kind}")
+        elif not hmac.compare_digest(chain.hash(body), digest):
+            problems.append(f"{place}: line {number} was changed, or its hash was made with another key")
+        chain = Chain(key, number, digest)
+    last = chain or Chain(key)
+    return Verification(lines, problems[:most], first, last.number, last.digest)
