@@ -25,6 +25,7 @@ MODULES = {
     "http": ("httptools", "uvicorn", "uvloop"),
     "keyring": ("keyring",),
     "logs": ("backports.zstd", "re2"),
+    "metrics": ("prometheus_client",),
     "model2vec": ("model2vec",),
     "mysql": ("pymysql",),
     "onnx": ("onnxruntime", "tokenizers"),

@@ -6,6 +6,7 @@ Providers are ordered by name, and may be added and removed at any time.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal, Protocol, TypeAlias
@@ -63,6 +64,8 @@ class Registry(Provider):
         self._offering: dict[str, tuple[Provider, ...]] = {}
         self._names: dict[Kind, dict[str, Mapping[str, Provider]]] = {"tool": {}, "prompt": {}}
         self.away: set[str] = set()
+        self.failures: Counter[str] = Counter()
+        """How often each provider has become unavailable."""
         """Names of providers that are not available."""
         self.stale: set[str] = set()
         """Names of providers whose templates and names have changed; ``freshen`` reads them."""
@@ -232,4 +235,5 @@ class Registry(Provider):
         """Log that a provider is not available, once until it is again."""
         if error.provider not in self.away:
             self.away.add(error.provider)
+            self.failures[error.provider] += 1
             log.warning("%s; its items are missing from lists", error)

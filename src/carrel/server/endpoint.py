@@ -63,6 +63,13 @@ class ServerEndpoint:
         self.position: Callable[[], int] = runtime.position
         self.stop = lifecycle.stop
         self.end_streams = lifecycle.end_streams
+        self.gauges: dict[str, Callable[[], float]] = {
+            "subscriptions": lambda: len(runtime.hub),
+            "kept_bytes": lambda: runtime.budget.used,
+        }
+        """Numbers for metrics by name: of the server, and of its transports."""
+        self.sources = lifecycle.sources
+        self.unavailable_sources = lifecycle.unavailable_sources
         self._notified_lists = notified_lists
         self._lifecycle = lifecycle
         self._dispatch = dispatch

@@ -141,6 +141,20 @@ class Lifecycle:
         await asyncio.gather(task, return_exceptions=True)
         return True
 
+    def sources(self) -> dict[str, bool]:
+        """Return whether each source is available, by name. Thread-safe."""
+        away = self._runtime.catalog.away
+        started = {
+            one.name: one.name not in away for one in tuple(self._runtime.catalog.providers) if one is not self._local
+        }
+        return {**dict.fromkeys(tuple(self._waiting), False), **started}
+
+    def unavailable_sources(self) -> list[str]:
+        """Return the names of sources that are not optional, and not available. Thread-safe."""
+        away, optional = self._runtime.catalog.away, {provider.name for provider in tuple(self._optional)}
+        names = [one.name for one in tuple(self._runtime.catalog.providers) if one is not self._local]
+        return [name for name in names if name in away and name not in optional]
+
     async def _start_later(self, provider: Provider) -> None:
         pause = PAUSES[0]
         while True:

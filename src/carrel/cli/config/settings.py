@@ -28,6 +28,7 @@ __all__ = [
     "HTTPSettings",
     "IntrospectionSettings",
     "LoggingSettings",
+    "MetricsSettings",
     "SearchSettings",
     "ServerSettings",
     "SettingOrigin",
@@ -203,6 +204,17 @@ class AuditSettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fi
     arguments: Annotated[Texts, Meta(description="tools whose arguments are recorded, for example search_*")] = ()
 
 
+class MetricsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Metrics for Prometheus, health and readiness, on a listener of their own."""
+
+    port: Annotated[
+        Port | None, Meta(description="the port of /metrics, /healthz and /readyz, 0 for any free one (default: none)")
+    ] = None
+    host: Annotated[str, Meta(description="the address to listen on; everyone who reaches it may read the metrics")] = (
+        "127.0.0.1"
+    )
+
+
 class LoggingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Logs, on standard error."""
 
@@ -223,6 +235,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     auth: AuthSettings = AuthSettings()
     gateway: GatewaySettings = GatewaySettings()
     audit: AuditSettings = AuditSettings()
+    metrics: MetricsSettings = MetricsSettings()
     limits: Limits = Limits()
     logging: LoggingSettings = LoggingSettings()
 
@@ -238,6 +251,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "auth.introspection": IntrospectionSettings,
     "gateway": GatewaySettings,
     "audit": AuditSettings,
+    "metrics": MetricsSettings,
     "limits": Limits,
     "logging": LoggingSettings,
 }

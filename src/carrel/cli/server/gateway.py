@@ -24,7 +24,7 @@ from carrel.cli.server.http_options import (
     warn_of_terminal,
 )
 from carrel.cli.server.logs import add_log_options, configure
-from carrel.cli.server.operations import add_audit
+from carrel.cli.server.operations import add_operations
 from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.progress import Bar, ProgressState, is_wanted
 from carrel.cli.values import positive
@@ -46,6 +46,8 @@ examples:
   carrel install claude-desktop --gateway mcp.json   let an application start it
 """
 DEFAULT_FILE = "carrel.toml"
+#: States of servers that do not make the gateway unready.
+AVAILABLE = ("ready", "idle", "disabled")
 
 
 def parser() -> Parser:
@@ -206,7 +208,11 @@ def create(
         **isolation_options(configuration, http),
         **named,
     )
-    add_audit(gateway.app, configuration)
+    add_operations(
+        gateway.app,
+        configuration,
+        lambda: {server.name: server.state in AVAILABLE for server in tuple(gateway.host.servers.values())},
+    )
     add_policy(gateway.app, configuration, http, gateway.catalog.find_target)
     return gateway
 

@@ -1,16 +1,16 @@
-"""Audit log of ``serve``, ``run`` and ``gateway``, from ``[audit]`` of ``carrel.toml``."""
+"""Audit log and metrics of ``serve``, ``run`` and ``gateway``: ``[audit]`` and ``[metrics]`` of ``carrel.toml``."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from carrel.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
-    from carrel.audit import AuditOptions
+    from carrel.audit import AuditOptions, AuditRecorder
     from carrel.cli.config.read import Configuration
     from carrel.cli.config.settings import AuditSettings
     from carrel.policy.policy import Policy
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from carrel.protocol.server import Call
     from carrel.server.app import Server
 
-__all__ = ["add_audit", "audit_options"]
+__all__ = ["Upstreams", "add_operations", "audit_options"]
+
+Upstreams: TypeAlias = "Callable[[], Mapping[str, bool]]"
+"""Returns whether each server behind a gateway is available."""
 
 #: How many explained decisions are kept.
 KEPT = 4096
@@ -41,10 +44,71 @@ def audit_options(settings: AuditSettings) -> AuditOptions | None:
     )
 
 
-def add_audit(app: Server[Any], configuration: Configuration) -> None:
-    """Record all requests in the audit log of the configuration, if there is one. Call this before ``add_policy``.
+def add_operations(app: Server[Any], configuration: Configuration, upstreams: Upstreams = dict) -> None:
+    """Add the audit log and the metrics of the configuration, if there are any. Call this before ``add_policy``.
 
     Hooks end in reverse order, so the log is closed after everything that is recorded.
+
+    Raises:
+        ConfigError: a file or an address cannot be opened, a setting is missing, or a package.
+    """
+    recorder = add_audit(app, configuration)
+    if configuration.settings.metrics.port is not None:
+        add_metrics(app, configuration, upstreams, recorder)
+
+
+def add_metrics(
+    app: Server[Any], configuration: Configuration, upstreams: Upstreams, recorder: AuditRecorder | None
+) -> None:
+    """Serve the metrics of an application on a listener of their own.
+
+    Raises:
+        ConfigError: the address cannot be listened on.
+    """
+    from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+
+    from carrel.cli.terminal.messages import print_stderr
+    from carrel.metrics import MetricsListener, MetricsObserver, ServerState, StateCollector
+
+    settings, endpoint = configuration.settings.metrics, app.endpoint
+    assert settings.port is not None
+    started: list[bool] = []
+
+    def problems() -> Iterable[str]:
+        if not started:
+            yield "the server is starting"
+        for name in endpoint.unavailable_sources():
+            yield f"{name} is not available"
+        for name, available in upstreams().items():
+            if not available:
+                yield f"{name} is not connected"
+        if recorder is not None and recorder.log.refuses:
+            yield "the audit log cannot be written"
+
+    state = ServerState(
+        endpoint.gauges,
+        lambda: {**endpoint.sources(), **upstreams()},
+        lambda: dict(endpoint.catalog.failures),
+        problems,
+    )
+    registry = CollectorRegistry()
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=registry)
+    registry.register(StateCollector(state))
+    endpoint.observe(MetricsObserver(registry))
+    listener = MetricsListener(settings.host, settings.port, registry, state)
+    listener.start()
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    print_stderr(f"carrel: metrics are at http://{host}:{listener.port}/metrics")
+    app.on_startup(state.lag.start)
+    app.on_startup(lambda: started.append(True))
+    app.on_shutdown(listener.stop)
+    app.on_shutdown(state.lag.stop)
+    app.on_shutdown(started.clear)
+
+
+def add_audit(app: Server[Any], configuration: Configuration) -> AuditRecorder | None:
+    """Record all requests in the audit log of the configuration, if there is one, and return its recorder.
 
     Raises:
         ConfigError: the file cannot be opened, or a setting needs one that is missing.
@@ -54,7 +118,7 @@ def add_audit(app: Server[Any], configuration: Configuration) -> None:
     if options is None:
         if configuration.given("audit"):
             raise ConfigError(f"{configuration.where('audit')}: [audit] needs a file")
-        return
+        return None
     if options.key and not options.chain:
         raise ConfigError(f"{configuration.where('audit')}: [audit] key is for chain = true")
     from carrel.audit import AuditRecorder
@@ -84,3 +148,4 @@ def add_audit(app: Server[Any], configuration: Configuration) -> None:
     app.endpoint.observe(recorder)
     app.on_startup(recorder.log.start)
     app.on_shutdown(recorder.log.stop)
+    return recorder

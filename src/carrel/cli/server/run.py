@@ -18,7 +18,7 @@ from carrel.cli.server.http_options import add_http_options, reachable_url, read
 from carrel.cli.server.launchers import read_launch, runnable
 from carrel.cli.server.load import load, load_program, ready, requires_compat
 from carrel.cli.server.logs import add_log_options, configure
-from carrel.cli.server.operations import add_audit
+from carrel.cli.server.operations import add_operations
 from carrel.cli.server.script import enter
 from carrel.cli.server.sharing import Targets, app_location, read_targets, share
 from carrel.cli.source_flags import SourceFlags
@@ -213,7 +213,7 @@ def serve_http(loading: Loading, configuration: Configuration, targets: Targets,
 
 def prepare(app: Server[Any], configuration: Configuration, targets: Targets, http: ServeOptions | None) -> None:
     """Apply the limits, the policy and the sources of the configuration to a server."""
-    add_audit(app, configuration)
+    add_operations(app, configuration)
     add_policy(app, configuration, http)
     app.limits = msgspec.structs.replace(app.limits, **configuration.given("limits"))
     share(app, targets)

@@ -28,7 +28,7 @@ from carrel.cli.server.http_options import (
     warn_of_terminal,
 )
 from carrel.cli.server.logs import add_log_options, configure
-from carrel.cli.server.operations import add_audit
+from carrel.cli.server.operations import add_operations
 from carrel.cli.server.sharing import Targets, default_name, read_targets, share
 from carrel.cli.terminal.messages import print_stderr
 from carrel.errors import ConfigError, MCPError
@@ -115,7 +115,7 @@ def run(arguments: list[str]) -> int:
         if is_empty(path):
             warn(f"{path} is empty")
     app = create(targets, configuration)
-    add_audit(app, configuration)
+    add_operations(app, configuration)
     add_policy(app, configuration, http)
     providers = share(app, targets)
     add_search(app, targets, configuration)

@@ -81,6 +81,10 @@ class Application(Protocol):
         """Return the error response to a call that is not answered, because of a limit or of its HTTP headers."""
 
     @property
+    def gauges(self) -> dict[str, Callable[[], float]]:
+        """Numbers for metrics by name, to which transports add theirs: connections, sessions, streams."""
+
+    @property
     def refused(self) -> Callable[[Refusal], None] | None:
         """Function to call with an HTTP request that was refused, if there are observers."""
 

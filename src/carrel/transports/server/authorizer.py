@@ -20,7 +20,7 @@ from carrel.transports.server.http_request import Headers, Rejection
 if TYPE_CHECKING:
     from carrel.transports.server.route import Route
 
-__all__ = ["Authorizer", "Lease", "address_of", "client_of", "let_in", "owner_of", "permit"]
+__all__ = ["Authorizer", "Lease", "client_of", "let_in", "owner_of", "permit"]
 
 #: The longest delay of a timer, in seconds.
 MAX_DELAY = 7 * 24 * 3600.0
@@ -85,13 +85,9 @@ def client_of(scope: dict[str, Any], caller: Caller | None) -> str:
     """
     if caller is not None:
         return caller.principal.user
-    return address_group(address_of(scope))
-
-
-def address_of(scope: dict[str, Any]) -> str:
-    """Return the address of the client of a request, or an empty text if the server does not know it."""
     peer = scope.get("client")
-    return peer[0] if peer else ""
+    address: str = peer[0] if peer else ""
+    return address_group(address)
 
 
 def address_group(address: str) -> str:

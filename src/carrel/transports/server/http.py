@@ -101,6 +101,8 @@ class StreamableHTTP:
         self._sessions = SessionTable(served, self._quota)
         self._endpoint = Endpoint(served, self._sessions, self._bodies, authorization)
         self._streams: set[Stream] = set()
+        served.gauges["sessions"] = lambda: self._quota.used
+        served.gauges["streams"] = lambda: len(self._streams)
         self._answers: set[Work] = set()
         self._life: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None

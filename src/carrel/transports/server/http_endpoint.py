@@ -21,7 +21,7 @@ from carrel.protocol.principal import Caller
 from carrel.protocol.revisions import REVISIONS
 from carrel.protocol.server import Batch, Call, ErrorResponse, Event, Notification
 from carrel.transports.server.application import Application
-from carrel.transports.server.authorizer import Authorizer, Lease, address_of, owner_of, permit
+from carrel.transports.server.authorizer import Authorizer, Lease, owner_of, permit
 from carrel.transports.server.dispatcher import absorb, answer_batch, attach, begin, check_load, spawn
 from carrel.transports.server.http_request import Bodies, Headers, HTTPExchange, Rejection, accepts, is_json
 from carrel.transports.server.http_response import (
@@ -101,7 +101,8 @@ class Endpoint:
         event = connection.receive(body)
         if caller is not None:
             permit(self._authorization, caller, event)
-        attach(event, served, headers, address_of(exchange.scope))
+        peer = exchange.scope.get("client")
+        attach(event, served, headers, peer[0] if peer else "")
         if type(event) is not Call:
             return await self._post_other(event, session, exchange, json=json, events=events)
         opened = False

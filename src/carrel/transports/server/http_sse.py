@@ -24,7 +24,7 @@ from carrel.protocol.http import event
 from carrel.protocol.revisions import REVISIONS
 from carrel.protocol.server import Call, ErrorResponse
 from carrel.transports.server.application import Application
-from carrel.transports.server.authorizer import Authorizer, Lease, address_of, client_of, owner_of, permit
+from carrel.transports.server.authorizer import Authorizer, Lease, client_of, owner_of, permit
 from carrel.transports.server.dispatcher import Dispatcher, Work, attach, spawn
 from carrel.transports.server.http_request import (
     Bodies,
@@ -259,7 +259,8 @@ class HTTPWithSSE:
             raise Rejection(404, NO_SESSION)
         message = listener.dispatcher.connection.receive(body)
         permit(self._authorization, caller, message)
-        attach(message, listener.dispatcher.client, headers, address_of(exchange.scope))
+        peer = exchange.scope.get("client")
+        attach(message, listener.dispatcher.client, headers, peer[0] if peer else "")
         if type(message) is ErrorResponse and message.reply.startswith(ANONYMOUS):
             # has no id to match it by in the stream
             await respond(exchange.send, message.status, message.reply, exchange.extra)

@@ -137,6 +137,7 @@ async def serve_async(
     wanted = app.endpoint.limits.max_connections
     with more_descriptors(wanted + MORE_DESCRIPTORS):
         table = Connections(app.endpoint.limits, most_connections(wanted))
+        app.endpoint.gauges["connections"] = table.__len__
         protocol = partial(LimitedProtocol, table, proxies)
         config = uvicorn.Config(
             endpoint,

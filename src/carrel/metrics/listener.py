@@ -1,0 +1,88 @@
+"""HTTP listener of metrics and health, in a thread of its own: it answers even if the event loop does not."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from carrel.errors import ConfigError
+from carrel.metrics.state import ServerState
+
+__all__ = ["MetricsListener"]
+
+#: Seconds that a client may take for its request.
+PATIENCE = 10.0
+PLAIN = "text/plain; charset=utf-8"
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _ServerIPv6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = PATIENCE
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing."""
+
+
+class MetricsListener:
+    """Listener with /metrics (OpenMetrics, or the text format of Prometheus), /healthz and /readyz.
+
+    Raises:
+        ConfigError: the address cannot be listened on.
+    """
+
+    def __init__(self, host: str, port: int, registry: CollectorRegistry, state: ServerState) -> None:
+        self._registry = registry
+        self._state = state
+        try:
+            self._server = make_server(
+                host, port, self._answer, _ServerIPv6 if ":" in host else _Server, handler_class=_Handler
+            )
+        except OSError as error:
+            raise ConfigError(f"[metrics] cannot listen on {host} port {port}: {error.strerror}") from None
+        self.port: int = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, name="carrel-metrics", daemon=True)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close the listener."""
+        if self._thread.ident is not None:
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+    def _answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        path, status, kind, body = environ["PATH_INFO"], "200 OK", PLAIN, b"ok\n"
+        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            status, body = "405 Method Not Allowed", b"only GET and HEAD\n"
+        elif path == "/metrics":
+            encode, kind = choose_encoder(environ.get("HTTP_ACCEPT", ""))
+            body = encode(self._registry)
+        elif path == "/healthz":
+            if self._state.lag.is_stuck:
+                status, body = "503 Service Unavailable", b"the event loop does not run\n"
+        elif path == "/readyz":
+            kind, problems = "application/json", sorted(self._state.problems())
+            status = "503 Service Unavailable" if problems else "200 OK"
+            body = json.dumps({"ready": not problems, "problems": problems}).encode()
+        else:
+            status, body = "404 Not Found", b"there are /metrics, /healthz and /readyz\n"
+        start_response(status, [("Content-Type", kind), ("Content-Length", str(len(body)))])
+        return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
