@@ -13,7 +13,7 @@ from carrel.compat.fastmcp.contrib.bulk_tool_caller import BulkToolCaller
 from carrel.compat.fastmcp.contrib.mcp_mixin import MCPMixin, mcp_prompt, mcp_resource, mcp_tool
 from carrel.compat.fastmcp.exceptions import McpError, ToolError
 from carrel.compat.fastmcp.mcp_config import MCPConfig, update_config_file
-from carrel.compat.fastmcp.resources import ResourceSecurity
+from carrel.compat.fastmcp.resources import ResourceContent, ResourceResult, ResourceSecurity
 from carrel.compat.fastmcp.server.middleware.caching import ResponseCachingMiddleware
 from carrel.compat.fastmcp.server.middleware.rate_limiting import (
     RateLimitingMiddleware,
@@ -29,8 +29,9 @@ from carrel.compat.fastmcp.server.transforms.search import (
     RegexSearchTransform,
     serialize_tools_for_output_markdown,
 )
-from carrel.compat.fastmcp.tools import Tool
+from carrel.compat.fastmcp.tools import Tool, ToolResult
 from carrel.compat.fastmcp.utilities.inspect import format_info, inspect_fastmcp
+from carrel.compat.fastmcp.utilities.key_value import MemoryStore
 from carrel.compat.fastmcp.utilities.skills import sync_skills
 
 
@@ -50,8 +51,52 @@ async def test_repeated_calls_are_answered_from_memory_except_of_excluded_tools(
     assert calls == ["kept", "fresh", "fresh", "kept"]
     counts = caching.statistics().call_tool
     assert (counts.hit, counts.miss, counts.put) == (1, 2, 2)
-    with pytest.raises(NotImplementedError, match="results are kept in memory"):
-        ResponseCachingMiddleware(cache_storage=object())
+
+
+async def test_results_are_kept_in_a_store_and_errors_are_not() -> None:
+    store = MemoryStore()
+    calls: list[str] = []
+
+    def server() -> FastMCP:
+        mcp = FastMCP("caches", middleware=[ResponseCachingMiddleware(cache_storage=store)])
+
+        @mcp.tool(tags={"a"})
+        def add(a: int, b: int) -> int:
+            calls.append("add")
+            return a + b
+
+        @mcp.tool
+        def fails() -> ToolResult:
+            calls.append("fails")
+            return ToolResult("no", is_error=True)
+
+        @mcp.resource("data://{name}")
+        def data(name: str) -> ResourceResult:
+            calls.append(name)
+            return ResourceResult([ResourceContent(b"\xff", meta={"b": 1}), ResourceContent("t")], meta={"a": 1})
+
+        @mcp.prompt
+        def ask(what: str) -> str:
+            calls.append("ask")
+            return f"What is {what}?"
+
+        return mcp
+
+    results = []
+    for _ in range(2):
+        async with Client(server()) as client:
+            results.append(
+                [
+                    await client.list_tools(),
+                    await client.list_prompts(),
+                    await client.call_tool("add", {"a": 1, "b": 2} if results else {"b": 2, "a": 1}),
+                    await client.call_tool("fails", {}, raise_on_error=False),
+                    await client.read_resource_mcp("data://x"),
+                    await client.get_prompt("ask", {"what": "tea"}),
+                ]
+            )
+    assert results[0] == results[1]
+    assert calls == ["add", "fails", "x", "ask", "fails"]
 
 
 async def test_rates_and_sizes_are_limited() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, ClassVar
 
 import pydantic_core
-from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from carrel.compat.fastmcp.decorators import DecoratedResource, ResourceMeta, marked
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent, read_model
@@ -34,6 +34,8 @@ PLAIN = "text/plain"
 
 class ResourceContent(BaseModel):
     """Text, bytes, or anything else, which becomes JSON."""
+
+    model_config = ConfigDict(ser_json_bytes="base64")
 
     content: str | bytes
     mime_type: str | None = None
@@ -61,6 +63,8 @@ class ResourceResult(BaseModel):
     Raises:
         TypeError: the contents are neither text, bytes nor a list of ``ResourceContent``.
     """
+
+    model_config = ConfigDict(ser_json_bytes="base64")
 
     contents: list[ResourceContent]
     meta: dict[str, Any] | None = None

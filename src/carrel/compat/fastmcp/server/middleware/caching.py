@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -12,6 +14,7 @@ import pydantic_core
 from typing_extensions import TypedDict
 
 from carrel.compat.fastmcp.server.dependencies import get_access_token
+from carrel.compat.fastmcp.server.middleware.cached_results import decode_result, encode_result
 from carrel.compat.fastmcp.server.middleware.middleware import Middleware
 
 __all__ = [
@@ -70,10 +73,10 @@ class ResponseCachingStatistics:
 
 
 class ResponseCachingMiddleware(Middleware):
-    """Middleware that answers repeated requests from memory. Callers with different tokens share no results.
+    """Middleware that answers repeated requests from memory, or from ``cache_storage``: a store of ``key_value``.
 
-    Raises:
-        NotImplementedError: ``cache_storage`` is given.
+    Callers with different tokens share no results, and no error is kept. Lists from a store have the fields of their
+    items, but no functions.
     """
 
     def __init__(
@@ -87,10 +90,7 @@ class ResponseCachingMiddleware(Middleware):
         call_tool_settings: CallToolSettings | None = None,
         max_item_size: int = 1024 * 1024,
     ) -> None:
-        if cache_storage is not None:
-            raise NotImplementedError(
-                "cache_storage is not mirrored by carrel.compat: results are kept in memory; leave it out"
-            )
+        self._storage = cache_storage
         self._settings: dict[str, Mapping[str, Any]] = {
             "list_tools": list_tools_settings or {},
             "list_resources": list_resources_settings or {},
@@ -114,23 +114,38 @@ class ResponseCachingMiddleware(Middleware):
         counts: Counts = getattr(self._counts, kind)
         token = get_access_token()
         key = (kind, getattr(token, "token", None), *what)
-        ends, found = self._kept.get(key, (0.0, None))
-        if ends > time.monotonic():
+        known, found = await self._find(key)
+        if known:
             counts.hit += 1
             return found
         counts.miss += 1
         result = await call_next(context)
-        if self._fits(result):
+        if self._fits(result) and not getattr(result, "is_error", False):
             usual = LISTS_SECONDS if kind.startswith("list_") else RESULTS_SECONDS
-            self._kept[key] = time.monotonic() + settings.get("ttl", usual), result
-            self._kept.move_to_end(key)
+            await self._keep(key, result, settings.get("ttl", usual))
             counts.put += 1
-            while len(self._kept) > MAX_ITEMS:
-                self._kept.popitem(last=False)
         return result
 
+    async def _find(self, key: tuple[Any, ...]) -> tuple[bool, Any]:
+        """Return whether there is a result that is not too old, and the result."""
+        if self._storage is None:
+            ends, found = self._kept.get(key, (0.0, None))
+            return ends > time.monotonic(), found
+        value = await self._storage.get(key=_digest(key), collection=key[0])
+        return value is not None, None if value is None else decode_result(key[0], value)
+
+    async def _keep(self, key: tuple[Any, ...], result: Any, seconds: float) -> None:
+        if self._storage is not None:
+            value = encode_result(key[0], result)
+            await self._storage.put(key=_digest(key), value=value, collection=key[0], ttl=seconds)
+            return
+        self._kept[key] = time.monotonic() + seconds, result
+        self._kept.move_to_end(key)
+        while len(self._kept) > MAX_ITEMS:
+            self._kept.popitem(last=False)
+
     def _fits(self, result: Any) -> bool:
-        return len(pydantic_core.to_json(result, fallback=str)) <= self._most
+        return len(pydantic_core.to_json(result, fallback=str, bytes_mode="base64")) <= self._most
 
     async def on_list_tools(self, context: Any, call_next: Any) -> Any:
         """Handle a list of tools."""
@@ -162,5 +177,11 @@ class ResponseCachingMiddleware(Middleware):
         return await self._cached("get_prompt", context, call_next, message.name, _text(message.arguments))
 
 
-def _text(arguments: dict[str, Any] | None) -> bytes:
-    return pydantic_core.to_json(arguments, fallback=str)
+def _text(arguments: dict[str, Any] | None) -> str:
+    """Return arguments as JSON, the same for each order of their members."""
+    return json.dumps(pydantic_core.to_jsonable_python(arguments, fallback=str), sort_keys=True)
+
+
+def _digest(key: tuple[Any, ...]) -> str:
+    """Return the key of a result in a store, which tells neither arguments nor tokens."""
+    return hashlib.sha256(json.dumps(key).encode()).hexdigest()
