@@ -85,6 +85,7 @@ def test_an_entry_must_match_every_term(text: str, names: list[str]) -> None:
     filters = ItemFilter(text, now=NOW)
     filters.check()
     assert [entry.name for entry in ENTRIES if filters.matches("docs", entry)] == names
+    assert [entry.name for entry in filters.select("docs", ENTRIES)] == names
 
 
 @pytest.mark.parametrize(

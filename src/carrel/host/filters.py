@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from operator import eq, ge, gt, le, lt
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from carrel.wire.timestamps import modified_at
 __all__ = ["FIELDS", "ItemFilter", "Term", "text_of", "uri_of"]
 
 Test = Callable[[str, Any], bool]
+T = TypeVar("T")
 
 #: A term: an optional minus, and text in which quotes keep spaces together.
 TERM = re.compile(r'(?:"[^"]*"?|[^\s"])+')
@@ -81,6 +82,13 @@ class ItemFilter:
     def matches(self, server: str, item: Any) -> bool:
         """Return whether an entry of a server matches."""
         return all(test(server, item) is not term.negated for term, test in self._tests)
+
+    def select(self, server: str, items: Sequence[T]) -> Sequence[T]:
+        """Return the entries of a server that match: term by term, which is faster for a long list than ``matches``."""
+        found = items
+        for term, test in self._tests:
+            found = [item for item in found if test(server, item) is not term.negated]
+        return found
 
     def check(self) -> None:
         """Validate the filter.

@@ -199,7 +199,7 @@ class Lists:
             if words:
                 pairs = zip(items, texts[server], strict=True)
                 found = [item for item, text in pairs if all(word in text for word in words)]
-            return [item for item in found if fields.matches(server, item)] if fields else found
+            return fields.select(server, found) if fields else found
 
         return selected
 
