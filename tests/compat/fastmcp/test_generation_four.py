@@ -28,6 +28,7 @@ from carrel.compat.fastmcp.exceptions import (
     ToolError,
     to_mcp_error,
 )
+from carrel.compat.fastmcp.prompts import prompt
 from carrel.compat.fastmcp.resources.template import expand_uri_template, match_uri_template
 from carrel.compat.fastmcp.server.auth import AccessToken, AuthContext, require_roles
 from carrel.compat.fastmcp.server.auth.providers.introspection import IntrospectionTokenVerifier
@@ -37,12 +38,13 @@ from carrel.compat.fastmcp.server.auth.redirect_validation import (
 )
 from carrel.compat.fastmcp.server.completions import normalize_completion
 from carrel.compat.fastmcp.server.context import reset_transport, set_transport
-from carrel.compat.fastmcp.server.dependencies import get_http_headers
+from carrel.compat.fastmcp.server.dependencies import get_http_headers, get_http_request
 from carrel.compat.fastmcp.server.event_store import EventStore, SessionScopedEventStore
 from carrel.compat.fastmcp.server.middleware.error_handling import ErrorHandlingMiddleware
 from carrel.compat.fastmcp.server.middleware.middleware import Middleware
 from carrel.compat.fastmcp.server.providers.remote import ProxyClient
 from carrel.compat.fastmcp.server.proxy import create_proxy
+from carrel.compat.fastmcp.tools import tool
 from carrel.compat.fastmcp.utilities import types
 from carrel.compat.fastmcp.utilities.pagination import paginate_sequence
 from carrel.compat.fastmcp.utilities.tests import run_server_async
@@ -348,14 +350,27 @@ async def test_a_proxy_passes_on_the_headers_of_its_client_if_it_should(forward:
     def caller() -> str | None:
         return get_http_headers().get("x-caller")
 
+    @backend.tool
+    def key() -> str:
+        return ",".join(get_http_request().headers.getlist("x-key"))
+
     async with run_server_async(backend) as url:
-        proxy = create_proxy(ProxyClient[Any](url, forward_incoming_headers=forward))
+        target = StreamableHttpTransport(url, headers={"X-Key": "proxy"})
+        proxy = create_proxy(ProxyClient[Any](target, forward_incoming_headers=forward))
         async with (
             run_server_async(proxy) as front,
-            Client(StreamableHttpTransport(front, headers={"x-caller": "me"})) as client,
+            Client(StreamableHttpTransport(front, headers={"x-caller": "me", "x-key": "me"})) as client,
         ):
-            found = await client.call_tool("caller", {})
-    assert found.data == ("me" if forward else None)
+            found = [(await client.call_tool(name, {})).data for name in ("caller", "key")]
+    assert found == ["me" if forward else None, "proxy"]
+
+
+@pytest.mark.parametrize("mark", [tool, prompt])
+def test_a_decorator_refuses_class_methods_and_two_names(mark: Any) -> None:
+    with pytest.raises(TypeError, match="classmethod"):
+        mark(classmethod(len))
+    with pytest.raises(TypeError, match="Cannot specify a name both"):
+        mark("a", name="b")
 
 
 def test_a_program_can_set_the_transport_that_contexts_name() -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "ToolMeta",
     "get_fastmcp_meta",
     "marked",
+    "marking",
 ]
 
 MARK = "__fastmcp__"
@@ -122,6 +123,21 @@ def marked(function: Callable[..., Any], mark: Mark) -> Callable[..., Any]:
     """Return a function with a mark."""
     setattr(getattr(function, "__func__", function), MARK, mark)
     return function
+
+
+def marking(make: Callable[..., Mark], name_or_fn: Any, name: str | None) -> Any:
+    """Return a function with a mark, or the decorator that marks a function.
+
+    Raises:
+        TypeError: the function is a class method, or there are two names.
+    """
+    if isinstance(name_or_fn, classmethod):
+        raise TypeError("a classmethod has no server yet: add the bound method to a server")
+    if callable(name_or_fn):
+        return marked(name_or_fn, make(name=name))
+    if name_or_fn is not None and name is not None:
+        raise TypeError("Cannot specify a name both as first argument and as keyword")
+    return lambda function: marked(function, make(name=name_or_fn or name))
 
 
 def get_fastmcp_meta(fn: Any) -> Mark | None:

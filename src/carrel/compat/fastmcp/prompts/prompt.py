@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import pydantic
 import pydantic_core
 from pydantic import BaseModel, Field, TypeAdapter
 
-from carrel.compat.fastmcp.decorators import DecoratedPrompt, PromptMeta, get_fastmcp_meta, marked
+from carrel.compat.fastmcp.decorators import DecoratedPrompt, PromptMeta, get_fastmcp_meta, marking
 from carrel.compat.fastmcp.exceptions import FastMCPError, PromptError, ValidationError
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent, read_model
 from carrel.compat.fastmcp.utilities.functions import Callee
@@ -259,7 +260,9 @@ def _describe(kind: Any, field: dict[str, Any]) -> str | None:
 
 
 def prompt(name_or_fn: Any = None, *, name: str | None = None, **details: Any) -> Any:
-    """Mark the decorated function as a prompt, for ``add_prompt``."""
-    if callable(name_or_fn):
-        return marked(name_or_fn, PromptMeta(name=name, **details))
-    return lambda function: marked(function, PromptMeta(name=name_or_fn or name, **details))
+    """Mark the decorated function as a prompt, for ``add_prompt``.
+
+    Raises:
+        TypeError: the function is a class method, or there are two names.
+    """
+    return marking(functools.partial(PromptMeta, **details), name_or_fn, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import types
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from pydantic import BeforeValidator, Field, PydanticSchemaGenerationError, Pyda
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from carrel.compat.fastmcp.apps.prefab import prefab_types, rendering
-from carrel.compat.fastmcp.decorators import DecoratedTool, ToolMeta, get_fastmcp_meta, marked
+from carrel.compat.fastmcp.decorators import DecoratedTool, ToolMeta, get_fastmcp_meta, marking
 from carrel.compat.fastmcp.exceptions import ValidationError
 from carrel.compat.fastmcp.server.providers.addressing import tool_app
 from carrel.compat.fastmcp.tools.result import (
@@ -274,7 +275,9 @@ def is_object(schema: dict[str, Any]) -> bool:
 
 
 def tool(name_or_fn: Any = None, *, name: str | None = None, **details: Any) -> Any:
-    """Mark the decorated function as a tool, for ``add_tool``."""
-    if callable(name_or_fn):
-        return marked(name_or_fn, ToolMeta(name=name, **details))
-    return lambda function: marked(function, ToolMeta(name=name_or_fn or name, **details))
+    """Mark the decorated function as a tool, for ``add_tool``.
+
+    Raises:
+        TypeError: the function is a class method, or there are two names.
+    """
+    return marking(functools.partial(ToolMeta, **details), name_or_fn, name)

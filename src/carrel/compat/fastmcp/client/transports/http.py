@@ -46,8 +46,13 @@ class HTTPClientTransport(ClientTransport):
         return f"<{type(self).__name__}(url='{self.url}')>"
 
     def _sent_headers(self) -> dict[str, str]:
-        """Return the headers of a request. They include the incoming headers if these are forwarded."""
-        return {**(get_http_headers() if self.forward_incoming_headers else {}), **self.headers}
+        """Return the headers of a request. They include the incoming headers if these are forwarded.
+
+        A configured header replaces an incoming header of the same name in any case.
+        """
+        own = {name.lower() for name in self.headers}
+        incoming = get_http_headers() if self.forward_incoming_headers else {}
+        return {**{name: value for name, value in incoming.items() if name.lower() not in own}, **self.headers}
 
     def set_auth(self, auth: Any) -> None:
         """Set the credentials: a token, "oauth" for a login in the browser, or an ``httpx.Auth``."""
