@@ -1,4 +1,4 @@
-"""docs/deployment.md: its nginx configuration in a real nginx, and its command lines and units as they are printed."""
+"""docs/deployment.md: its configurations in nginx, Caddy and HAProxy, and its command lines and units as printed."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import pytest
 
 from carrel import Client, Context, Server
 from carrel.cli.server import serve
+from support.debian import program
 from support.http_process import free_port
 from support.http_server import over_http
 
@@ -36,23 +37,8 @@ def block(language: str) -> str:
     return found[1]
 
 
-@pytest.fixture(scope="module")
-def nginx() -> str:
-    """Path of nginx, which is installed if this is root on Debian."""
-    found = shutil.which("nginx")
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get") is not None:
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "nginx-light"]):
-            subprocess.run(command, check=True, capture_output=True, env=environment, timeout=600)
-        found = shutil.which("nginx")
-    assert found is not None, "the deployment tests need nginx: install it (Debian: apt-get install nginx-light)"
-    return found
-
-
-@contextlib.contextmanager
-def proxied(nginx: str, upstream: int, folder: Path) -> Iterator[int]:
-    """Run nginx with the configuration of the page, without TLS, in front of a server. Yield its port."""
-    port = free_port()
+def nginx_command(port: int, upstream: int, folder: Path) -> list[str]:
+    """Write the configuration of the page for nginx, without TLS, and return the command."""
     site = block("nginx").replace("127.0.0.1:8000", f"127.0.0.1:{upstream}")
     site = re.sub(r"listen 443 ssl;", f"listen 127.0.0.1:{port};", site)
     site = re.sub(r"^\s*(http2 on|ssl_certificate\w*).*$", "", site, flags=re.MULTILINE)
@@ -63,13 +49,41 @@ def proxied(nginx: str, upstream: int, folder: Path) -> Iterator[int]:
         f"daemon off; pid {folder}/pid; error_log {folder}/error.log;\nevents {{}}\n"
         f"http {{\naccess_log off;\n{temporary}{site}\n}}\n"
     )
-    process = subprocess.Popen([nginx, "-c", folder / "nginx.conf", "-e", folder / "error.log"])
+    return [program("nginx"), "-c", str(folder / "nginx.conf"), "-e", str(folder / "error.log")]
+
+
+def caddy_command(port: int, upstream: int, folder: Path) -> list[str]:
+    """Write the configuration of the page for Caddy, without TLS, and return the command."""
+    site = block("caddy").replace("127.0.0.1:8000", f"127.0.0.1:{upstream}")
+    site = site.replace("books.example.org {", f"http://:{port} {{\n\tbind 127.0.0.1", 1)
+    (folder / "Caddyfile").write_text(f"{{\n\tadmin off\n\tgrace_period 1s\n}}\n{site}")
+    return [program("caddy"), "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")]
+
+
+def haproxy_command(port: int, upstream: int, folder: Path) -> list[str]:
+    """Write the configuration of the page for HAProxy, without TLS, and return the command."""
+    site = block("haproxy").replace("127.0.0.1:8000", f"127.0.0.1:{upstream}")
+    site = re.sub(r"bind :443 .*", f"bind 127.0.0.1:{port}", site)
+    (folder / "haproxy.cfg").write_text(site)
+    return [program("haproxy"), "-db", "-f", str(folder / "haproxy.cfg")]
+
+
+PROXIES = {"nginx": nginx_command, "caddy": caddy_command, "haproxy": haproxy_command}
+
+
+@contextlib.contextmanager
+def proxied(proxy: str, upstream: int, folder: Path) -> Iterator[int]:
+    """Run a proxy with the configuration of the page, without TLS, in front of a server. Yield its port."""
+    port = free_port()
+    command = PROXIES[proxy](port, upstream, folder)
+    with (folder / "output.txt").open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, "HOME": str(folder)})
     try:
         for _ in range(3000):
             with contextlib.suppress(httpx2.TransportError):
-                httpx2.get(f"http://127.0.0.1:{port}/healthz")
-                break
-            assert process.poll() is None, (folder / "error.log").read_text()
+                if httpx2.get(f"http://127.0.0.1:{port}/healthz").status_code != 503:
+                    break
+            assert process.poll() is None, (folder / "output.txt").read_text()
             time.sleep(0.02)
         yield port
     finally:
@@ -98,13 +112,14 @@ def app() -> Server:
     return app
 
 
+@pytest.mark.parametrize("proxy", PROXIES)
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_through_nginx_progress_and_changes_arrive_while_a_call_runs(
-    nginx: str, app: Server, tmp_path: Path, revision: str
+async def test_through_a_proxy_progress_and_changes_arrive_while_a_call_runs(
+    proxy: str, app: Server, tmp_path: Path, revision: str
 ) -> None:
     with over_http(app, allowed_hosts="books.example.org") as origin:
         upstream = int(origin.rpartition(":")[2])
-        with proxied(nginx, upstream, tmp_path) as port:
+        with proxied(proxy, upstream, tmp_path) as port:
 
             def progress(*_: object) -> None:
                 app.heard.set()  # type: ignore[attr-defined]

@@ -18,8 +18,10 @@ from pathlib import Path
 PACKAGES = {
     "Xvfb": "xvfb",
     "bash": "bash",
+    "caddy": "caddy",
     "chromium": "chromium",
     "fish": "fish",
+    "haproxy": "haproxy",
     "initdb": "postgresql",
     "journalctl": "systemd",
     "libxcb-randr.so": "libxcb-randr0",
@@ -28,6 +30,7 @@ PACKAGES = {
     "libxcb-xfixes.so": "libxcb-xfixes0",
     "logrotate": "logrotate",
     "mariadbd": "mariadb-server-core",
+    "nginx": "nginx-light",
     "postgres": "postgresql",
     "psql": "postgresql",
     "ssh-keygen": "openssh-client",
