@@ -305,7 +305,8 @@ async def test_a_response_of_another_issuer_is_refused(auth, team, tmp_path):
         result = await calling
         assert result.is_error
         assert "another server" in result.content[0].text
-        assert len(place.grants.pages) == 0
+        assert (await ann.start(page)).status_code == 404
+        assert page.rpartition("=")[2] not in place.grants.pages._by_ticket
 
 
 async def test_a_response_at_the_redirect_uri_of_another_server_is_refused(auth, team, tmp_path):
