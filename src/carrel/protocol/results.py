@@ -120,6 +120,9 @@ def read_result(waiting: Waiting[Any], raw: Raw, *, typed: bool, tasks: bool) ->
 def _read_unfinished(waiting: Waiting[Any], raw: Raw, kind: str, tasks: bool) -> Any:
     """Decode an intermediate result."""
     request = waiting.request
+    added = waiting.result.other_types.get(kind) if issubclass(waiting.result, Result) else None
+    if added is not None:
+        return reader(added)(raw)
     unfinished = UNFINISHED.get(kind)
     if (
         unfinished is None

@@ -6,8 +6,8 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic
 from __future__ import annotations
 
 from _thread import allocate_lock
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
@@ -99,6 +99,8 @@ class Result(Wire, kw_only=True):
     """Base class of results. ``result_type`` and, where the operation is cacheable, ``ttl_ms`` and ``cache_scope`` are
     added on encoding, for the revisions that have them."""
 
+    other_types: ClassVar[Mapping[str, type[Wire]]] = {}
+    """Results that an extension adds for the request, by their ``resultType``."""
     result_type: str | UnsetType = UNSET  # null is no type, and refused; a result without a type is complete
     meta: Meta | None = field(default=None, name="_meta")
 

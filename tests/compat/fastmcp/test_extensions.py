@@ -1,4 +1,4 @@
-"""Extensions of a server of FastMCP 4: declared settings, methods, wrappers of tool calls, and lifespans."""
+"""Extensions of servers and clients of FastMCP 4: settings, methods, results and wrappers of tool calls."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from carrel.compat import generation
 from carrel.compat.fastmcp import Client, Context, FastMCP
+from carrel.compat.fastmcp.client import extension_hooks
 from carrel.compat.fastmcp.server.extensions import (
     MethodBinding,
     ServerExtension,
@@ -17,6 +18,13 @@ from carrel.compat.fastmcp.server.extensions import (
     read_client_extension_settings,
 )
 from carrel.compat.mcp2 import types
+from carrel.compat.mcp2.client.extension import (
+    ClaimContext,
+    ClientExtension,
+    ResultClaim,
+    UnexpectedClaimedResult,
+    advertise,
+)
 from carrel.compat.mcp2.server.context import ServerRequestContext
 from carrel.compat.mcp2.shared.exceptions import MCPError
 from carrel.compat.mcp2.types.base import CLIENT_CAPABILITIES_META_KEY, Request, RequestParams, Result
@@ -177,3 +185,56 @@ async def test_extensions_that_do_not_fit_are_refused(mcp: FastMCP) -> None:
     async with Client(mcp):
         with pytest.raises(RuntimeError, match="already started"):
             mcp.add_extension(type("Late", (ServerExtension,), {"identifier": "com.example/late"})())
+
+
+class Receipt(Result):
+    result_type: Literal["com.example/receipt"]
+    number: int
+
+
+async def _deliver(receipt: Receipt, context: ClaimContext) -> types.CallToolResult:
+    text = f"{context.tool_name} {receipt.number} within {context.read_timeout_seconds} s"
+    return types.CallToolResult(content=[types.TextContent(text=text)])
+
+
+class Orders(ServerExtension):
+    """Answers calls of tools with receipts, if the client takes them."""
+
+    identifier = NAME
+
+    async def intercept_tool_call(self, params: Any, context: Context, call_next: ToolCallContinuation) -> Any:
+        if context.client_supports_extension(NAME):
+            return Receipt(result_type="com.example/receipt", number=7)
+        return await call_next()
+
+
+class Ordering(ClientExtension):
+    identifier = NAME
+
+    def claims(self) -> Sequence[ResultClaim[Any]]:
+        return (ResultClaim(result_type="com.example/receipt", model=Receipt, resolve=_deliver),)
+
+
+async def test_a_client_makes_an_ordinary_result_of_one_that_its_extension_adds(mcp: FastMCP) -> None:
+    mcp.add_extension(Orders())
+    async with Client(mcp, mode=LATEST.name, extensions=[Ordering()], timeout=9) as client:
+        result = await client.call_tool("add", {"a": 1, "b": 2})
+        assert result.content[0].text == "add 7 within 9.0 s"
+        with pytest.raises(UnexpectedClaimedResult):
+            await client.session.call_tool("add", {"a": 1, "b": 2})
+    async with Client(mcp, mode=LATEST.name) as client:
+        assert (await client.call_tool("add", {"a": 1, "b": 2})).data == 3
+
+
+async def test_a_package_adds_an_extension_to_every_client(mcp: FastMCP, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extension_hooks, "_factories", [])
+    for _ in range(2):
+        extension_hooks.register_internal_client_extension_factory(_advertised)
+    async with Client(mcp, mode="auto") as client:
+        assert (await client.call_tool("declared")).data == [True, LATEST.name]
+    with pytest.raises(ValueError, match="given twice"):
+        Client(mcp, extensions=[Ordering(), Ordering()])
+
+
+def _advertised(elicitation_callback: Any) -> ClientExtension:
+    return advertise(NAME, {"limit": 5})

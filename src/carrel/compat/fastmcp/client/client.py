@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pydantic_core
 
 from carrel.compat.fastmcp.client.elicitation import ElicitationHandler, elicitation_callback
+from carrel.compat.fastmcp.client.extension_hooks import all_extensions
 from carrel.compat.fastmcp.client.logging import LogHandler, default_log_handler
 from carrel.compat.fastmcp.client.messages import MessageHandlerT
 from carrel.compat.fastmcp.client.opening import opening_of
@@ -17,6 +19,7 @@ from carrel.compat.fastmcp.client.progress import ProgressHandler, default_progr
 from carrel.compat.fastmcp.client.results import CallToolResult, Reader
 from carrel.compat.fastmcp.client.roots import RootsHandler, RootsList, roots_callback
 from carrel.compat.fastmcp.client.sampling import SamplingHandler, sampling_callback
+from carrel.compat.fastmcp.client.session import takes_claimed
 from carrel.compat.fastmcp.client.transports import infer_transport, status_errors
 from carrel.compat.fastmcp.exceptions import ToolError
 from carrel.compat.fastmcp.settings import settings
@@ -24,6 +27,10 @@ from carrel.compat.fastmcp.utilities.components import read_model
 from carrel.compat.mcp import types
 from carrel.compat.mcp.client.session import ClientSession
 from carrel.compat.mcp.types import base
+from carrel.compat.wire import as_model
+
+if TYPE_CHECKING:
+    from carrel.compat.mcp2.client.extension import ClientExtension, ResultClaim
 
 __all__ = ["CallToolResult", "Client"]
 
@@ -56,6 +63,8 @@ class Client(Generic[TransportT]):
         auth: Any = None,
         verify: Any = None,
         mode: str | None = None,
+        extensions: Sequence[ClientExtension] | None = None,
+        result_claims: Mapping[str, Sequence[ResultClaim[Any]]] | None = None,
     ) -> None:
         self.name = name or "Client"
         self.mode = mode
@@ -77,6 +86,8 @@ class Client(Generic[TransportT]):
             self.set_sampling_callback(sampling_handler, sampling_capabilities)
         if elicitation_handler is not None:
             self.set_elicitation_callback(elicitation_handler)
+        self._claims: dict[type[Any], ResultClaim[Any]] = {}
+        self._add_extensions(extensions or (), result_claims or {})
         self._progress_handler = progress_handler or default_progress_handler
         self._auto_initialize = auto_initialize
         self._init_timeout = settings.client_init_timeout if init_timeout is None else init_timeout
@@ -90,6 +101,16 @@ class Client(Generic[TransportT]):
 
     def __repr__(self) -> str:
         return f"<Client {self.name!r} on {self.transport!r}>"
+
+    def _add_extensions(self, given: Sequence[ClientExtension], more: Mapping[str, Sequence[ResultClaim[Any]]]) -> None:
+        """Declare extensions, and take the results of tool calls that they add."""
+        extensions = all_extensions(given, self._options.get("elicitation_callback"))
+        claims = [claim for each in extensions.values() for claim in each.claims()]
+        claims += [claim for each in more.values() for claim in each]
+        self._claims = {claim.model: claim for claim in claims}
+        if extensions:
+            self._options["extensions"] = {name: each.settings() for name, each in extensions.items()}
+            self._options["claims"] = claims
 
     # The session
 
@@ -287,12 +308,30 @@ class Client(Generic[TransportT]):
         params = types.CallToolRequestParams(name=name, arguments=arguments or {})
         if meta is not None:
             params.meta = base.RequestParams.Meta(**meta)
-        return await self.session.send_request(
-            types.CallToolRequest(params=params),
-            types.CallToolResult,
-            _delta(timeout),
-            progress_callback=progress_handler or self._progress_handler,
-        )
+        claiming = takes_claimed.set(True)
+        try:
+            found = await self.session.send_request(
+                types.CallToolRequest(params=params),
+                types.CallToolResult,
+                _delta(timeout),
+                progress_callback=progress_handler or self._progress_handler,
+            )
+        finally:
+            takes_claimed.reset(claiming)
+        claim = self._claims.get(type(found))
+        return found if claim is None else await self._finished(claim, found, name, timeout)
+
+    async def _finished(
+        self, claim: ResultClaim[Any], found: Any, name: str, timeout: datetime.timedelta | float | None
+    ) -> types.CallToolResult:
+        """Return the result of a tool call that an extension makes of its own."""
+        from carrel.compat.mcp2.client.extension import ClaimContext
+
+        limit = _delta(timeout) or self._options["read_timeout_seconds"]
+        seconds = None if limit is None else limit.total_seconds()
+        context = ClaimContext(session=self.session, tool_name=name, read_timeout_seconds=seconds)
+        result: types.CallToolResult = as_model(await claim.resolve(found, context), types.CallToolResult)
+        return result
 
     async def call_tool(
         self,

@@ -52,6 +52,8 @@ class Callbacks:
         self._logging = logging
         self._message = message
         self._sampling_capabilities = sampling_capabilities
+        self.extensions: dict[str, dict[str, Any]] = {}
+        """Settings of the protocol extensions that the client declares, by identifier."""
         self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
@@ -66,6 +68,8 @@ class Callbacks:
             )
         if self._roots is not None:
             found.roots = types.RootsCapability(listChanged=True)
+        if self.extensions:
+            found = found.model_copy(update={"extensions": self.extensions})
         return struct_of(found, ClientCapabilities)
 
     # Notifications

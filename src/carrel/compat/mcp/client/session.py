@@ -28,9 +28,10 @@ from carrel.compat.wire import json_of, model_of, struct_of
 from carrel.errors import AuthorizationError, MethodNotFound, PeerError, ProtocolError, RequestTimeout, TransportError
 from carrel.log import Log
 from carrel.protocol.client import Connection, IncomingRequest, Notification
+from carrel.protocol.methods import RequestType
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import LATEST_HANDSHAKE, REQUESTS
-from carrel.wire.base import Implementation, PageParams
+from carrel.wire.base import Implementation, PageParams, Result
 from carrel.wire.client_features import InputRequiredResult
 from carrel.wire.utilities import LoggingMessageParams
 
@@ -187,16 +188,25 @@ class ClientSession:
             struct = row.params()
         progress = None if progress_callback is None else self._callbacks.progress(progress_callback)
         try:
-            result = await connection.call(row, struct, timeout=timeout, meta=meta, progress=progress)
+            kind = self._kind_of(row)
+            result = await connection.call(row, struct, timeout=timeout, meta=meta, progress=progress, result=kind)
             for _ in range(MAX_ROUNDS):
                 if not isinstance(result, InputRequiredResult):
                     break
                 from carrel.compat.mcp.client.input_rounds import next_params
 
                 struct = await next_params(struct, result, self._callbacks)
-                result = await connection.call(row, struct, timeout=timeout, meta=meta, progress=progress)
+                result = await connection.call(row, struct, timeout=timeout, meta=meta, progress=progress, result=kind)
         except (AuthorizationError, PeerError, TransportError, MethodNotFound) as error:
             raise self._error(error, type(message), timeout) from None
+        return self._read(result, result_type)
+
+    def _kind_of(self, row: RequestType) -> type[Result] | None:
+        """Return the type of the result of a request; None for the type that the protocol has."""
+        return None
+
+    def _read(self, result: Any, result_type: type[M]) -> M:
+        """Return the model of a result."""
         return model_of(result, result_type)
 
     def _error(self, error: Exception, request: type[BaseModel], timeout: float | None) -> Exception:

@@ -15,7 +15,7 @@ from carrel.protocol.extension import Extension
 from carrel.protocol.methods import RequestType
 from carrel.wire.base import Params, Result
 
-__all__ = ["custom_request", "struct_for"]
+__all__ = ["custom_request", "struct_for", "struct_like"]
 
 
 def struct_for(row: RequestType, params: Mapping[str, Any]) -> Any:
@@ -28,12 +28,18 @@ def custom_request(
 ) -> tuple[RequestType, Params, type[Result]]:
     """Return the row and the parameters of a request that the protocol does not have, and the type of its result."""
     given = _struct("CustomParams", params.keys(), Params)
-    aliases = {field.alias or name for name, field in result.model_fields.items()} - {"_meta", "resultType"}
-    found = _struct("CustomResult", aliases, Result)
+    found = struct_like(result)
     row: RequestType = RequestType(method, f"custom:{method}", given, found)
     connection.extend(Extension(name="carrel/custom", requests={method: row}, handshake=True))
     names = dict(zip(params.keys(), (f"f{number}" for number in range(len(params))), strict=True))
     return row, given(**{names[name]: value for name, value in params.items()}), found
+
+
+def struct_like(model: type[BaseModel]) -> type[Result]:
+    """Return a struct with the members of the model of a result, of any type."""
+    aliases = {field.alias or name for name, field in model.model_fields.items()} - {"_meta", "resultType"}
+    found: type[Result] = _struct("CustomResult", aliases, Result)
+    return found
 
 
 def _struct(name: str, members: Any, base: Any) -> Any:
