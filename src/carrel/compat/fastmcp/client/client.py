@@ -212,6 +212,10 @@ class Client(Generic[TransportT]):
                 raise RuntimeError("Failed to initialize server session") from None
         return self._initialized
 
+    def limit_requests(self, limit: datetime.timedelta | None) -> None:
+        """Set how long requests may take, for sessions to come."""
+        self._options["read_timeout_seconds"] = limit
+
     def set_roots(self, roots: RootsList | RootsHandler) -> None:
         """Set the roots, for sessions to come."""
         self._options["list_roots_callback"] = roots_callback(roots)

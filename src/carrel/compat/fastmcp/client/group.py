@@ -37,7 +37,7 @@ class ClientGroup:
     @classmethod
     def from_config(cls, config: Any, **_: Any) -> ClientGroup:
         """Return the clients of the servers in a configuration."""
-        servers = config if isinstance(config, dict) else config.to_dict()
+        servers = config if isinstance(config, dict) else {"mcpServers": config.mcpServers}
         servers = servers.get("mcpServers", servers)
         return cls({name: Client({"mcpServers": {name: server}}) for name, server in servers.items()})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -24,6 +25,34 @@ __all__ = ["MCPConfigTransport", "infer_transport"]
 _servers: Any = server
 
 
+class TimedTransport(ClientTransport):
+    """Transport to a server whose requests have a time limit of their own, in seconds; 0 stands for none."""
+
+    def __init__(self, inner: ClientTransport, seconds: float) -> None:
+        self._inner = inner
+        self._limit = timedelta(seconds=seconds) if seconds else None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    def set_auth(self, auth: Any) -> None:
+        """Set the credentials."""
+        self._inner.set_auth(auth)
+
+    def set_verify(self, verify: Any) -> None:
+        """Set how certificates are checked."""
+        self._inner.set_verify(verify)
+
+    @contextlib.asynccontextmanager
+    async def connect_session(self, **options: Any) -> AsyncIterator[Session]:
+        """Yield a session with the server."""
+        async with self._inner.connect_session(**{**options, "read_timeout_seconds": self._limit}) as session:
+            yield session
+
+
 class MCPConfigTransport(ClientTransport):
     """Transport to the servers of a configuration (``{"mcpServers": {…}}``): several ones are behind a proxy.
 
@@ -34,8 +63,9 @@ class MCPConfigTransport(ClientTransport):
     def __init__(self, config: Any, name_as_prefix: bool = True) -> None:
         self.config = config
         self.name_as_prefix = name_as_prefix
-        given = config if isinstance(config, dict) else config.to_dict()
+        given = config if isinstance(config, dict) else {"mcpServers": config.mcpServers}
         self._servers: dict[str, Any] = given.get("mcpServers", given)
+        self._clients: list[Any] = []
         if not self._servers:
             raise ValueError("No MCP servers defined in the config")
         self.transport = self._one(next(iter(self._servers))) if len(self._servers) == 1 else self._all()
@@ -44,23 +74,35 @@ class MCPConfigTransport(ClientTransport):
         return f"<{type(self).__name__}(config='{self.config}')>"
 
     def _one(self, name: str) -> ClientTransport:
-        server = self._servers[name]
-        server = server if isinstance(server, dict) else server.model_dump(exclude_none=True)
+        entry = self._servers[name]
+        server = entry if isinstance(entry, dict) else entry.model_dump(exclude_none=True)
+        transport = _transport_of(server) if isinstance(entry, dict) else entry.to_transport()
+        if server.get("timeout") is not None:
+            transport = TimedTransport(transport, server["timeout"] / 1000)
         changes = server.get("tools"), server.get("include_tags"), server.get("exclude_tags")
         if not any(changes):
-            return _transport_of(server)
-        return FastMCPTransport(_changed(_servers.create_proxy(_transport_of(server), name=name), *changes))
+            return transport
+        return FastMCPTransport(_changed(self._proxy(transport, name), *changes))
+
+    def _proxy(self, transport: ClientTransport, name: str) -> Any:
+        """Return a server in front of a server, whose requests have the time limit of the client."""
+        from carrel.compat.fastmcp.server.providers.remote import ProxyClient  # which imports this module
+
+        self._clients.append(ProxyClient(transport))
+        return _servers.create_proxy(self._clients[-1], name=name)
 
     def _all(self) -> ClientTransport:
         router = _servers.FastMCP("MCPRouter")
         for name in self._servers:
-            proxy = _servers.create_proxy(self._one(name), name=f"Proxy-{name}")
+            proxy = self._proxy(self._one(name), f"Proxy-{name}")
             router.mount(proxy, name if self.name_as_prefix else None)
         return FastMCPTransport(router)
 
     @contextlib.asynccontextmanager
     async def connect_session(self, **options: Any) -> AsyncIterator[Session]:
         """Yield a session with the server, or with the proxy."""
+        for client in self._clients:
+            client.limit_requests(options.get("read_timeout_seconds"))
         async with self.transport.connect_session(**options) as session:
             yield session
 
@@ -97,7 +139,7 @@ def infer_transport(given: Any) -> ClientTransport:
     """
     if isinstance(given, ClientTransport):
         return given
-    if hasattr(given, "_mcp_server"):  # a server of ``fastmcp``, or of ``mcp`` 1.x
+    if hasattr(given, "_mcp_server") or hasattr(given, "_lowlevel_server"):  # of ``fastmcp``, or ``mcp`` 1 or 2
         return FastMCPTransport(given)
     text = str(given)
     if isinstance(given, dict) or hasattr(given, "mcpServers"):

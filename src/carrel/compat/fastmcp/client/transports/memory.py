@@ -27,7 +27,8 @@ class FastMCPTransport(ClientTransport):
     @contextlib.asynccontextmanager
     async def connect_session(self, **options: Any) -> AsyncIterator[Session]:
         """Yield a session with the server, within its lifespan."""
-        low_level = self.server._mcp_server
+        server = self.server
+        low_level = server._mcp_server if hasattr(server, "_mcp_server") else server._lowlevel_server
         app = low_level.application(raise_exceptions=self.raise_exceptions)
         stream = ClientStream(lambda: MemoryTransport(app))
         async with Session(stream, stream, **options) as session:
