@@ -10,6 +10,7 @@
     │   ├── MissingCapability       the client did not declare a capability         (-32021)
     │   ├── UnsupportedVersion      an unsupported protocol revision                (-32022)
     │   ├── ServerUnavailable       the server has no room for the request now      (-32603)
+    │   │   └── TooManyRequests     a limit on requests is reached; it has the time to wait
     │   ├── ProviderUnavailable     a provider of the server cannot be reached      (-32603)
     │   ├── LoginRequired           the user has to log in at an upstream first     (-32603)
     │   └── URLElicitationRequired  the user has to visit a URL first (2025-11-25)  (-32042)
@@ -36,6 +37,7 @@ always reaches it (docs/server.md).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from carrel.printable import printable, printable_lines
@@ -65,6 +67,7 @@ __all__ = [
     "SessionExpired",
     "SourceUnavailable",
     "TaskCancelled",
+    "TooManyRequests",
     "ToolError",
     "TransportError",
     "URLElicitationRequired",
@@ -181,6 +184,21 @@ class ServerUnavailable(ProtocolError):
     """
 
     code = INTERNAL_ERROR
+
+
+class TooManyRequests(ServerUnavailable):
+    """The caller is beyond a limit on its requests (-32603). ``data`` has ``retryAfterMs``.
+
+    ``retry_after`` is the time in seconds after which it may send the request again.
+    """
+
+    status = 429
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        wait = min(max(retry_after, 0.001), 86_400.0)
+        milliseconds = math.ceil(wait * 1000)
+        super().__init__(f"{message}; try again in {milliseconds / 1000:.3g} s", {"retryAfterMs": milliseconds})
+        self.retry_after = wait
 
 
 class ProviderUnavailable(ProtocolError):

@@ -55,6 +55,8 @@ class ConnectedClient(msgspec.Struct, eq=False, weakref=True):
     """Whether other replicas know the session."""
     principal: Principal | None = None
     """Caller of the last request: the rights of notifications are its rights. None without authorization."""
+    address: str = ""
+    """Address group of the last request over HTTP."""
     channel: Channel | None = None
     """Channel of messages that belong to no request; None for a stateless request."""
     closed: bool = False

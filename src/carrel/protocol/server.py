@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 import msgspec
 from msgspec import UNSET, Raw
 
-from carrel.errors import InvalidMessage, MethodNotFound, MissingCapability, ProtocolError
+from carrel.errors import InvalidMessage, MethodNotFound, MissingCapability, ProtocolError, TooManyRequests
 from carrel.protocol import connection
 from carrel.protocol.connection import (
     MAX_BATCH,
@@ -140,10 +140,14 @@ class Notification(msgspec.Struct, gc=False):
 
 
 class ErrorResponse(msgspec.Struct, gc=False):
-    """Error response to a rejected message: ``reply`` is its encoding, ``status`` the HTTP status."""
+    """Error response to a rejected message: ``reply`` is its encoding, ``status`` the HTTP status.
+
+    ``retry_after`` is the time in seconds after which the request may be sent again, if it is known.
+    """
 
     reply: bytes
     status: int
+    retry_after: float | None = None
 
 
 Reply: TypeAlias = bytes | ErrorResponse
@@ -417,7 +421,8 @@ class Connection(connection.Connection[Requester]):
         status = 200
         if isinstance(error, ProtocolError) and (stateless or self.peer is None or isinstance(error, InvalidMessage)):
             status = error.status
-        return ErrorResponse(encode_error(id, told.code, told.message, told.data), status)
+        retry_after = error.retry_after if isinstance(error, TooManyRequests) else None
+        return ErrorResponse(encode_error(id, told.code, told.message, told.data), status, retry_after)
 
 
 def _is_stateless(message: Message) -> bool:

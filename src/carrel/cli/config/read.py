@@ -29,6 +29,7 @@ from carrel.errors import ConfigError
 from carrel.near_names import near
 
 if TYPE_CHECKING:
+    from carrel.policy.limiter import LimitRule
     from carrel.policy.policy import Policy
 
 __all__ = ["DEFAULT_FILE", "FLAGS", "Configuration", "read_configuration"]
@@ -74,6 +75,8 @@ class Configuration:
         self.folder = ""
         self.policy: Policy | None = None
         """The policy of ``[access]``."""
+        self.limit_rules: list[LimitRule] = []
+        """The rules of ``[[limits.rules]]``."""
 
     def given(self, section: str) -> dict[str, Any]:
         """Return the explicitly set settings of a section."""
@@ -114,6 +117,7 @@ def read_configuration(options: argparse.Namespace, *, targeted: bool) -> Config
         values |= contents.values
         found.origins |= contents.origins
         found.sources, found.policy = contents.sources, contents.policy
+        found.limit_rules = contents.limit_rules
     if any(name.startswith(PREFIX) for name in os.environ):
         for field, value in read_environment(os.environ):
             values[field.path] = value

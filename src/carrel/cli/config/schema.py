@@ -45,6 +45,7 @@ def schema() -> dict[str, Any]:
         location["properties"][last] = section | ({"required": required} if required else {})
     root["properties"]["sources"] = {"type": "array", "description": "The sources to share.", "items": source()}
     root["properties"]["access"] = access()
+    root["properties"]["limits"]["properties"] |= limit_rules()
     for name in HOST_SECTIONS:
         description = f"The {name} of hosts and gateways, by name (docs/host.md)."
         tables = {"type": "object", "additionalProperties": {"type": "object"}}
@@ -55,10 +56,6 @@ def schema() -> dict[str, Any]:
 def access() -> dict[str, Any]:
     """Return the schema of ``[access]``."""
     from carrel.policy.reading import GROUPS, TARGETS, VERBS
-
-    def texts(description: str, **item: Any) -> dict[str, Any]:
-        one = {"type": "string", **item}
-        return {"description": description, "anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
 
     verbs = [*GROUPS, *sorted(VERBS - set(GROUPS))]
     rule = closed("A rule that allows or denies.")
@@ -77,6 +74,34 @@ def access() -> dict[str, Any]:
         "rules": {"type": "array", "description": "The rules.", "items": rule},
     }
     return found
+
+
+def texts(description: str, **item: Any) -> dict[str, Any]:
+    """Return the schema of a text, or a list of texts."""
+    one = {"type": "string", **item}
+    return {"description": description, "anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
+
+
+def limit_rules() -> dict[str, Any]:
+    """Return the schemas of the keys of ``[limits]`` that limit requests."""
+    from carrel.policy.limit_reading import PER, RATE
+    from carrel.policy.reading import TARGETS
+
+    plain = {
+        "requests": {"type": "string", "pattern": RATE, "description": "requests of a client, such as 100/minute"},
+        "burst": {"type": "integer", "minimum": 1, "description": "how many of these requests may come at once"},
+        "bytes": {"type": "string", "pattern": RATE, "description": "bytes of responses, such as 10MiB/minute"},
+        "concurrent": {"type": "integer", "minimum": 1, "description": "requests that are handled at a time"},
+    }
+    rule = closed("A limit on requests.")
+    rule["properties"] = {
+        **plain,
+        "role": texts("the roles that the rule is for; * is everybody, and the default"),
+        "per": {"enum": list(PER), "default": PER[0], "description": "whose requests are counted together"},
+        **{key: texts(f"patterns of {key} that the requests are about") for key in TARGETS},
+    }
+    rule["anyOf"] = [{"required": [name]} for name in ("requests", "bytes", "concurrent")]
+    return {**plain, "rules": {"type": "array", "description": "Limits on requests (docs/limits.md).", "items": rule}}
 
 
 def closed(description: str) -> dict[str, Any]:

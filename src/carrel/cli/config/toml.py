@@ -21,23 +21,27 @@ from carrel.near_names import near
 from carrel.sources.registry import SOURCES, find, installed, scheme_of
 
 if TYPE_CHECKING:
+    from carrel.policy.limiter import LimitRule
     from carrel.policy.policy import Policy
 
 __all__ = ["Contents", "read_file"]
 
 SOURCE_KEYS = ("path", "url")
 OPTIONAL = "optional"
+#: Keys of ``[limits]`` that are no settings of ``Limits``, but limit rules.
+LIMIT_RULES = frozenset({"requests", "burst", "bytes", "concurrent", "rules"})
 AT = re.compile(r"(?P<text>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)", re.DOTALL)
 
 
 class Contents:
-    """Contents of a file: settings by path, their origins, sources, the policy, and problems."""
+    """Contents of a file: settings by path, their origins, sources, the policy, limit rules, and problems."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
         self.origins: dict[str, SettingOrigin] = {}
         self.sources: list[SourceEntry] = []
         self.policy: Policy | None = None
+        self.limit_rules: list[LimitRule] = []
         self.problems: list[str] = []
 
 
@@ -96,10 +100,25 @@ class Reader:
             elif key not in SECTIONS:
                 self._unknown_section(key)
             elif isinstance(value, dict):
-                self._table(key, value)
+                self._table(key, self._without_rules(value) if key == "limits" else value)
             else:
                 self._problem((key,), f"{key} is a section: write [{key}]")
+        self._limit_rules(document.get("limits"))
         return self._found
+
+    @staticmethod
+    def _without_rules(table: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in table.items() if key not in LIMIT_RULES}
+
+    def _limit_rules(self, table: object) -> None:
+        """Read the limit rules of ``[limits]``, after the roles, which they name."""
+        if not isinstance(table, dict) or not table.keys() & LIMIT_RULES:
+            return
+        from carrel.policy.limit_reading import read_limits  # imported only if there are limit rules
+
+        roles = () if self._found.policy is None else self._found.policy.roles
+        self._found.limit_rules, problems = read_limits(table, roles, self._at)
+        self._found.problems += problems
 
     def _access(self, table: object) -> None:
         from carrel.policy.reading import read_policy  # imported only if there is a policy

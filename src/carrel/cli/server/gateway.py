@@ -23,6 +23,7 @@ from carrel.cli.server.http_options import (
     warn,
     warn_of_terminal,
 )
+from carrel.cli.server.limit_rules import add_limits
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.operations import add_operations
 from carrel.cli.terminal.messages import print_stderr
@@ -214,6 +215,7 @@ def create(
         lambda: {server.name: server.state in AVAILABLE for server in tuple(gateway.host.servers.values())},
     )
     add_policy(gateway.app, configuration, http, gateway.catalog.find_target)
+    add_limits(gateway.app, configuration, http)
     return gateway
 
 

@@ -16,6 +16,7 @@ from carrel.cli.server.access import add_policy
 from carrel.cli.server.compat_option import COMPAT, SPELLINGS, flag, redirect
 from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
 from carrel.cli.server.launchers import read_launch, runnable
+from carrel.cli.server.limit_rules import add_limits
 from carrel.cli.server.load import load, load_program, ready, requires_compat
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.operations import add_operations
@@ -215,6 +216,7 @@ def prepare(app: Server[Any], configuration: Configuration, targets: Targets, ht
     """Apply the limits, the policy and the sources of the configuration to a server."""
     add_operations(app, configuration)
     add_policy(app, configuration, http)
+    add_limits(app, configuration, http)
     app.limits = msgspec.structs.replace(app.limits, **configuration.given("limits"))
     share(app, targets)
 

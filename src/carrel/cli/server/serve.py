@@ -27,6 +27,7 @@ from carrel.cli.server.http_options import (
     warn,
     warn_of_terminal,
 )
+from carrel.cli.server.limit_rules import add_limits
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.operations import add_operations
 from carrel.cli.server.sharing import Targets, default_name, read_targets, share
@@ -117,6 +118,7 @@ def run(arguments: list[str]) -> int:
     app = create(targets, configuration)
     add_operations(app, configuration)
     add_policy(app, configuration, http)
+    add_limits(app, configuration, http)
     providers = share(app, targets)
     add_search(app, targets, configuration)
     if http is None:

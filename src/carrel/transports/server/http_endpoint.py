@@ -21,7 +21,7 @@ from carrel.protocol.principal import Caller
 from carrel.protocol.revisions import REVISIONS
 from carrel.protocol.server import Batch, Call, ErrorResponse, Event, Notification
 from carrel.transports.server.application import Application
-from carrel.transports.server.authorizer import Authorizer, Lease, owner_of, permit
+from carrel.transports.server.authorizer import Authorizer, Lease, address_of, owner_of, permit
 from carrel.transports.server.dispatcher import absorb, answer_batch, attach, begin, check_load, spawn
 from carrel.transports.server.http_request import Bodies, Headers, HTTPExchange, Rejection, accepts, is_json
 from carrel.transports.server.http_response import (
@@ -29,6 +29,7 @@ from carrel.transports.server.http_response import (
     PendingResponse,
     answer,
     respond,
+    respond_error,
 )
 from carrel.transports.server.http_stream import StandingResponse
 from carrel.transports.server.session import StreamableHTTPSession
@@ -98,6 +99,7 @@ class Endpoint:
             connection.version_header = None if version is None else version.decode("latin-1").strip(" \t")
         else:
             connection, served = session.connection, session.client
+        served.address = address_of(exchange.scope)
         event = connection.receive(body)
         if caller is not None:
             permit(self._authorization, caller, event)
@@ -121,7 +123,7 @@ class Endpoint:
             return None
         except ProtocolError as error:
             rejected = self._app.refuse(event, error)
-            await respond(exchange.send, rejected.status, rejected.reply, exchange.extra)
+            await respond_error(exchange.send, rejected, exchange.extra)
             return None
         return await self._answer_call(event, session, exchange, opened=opened, json=json, events=events)
 
@@ -170,7 +172,7 @@ class Endpoint:
         if isinstance(reply, ErrorResponse):
             if opened and session is not None:
                 await self._sessions.end(session)
-            await respond(send, reply.status, reply.reply, extra)
+            await respond_error(send, reply, extra)
             return None
         if session is not None:
             session.save()
@@ -209,7 +211,7 @@ class Endpoint:
         """Handle a notification, a response, a batch or an invalid message."""
         send, extra = exchange.send, exchange.extra
         if type(event) is ErrorResponse:
-            await respond(send, event.status, event.reply, extra)
+            await respond_error(send, event, extra)
             return None
         if type(event) is Batch:
             assert session is not None  # only revisions with sessions have batches

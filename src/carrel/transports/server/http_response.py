@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from math import ceil
 from typing import Any
 
 from msgspec import UNSET
@@ -22,7 +23,7 @@ from carrel.transports.server.streams import Stream
 
 __all__ = [
     *("RETRY_LATER", "PendingResponse", "answer", "disconnected", "end", "pump", "respond"),
-    "respond_unavailable",
+    *("respond_error", "respond_unavailable"),
 ]
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -132,7 +133,7 @@ class PendingResponse:
     async def _respond(self, send: Send) -> None:
         reply = answer_of(self._work)
         if isinstance(reply, ErrorResponse):
-            await respond(send, reply.status, reply.reply, self._extra)
+            await respond_error(send, reply, self._extra)
         elif reply:
             await answer(send, self._stream.client, self._key, reply, self._extra)
         elif reply is None and (self._session is None or self._session.closed):
@@ -239,6 +240,14 @@ async def answer(send: Send, client: ConnectedClient, id: Any, reply: bytes, ext
 async def respond_unavailable(send: Send, error: ServerUnavailable, extra: Headers) -> None:
     """Send the error of a request that needs the store of shared state, which has failed."""
     await respond(send, 503, encode_error(UNSET, error.code, error.message), [RETRY_LATER, *extra])
+
+
+async def respond_error(send: Send, error: ErrorResponse, extra: Headers) -> None:
+    """Send the error response to a request, with the time after which it may be sent again."""
+    headers = list(extra)
+    if error.retry_after is not None and error.status == 429:
+        headers.append((b"retry-after", b"%d" % ceil(error.retry_after)))
+    await respond(send, error.status, error.reply, headers)
 
 
 async def _send_body(send: Send, data: bytes) -> None:
