@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-ItemKind: TypeAlias = Literal["resource", "template", "tool", "prompt"]
+ItemKind: TypeAlias = Literal["resource", "template", "tool", "prompt", "skill"]
 OperationKind: TypeAlias = Literal[
     "read", "call", "get", "complete", "context", "search", "chat", "models", "wire", "doctor"
 ]

@@ -18,6 +18,8 @@ from carrel.protocol.methods import ItemKind as HostItemKind
 from carrel.studio.api import ItemKind
 from carrel.studio.directories import Directories
 from carrel.studio.rows import key_of
+from carrel.wire.resources import Resource
+from carrel.wire.skills import Skill
 
 __all__ = ["ListFailure", "Lists", "Query", "ServerTree"]
 
@@ -30,7 +32,7 @@ KEPT = 8
 MANY = 2000
 #: Lists of each kind of change.
 KINDS_OF: dict[str, tuple[ItemKind, ...]] = {
-    "resources": ("resource", "template"),
+    "resources": ("resource", "template", "skill"),
     "tools": ("tool",),
     "prompts": ("prompt",),
 }
@@ -104,6 +106,8 @@ class Lists:
             if server.state in ("connecting", "idle", "disabled", "closed"):
                 return ListFailure(server.state)  # not kept: the state will be another
             found: Sequence[Any] | ListFailure = await server.items(wire_kind)
+            if kind == "skill":
+                found = list(map(_file_of, found))
         except MCPError as error:
             found = ListFailure(str(error))
         finally:
@@ -233,6 +237,12 @@ class Lists:
     @staticmethod
     async def _make(make: Callable[[], T], size: int) -> T:
         return make() if size < MANY else await asyncio.to_thread(make)
+
+
+def _file_of(skill: Skill) -> Resource:
+    """Return the file that makes a skill, which is searched and sorted as other resources are."""
+    name, description = skill.frontmatter.get("name"), skill.frontmatter.get("description")
+    return Resource(uri=skill.uri, name=str(name or skill.uri), description=str(description or "") or None)
 
 
 def _texts(lists: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:

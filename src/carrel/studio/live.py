@@ -16,7 +16,7 @@ from carrel.studio.api import Key
 from carrel.studio.contents import Contents
 from carrel.studio.events import PAUSE, Events
 from carrel.studio.lists import KINDS_OF, Lists
-from carrel.studio.servers import KINDS, Servers
+from carrel.studio.servers import Servers
 from carrel.uri.parse import normal_form
 
 __all__ = ["Live", "Watched"]
@@ -142,8 +142,9 @@ class Live:
         state = None if server is None else server.state == "ready"
         if state != self._ready.get(name, False):
             self._ready[name] = state
-            self._lists.forget(name, [kind for kinds in KINDS_OF.values() for kind in kinds])
-            for kind in KINDS:
+            kinds = [kind for each in KINDS_OF.values() for kind in each]
+            self._lists.forget(name, kinds)
+            for kind in kinds:
                 self._events.put(type="list", server=name, kind=kind)
         self._servers.changed(name)
         self._watch(name)

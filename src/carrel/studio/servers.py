@@ -22,7 +22,7 @@ from carrel.studio.interfaces import Interfaces
 from carrel.studio.lists import ListFailure, Lists
 from carrel.studio.problems import NotFound
 
-__all__ = ["KINDS", "Servers"]
+__all__ = ["Servers"]
 
 log = Log("carrel.studio")
 

@@ -2,13 +2,13 @@
 
 import { formatAuthor, parseAuthor, type AuthorRoute } from "./author_route";
 
-export type Kinds = "resources" | "templates" | "tools" | "prompts";
+export type Kinds = "resources" | "templates" | "tools" | "prompts" | "skills";
 
 /** What is selected: nothing, a resource, a template, a tool or a prompt of a server. */
 export type Selection =
   | { kind: "none" }
   | { kind: "resource"; server: string; uri: string }
-  | { kind: "template" | "tool" | "prompt"; server: string; name: string };
+  | { kind: "template" | "tool" | "prompt" | "skill"; server: string; name: string };
 
 export interface Route {
   /** View for authors of servers, which has an address of its own. */
@@ -29,8 +29,8 @@ export interface Route {
   budget: number | null;
 }
 
-const LETTERS = { r: "resource", x: "template", t: "tool", p: "prompt" } as const;
-const TABS = { resource: "resources", template: "templates", tool: "tools", prompt: "prompts", none: "resources" } as const;
+const LETTERS = { r: "resource", x: "template", t: "tool", p: "prompt", k: "skill" } as const;
+const TABS = { resource: "resources", template: "templates", tool: "tools", prompt: "prompts", skill: "skills", none: "resources" } as const;
 
 const oneOf = <T extends string>(value: string | null, values: readonly T[], fallback: T): T =>
   values.includes(value as T) ? (value as T) : fallback;
@@ -51,7 +51,7 @@ function parseLines(hash: string): [number, number] | null {
 }
 
 function parseSelection(pathname: string): Selection {
-  const match = /^\/s\/([^/]+)\/([rxtp])\/(.+)$/.exec(pathname);
+  const match = /^\/s\/([^/]+)\/([rxtpk])\/(.+)$/.exec(pathname);
   if (!match) return { kind: "none" };
   const server = decode(match[1]!);
   const name = decode(match[3]!);
@@ -72,7 +72,7 @@ export function parseRoute(url: URL): Route {
     selection,
     region: region as Route["region"],
     chat: decode(chat?.[1] ?? ""),
-    tab: oneOf(query.get("tab"), ["resources", "templates", "tools", "prompts"] as const, TABS[selection.kind]),
+    tab: oneOf(query.get("tab"), ["resources", "templates", "tools", "prompts", "skills"] as const, TABS[selection.kind]),
     as: oneOf(query.get("as"), ["tree", "list"] as const, "tree"),
     sort: oneOf(query.get("sort"), ["name", "recency", "priority", "size"] as const, "name"),
     q: query.get("q") ?? "",

@@ -1,7 +1,7 @@
 // Types of the HTTP interface.
 
 export type Key = { server: string; uri: string };
-export type Kind = "resource" | "template" | "tool" | "prompt";
+export type Kind = "resource" | "template" | "tool" | "prompt" | "skill";
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 export type Struct = { [name: string]: Json };
 
@@ -81,6 +81,33 @@ export interface DocumentPage {
   page: number;
   pages: number;
   text: string;
+}
+
+/** Why a skill or a file of it cannot be used; `detail` is English. */
+export interface SkillProblem {
+  difference: "size" | "digest" | "frontmatter" | "contents" | "unlisted" | "entry" | "other";
+  detail: string;
+}
+
+export interface SkillFile {
+  path: string;
+  uri: string;
+  size: number;
+  digest: string;
+  state: "listed" | "verified" | "wrong";
+  problem: SkillProblem | null;
+}
+
+export interface Skill {
+  key: Key;
+  name: string;
+  description: string;
+  frontmatter: Struct;
+  dynamic: boolean;
+  fingerprint: string | null;
+  instructions: string | null;
+  problem: SkillProblem | null;
+  files: SkillFile[];
 }
 
 /** Place of a resource in the tree: nodes to open, and its row then; null if it is not in the tree. */

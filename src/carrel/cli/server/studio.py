@@ -152,6 +152,7 @@ def local_servers(sources: Sequence[str], others: Sequence[ServerConfig]) -> lis
         taken.add(name)
         app = Server(name, VERSION)
         app.add_provider(provider)
+        app.skills()  # even without skills, so that directories can be listed
         found.append(ServerConfig(name=name, app=app, transport="memory"))
     return found
 

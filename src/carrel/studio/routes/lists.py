@@ -100,7 +100,7 @@ def read_kind(request: Request) -> ItemKind:
     """
     kind: Any = request.query_params.get("kind", "resource")
     if kind not in get_args(ItemKind):
-        raise ValueError("The parameter kind is resource, template, tool or prompt")
+        raise ValueError("The parameter kind is resource, template, tool, prompt or skill")
     found: ItemKind = kind
     return found
 
