@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from carrel.studio.api import API, Body, ContextRequest, Key, Problem, ProgressView
+from carrel.studio.api import API, Key, Problem, ProgressView
+from carrel.studio.bodies import Body, ContextRequest
 
 __all__ = [
     "CallDecision",

@@ -13,7 +13,7 @@ from carrel.chat.contents import size_of
 from carrel.chat.store import ChatStore, Saved, default_chats
 from carrel.errors import ConfigError
 from carrel.host.host import Host
-from carrel.studio.api import ContextRequest
+from carrel.studio.bodies import ContextRequest
 from carrel.studio.chat import OpenChat
 from carrel.studio.chat_api import Chat, ChatChange, ChatMessage, ChatSummary
 from carrel.studio.events import Events

@@ -13,7 +13,8 @@ from carrel.doctor.report import Report
 from carrel.host.hosted_server import HostedServer
 from carrel.printable import printable, printable_lines
 from carrel.redaction import without_secrets
-from carrel.studio.api import API, Body, Problem
+from carrel.studio.api import API, Problem
+from carrel.studio.bodies import Body
 from carrel.studio.events import Events
 from carrel.studio.problems import Refused, problem_of
 from carrel.transports.client.options import ProcessOptions

@@ -12,7 +12,8 @@ from carrel.client.answers import check
 from carrel.client.handlers import Form, Handlers, SampleHandler, Sampling, ServerRequest, URLElicitation
 from carrel.errors import ConfigError
 from carrel.printable import printable
-from carrel.studio.api import Question, QuestionAnswer
+from carrel.studio.api import Question
+from carrel.studio.bodies import QuestionAnswer
 from carrel.studio.events import Events
 from carrel.studio.models import Models
 from carrel.studio.problems import NotFound, Refused

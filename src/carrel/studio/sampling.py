@@ -9,7 +9,8 @@ import msgspec
 
 from carrel.client.handlers import Sampling
 from carrel.printable import printable
-from carrel.studio.api import SampledMessage, SamplingEdit, SamplingView
+from carrel.studio.api import SampledMessage, SamplingView
+from carrel.studio.bodies import SamplingEdit
 from carrel.wire.client_features import (
     CreateMessageResult,
     SamplingMessage,

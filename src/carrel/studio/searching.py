@@ -13,7 +13,8 @@ from carrel.host.selection import Hosted
 from carrel.search.marks import marks_of
 from carrel.search.results import SearchHit
 from carrel.sources.documents.query import text_uri
-from carrel.studio.api import ContextRequest, Hit, LeftOut, Pack, PackItem, SearchResult
+from carrel.studio.api import Hit, LeftOut, Pack, PackItem, SearchResult
+from carrel.studio.bodies import ContextRequest
 from carrel.studio.live import Live
 from carrel.studio.rows import row_of
 

@@ -11,7 +11,7 @@ from carrel.printable import printable
 from carrel.studio.api import API, Key
 from carrel.wire.skills import SkillResource
 
-__all__ = ["SkillFile", "SkillView", "read_skill"]
+__all__ = ["SkillFile", "SkillProblem", "SkillView", "read_skill"]
 
 Difference: TypeAlias = Literal["size", "digest", "frontmatter", "contents", "unlisted", "entry", "other"]
 

@@ -12,7 +12,8 @@ from carrel.client.options import ClientOptions
 from carrel.host.config.server_config import ServerConfig
 from carrel.host.host import Host
 from carrel.protocol import VERSION
-from carrel.studio.api import ContextRequest, Pack, State
+from carrel.studio.api import Pack, State
+from carrel.studio.bodies import ContextRequest
 from carrel.studio.chats import Chats
 from carrel.studio.contents import Contents
 from carrel.studio.documents import DocumentTexts

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.routing import Route
 
-from carrel.studio.api import ContextRequest, InterestRequest, LinkRequest
+from carrel.studio.bodies import ContextRequest, InterestRequest, LinkRequest
 from carrel.studio.routes.responses import number, read_body, reply, required, route
 from carrel.studio.searching import search
 from carrel.studio.studio import Studio

@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from carrel.client.options import CallOptions
-from carrel.studio.api import CompleteRequest, Completions, OperationRequest
+from carrel.studio.api import Completions
+from carrel.studio.bodies import CompleteRequest, OperationRequest
 from carrel.studio.operations import Progress
 from carrel.studio.problems import Refused
 from carrel.studio.routes.responses import as_json, read_body, reply, route

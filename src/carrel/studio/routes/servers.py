@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from carrel.printable import printable
 from carrel.redaction import without_secrets
-from carrel.studio.api import QuestionAnswer
+from carrel.studio.bodies import QuestionAnswer
 from carrel.studio.routes.responses import number, read_body, route
 from carrel.studio.studio import Studio
 

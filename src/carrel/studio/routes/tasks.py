@@ -8,7 +8,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
-from carrel.studio.api import TaskRequest
+from carrel.studio.bodies import TaskRequest
 from carrel.studio.routes.responses import read_body, reply, route
 from carrel.studio.studio import Studio
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from carrel.studio.api import API, Body, Hunk
+from carrel.studio.api import API, Hunk
+from carrel.studio.bodies import Body
 from carrel.studio.timeline.facts import Kind
 
 __all__ = [
