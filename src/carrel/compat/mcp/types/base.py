@@ -7,6 +7,8 @@ from pydantic import AnyUrl, BaseModel, ConfigDict, Field, RootModel
 from pydantic.alias_generators import to_camel
 from pydantic.networks import UrlConstraints
 
+from carrel.compat.earlier_model import EarlierModel
+
 __all__ = [
     "CONNECTION_CLOSED",
     "DEFAULT_NEGOTIATED_VERSION",
@@ -67,7 +69,7 @@ AnyFunction: TypeAlias = Callable[..., Any]
 Uri: TypeAlias = Annotated[AnyUrl, UrlConstraints(host_required=False)]
 
 
-class Model(BaseModel):
+class Model(EarlierModel, BaseModel):
     """Object of the protocol. Fields that it does not know are kept."""
 
     model_config = ConfigDict(extra="allow", defer_build=True)

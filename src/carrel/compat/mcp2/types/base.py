@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
-from carrel.compat.mcp.types.base import Model
+from carrel.compat.earlier_model import EarlierModel
 
 __all__ = [
     "CLIENT_CAPABILITIES_META_KEY",
@@ -61,7 +61,7 @@ class MCPModelType(ModelMetaclass):
     """
 
     def __instancecheck__(self, instance: Any) -> bool:
-        if isinstance(instance, Model) and self.__module__.startswith(__package__):
+        if isinstance(instance, EarlierModel) and self.__module__.startswith(__package__):
             return any(kind.__name__ == self.__name__ for kind in type(instance).__mro__)
         return super().__instancecheck__(instance)
 
@@ -77,7 +77,7 @@ class MCPModel(BaseModel, metaclass=MCPModelType):
     )
 
     def __eq__(self, other: object) -> bool:
-        return other == self if isinstance(other, Model) else super().__eq__(other)
+        return other == self if isinstance(other, EarlierModel) else super().__eq__(other)
 
 
 class OpenModel(MCPModel):
