@@ -114,7 +114,7 @@ QUERIES = {
     "OAuth access token audience": "+authorization.md",
     "completion of template variables": "+uri-templates.md",
     "install claude desktop": "+install.md",
-    "carrel serve options of sources": "+serve.md",
+    "targets of carrel serve": "+serve.md",
     "benchmarks requests per second": "+benchmarks.md",
 }
 
