@@ -66,6 +66,18 @@ def test_rotated_files_come_oldest_first_and_may_begin_late(tmp_path: Path) -> N
     assert (found.problems, found.first, found.lines) == ([], 3, 4)
 
 
+def test_a_missing_file_between_others_is_a_problem(tmp_path: Path) -> None:
+    lines = chained(6)
+    write(tmp_path / "a.3", lines[:2])
+    write(tmp_path / "a.1", lines[3:4])
+    write(tmp_path / "a", lines[4:])
+    (tmp_path / "a.old").write_bytes(b"another file")
+    files = files_of(str(tmp_path / "a"))
+    assert [Path(file).name for file in files] == ["a.3", "a.1", "a"]
+    assert len(verify_files(files).problems) == 1
+    assert "a.1:1: line 4 follows line 2: 1 lines before it are missing" in verify_files(files).problems[0]
+
+
 def test_a_log_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no file"):
         files_of(str(tmp_path / "a"))

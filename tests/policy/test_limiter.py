@@ -87,6 +87,13 @@ async def test_requests_are_counted_for_each_client_or_address_or_for_all(per: s
     assert await admitted(found, *calls) == expected
 
 
+async def test_requests_beyond_a_limit_of_one_client_take_nothing_from_a_limit_of_all() -> None:
+    rules = [{"requests": "5/hour", "per": "all"}, {"requests": "2/hour", "per": "address"}]
+    found = limiter({"rules": rules}, Clock())
+    assert await admitted(found, *[call(address="a")] * 7) == [True, True, *[False] * 5]
+    assert await admitted(found, *[call(address="b")] * 2) == [True, True]
+
+
 async def test_clients_without_a_principal_are_told_apart_by_address() -> None:
     found = limiter({"requests": "1/minute"}, Clock())
     assert await admitted(found, call(address="a"), call(address="b"), call(address="a")) == [True, True, False]
@@ -180,7 +187,10 @@ async def test_refusals_are_logged_from_time_to_time(caplog: pytest.LogCaptureFi
         ({"requests": "5MB/second"}, "for example '100/minute'"),
         ({"requests": "0/second"}, "0 would allow nothing"),
         ({"bytes": "1GiB/week"}, "for example '10MiB/minute'"),
-        ({"concurrent": 0}, "concurrent: 0 is not a whole number from 1 up"),
+        ({"concurrent": 0}, "concurrent: 0 is not a whole number from 1 to"),
+        ({"concurrent": 10**400}, "concurrent: the number is not a whole number from 1 to 1,000,000,000,000,000"),
+        ({"requests": "9" * 400 + "/minute"}, "requests: the amount is not from 1 to 1,000,000,000,000,000"),
+        ({"requests": "1/minute", "burst": 10**400}, "burst: the number is not"),
         ({"concurrent": True}, "concurrent: True is not"),
         ({"concurrent": 1, "burst": 2}, "needs requests"),
         ({"concurrent": 1, "per": "user"}, "per: 'user' is not one of client, address, all"),

@@ -210,7 +210,7 @@ class AuditRecorder:
         if call.request is CALL_TOOL and any(fnmatch.fnmatchcase(call.params.name, each) for each in self._arguments):
             arguments = call.params.arguments
             if isinstance(arguments, msgspec.Raw):
-                record.arguments = arguments
+                record.arguments = msgspec.Raw(msgspec.json.format(arguments, indent=-1))  # without line breaks
         return record
 
     def _add_caller(self, record: AuditRecord, principal: Principal | None) -> None:

@@ -1,12 +1,14 @@
 """Verification of the hash chain of an audit log."""
 
-# ruff: noqa: PTH110, PTH123
+# ruff: noqa: PTH110, PTH123, PTH208
 
 from __future__ import annotations
 
 import hmac
 import os
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from carrel.audit.chain import Chain, split_line
@@ -32,10 +34,12 @@ def files_of(path: str) -> list[str]:
     Raises:
         ConfigError: there is no file.
     """
-    older: list[str] = []
-    while os.path.exists(rotated(path, len(older) + 1)):
-        older.append(rotated(path, len(older) + 1))
-    found = [*reversed(older), *([path] if os.path.exists(path) else [])]
+    folder, name = os.path.split(path)
+    numbers: list[re.Match[str] | None] = []
+    with suppress(FileNotFoundError):
+        numbers = [re.fullmatch(re.escape(name) + r"\.([1-9][0-9]{0,8})", each) for each in os.listdir(folder or ".")]
+    older = [rotated(path, number) for number in sorted((int(one[1]) for one in numbers if one), reverse=True)]
+    found = [*older, *([path] if os.path.exists(path) else [])]
     if not found:
         raise ConfigError(f"there is no file {path}")
     return found
@@ -59,7 +63,8 @@ def read_lines(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:
 def verify_files(files: Sequence[str], key: bytes = b"", most: int = 100) -> Verification:
     """Verify the chain of files, the oldest first. At most ``most`` problems are listed.
 
-    The lines before the first file may have been removed by rotation: only a first line with the number 1 is verified.
+    Rotation may have removed the lines before the first file. Then the hash of the line before the first line is
+    unknown, and the first line itself is not verified.
 
     Raises:
         ConfigError: a file cannot be read.

@@ -28,6 +28,8 @@ PER: tuple[str, ...] = get_args(Per)
 #: Keys that limit something. ``[limits]`` may have them too, for all requests of each client.
 LIMIT_KEYS = ("requests", "burst", "bytes", "concurrent")
 RULE_KEYS = (*LIMIT_KEYS, "role", *TARGETS, "per")
+#: Maximum of a limit.
+MOST = 10**15
 UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
 SIZES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
 #: Rates as they are written: 100/minute, 10 MiB / second.
@@ -99,8 +101,9 @@ class _Reader:
 
     def _count(self, key: str) -> int | None:
         value = self._table.get(key)
-        if value is not None and (type(value) is not int or value < 1):
-            raise self._error(key, f"{key}: {value!r} is not a whole number from 1 up")
+        if value is not None and (type(value) is not int or not 1 <= value <= MOST):
+            shown = "the number" if type(value) is int and abs(value) > MOST else repr(value)
+            raise self._error(key, f"{key}: {shown} is not a whole number from 1 to {MOST:,}")
         return value
 
     def _rate(self, key: str, burst: int | None) -> Rate | None:
@@ -117,6 +120,8 @@ class _Reader:
         amount = float(match[1].replace("_", "")) * SIZES[(match[2] or "").lower()]
         if amount <= 0:
             raise self._error(key, f"{key}: 0 would allow nothing; rules of [access] deny")
+        if amount > MOST:
+            raise self._error(key, f"{key}: the amount is not from 1 to {MOST:,}")
         return Rate(amount, UNITS[unit], float(max(burst or amount, 1)))
 
     def _roles(self) -> Iterable[str]:

@@ -146,10 +146,13 @@ class Limiter:
 
     def set_rules(self, rules: Sequence[LimitRule]) -> None:
         """Replace the rules, from the next request on. Rules that stay the same keep their counts."""
-        self._rules = [_Compiled(rule) for rule in rules]
+        self._rules = [_Compiled(rule) for rule in sorted(rules, key=lambda rule: rule.per == "all")]
 
     def _applying(self, call: Call) -> Iterator[tuple[LimitRule, str]]:
-        """Yield the rules that apply to a request, each with the name of its bucket."""
+        """Yield the rules that apply to a request, each with the name of its bucket.
+
+        Rules for all callers together come last: what a caller's own limits refuse takes nothing from the others.
+        """
         roles: frozenset[str] | None = None
         for each in self._rules:
             rule = each.rule

@@ -113,6 +113,22 @@ async def test_each_request_on_stdio_has_a_line(folder: Path, program: str, revi
     assert "stored" not in text
 
 
+async def test_arguments_with_line_breaks_stay_on_one_line(folder: Path) -> None:
+    sent = (
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":[\n{"time":1}\n]}}}'
+    )
+    headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}
+    with serving(*configure(folder, "run"), "--http", "127.0.0.1:0", "--insecure") as (url, _):
+        async with httpx2.AsyncClient() as client:
+            begun = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+            body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": begun}
+            response = await client.post(url, json=body, headers=headers)
+            session = {"mcp-session-id": response.headers["mcp-session-id"]}
+            await client.post(url, content=sent, headers={**headers, **session, "content-type": "application/json"})
+    (found,) = [line for line in records(folder) if line["method"] == "tools/call"]
+    assert found["arguments"] == {"text": [{"time": 1}]}
+
+
 async def test_over_http_lines_name_the_caller_and_refused_requests(folder: Path) -> None:
     token, line = make_token("ann")
     (folder / "tokens.txt").write_text(line)

@@ -96,8 +96,10 @@ def verify(files: list[str], key: bytes) -> int:
     if found.problems:
         write_text("\n".join(found.problems) + "\n")
         return 1
-    begin = "" if found.first <= 1 else f"; the lines before line {found.first} are not in the files"
-    write_text(f"{found.lines} lines are complete and unchanged, up to line {found.number} ({found.digest}){begin}\n")
+    text = f"{found.lines} lines are complete and unchanged, up to line {found.number} ({found.digest})"
+    if found.first > 1:
+        text += f"; the lines before line {found.first} are not in the files, so changes of this line are not found"
+    write_text(f"{text}\n")
     return 0
 
 
