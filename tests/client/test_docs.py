@@ -274,7 +274,7 @@ def test_every_error_that_a_client_may_raise_is_in_the_tree() -> None:
     tree = read("client.md").partition("## Errors")[2].partition("```python")[0]
     server = {"HeaderMismatch", "InvalidCursor", "InvalidParams", "MissingCapability", "UnsupportedVersion"}
     server |= {"LoginRequired", "ProviderUnavailable", "ServerUnavailable", "SourceUnavailable", "ToolError"}
-    server |= {"URLElicitationRequired"}
+    server |= {"TooManyRequests", "URLElicitationRequired"}
     # Of these, those that skills raise are on their page.
     skills = {"ResourceForbidden", "ResourceMismatch", "ResourceTooLarge"}
     assert (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
@@ -180,7 +180,10 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 }
-HINTS: dict[type, dict[str, Any]] = {kind: get_type_hints(kind) for kind in KINDS.values()}
+HINTS: dict[type, dict[str, Any]] = {
+    kind: {name: hint for name, hint in get_type_hints(kind).items() if get_origin(hint) is not ClassVar}
+    for kind in KINDS.values()
+}
 
 
 def fields_of(name: str, revision: str) -> set[str]:
@@ -283,7 +286,11 @@ def inside(kind: type) -> dict[str, set[type[msgspec.Struct]]]:
 
     A request's own ``_meta`` is not among them: it is written last, for the revision that it goes to.
     """
-    hints = {name: set(structs_in(hint)) - {base.RequestMeta} for name, hint in get_type_hints(kind).items()}
+    hints = {
+        name: set(structs_in(hint)) - {base.RequestMeta}
+        for name, hint in get_type_hints(kind).items()
+        if get_origin(hint) is not ClassVar
+    }
     return {name: found for name, found in hints.items() if found}
 
 

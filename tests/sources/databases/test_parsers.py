@@ -93,7 +93,7 @@ def test_a_key_of_any_values_is_read_back(values: list[str]) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
 def test_a_table_and_key_of_any_name_are_read_back(name: str) -> None:
     location = read_location("sqlite:///x", uri_of("sqlite:///x", "tables", name, "rows", name), {})
-    assert location == DatabaseLocation("row", name, name)
+    assert location == DatabaseLocation("row", name, name, segments=("tables", name, "rows", name))
 
 
 @given(st.text())

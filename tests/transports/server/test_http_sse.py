@@ -620,7 +620,7 @@ async def test_a_reader_that_reads_is_not_given_up_however_much_is_said(here: Si
 
 def test_changes_of_the_same_thing_wait_once_for_a_reader_that_stalls() -> None:
     async def change() -> int:
-        listener = http_sse.Listener(Server("site").endpoint, "id", "client", "/")
+        listener = http_sse.SSEClient(Server("site").endpoint, "id", "client", "/")
         listener.attach()
         for _ in range(1000):
             listener.send(b"{}", key="the same")

@@ -49,7 +49,7 @@ def parser() -> Parser:
     reader.add_argument("--principal", metavar="NAME", help="show: only requests of this caller; * is any text")
     reader.add_argument("--role", metavar="NAME", help="show: only requests of callers with this role")
     reader.add_argument("--target", metavar="PATTERN", help="show: only this URI, tool or prompt; * is any text")
-    reader.add_argument("--since", metavar="TIME", type=moment, help="show: since 15m, 2h, 7d ago, or 2026-07-28T10:00")
+    reader.add_argument("--since", metavar="TIME", type=moment, help="show: since 15m, 2h, 7d ago, or 2026-03-01T10:00")
     reader.add_argument("--denied", action="store_true", help="show: only what was denied")
     reader.add_argument("--errors", action="store_true", help="show: only what was denied or failed")
     reader.add_argument("--json", action="store_true", help="show: the lines of the log as they are")
@@ -68,7 +68,7 @@ def moment(text: str) -> float:
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 15m, 2h, 7d or 2026-07-28T10:00") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 15m, 2h, 7d or 2026-03-01T10:00") from None
 
 
 def run(arguments: list[str]) -> int:

@@ -20,7 +20,7 @@ from carrel.transports.server.http_request import Headers, Rejection
 if TYPE_CHECKING:
     from carrel.transports.server.route import Route
 
-__all__ = ["Authorizer", "Lease", "address_of", "client_of", "let_in", "owner_of", "permit"]
+__all__ = ["Authorizer", "Lease", "client_of", "let_in", "owner_of", "permit"]
 
 #: The longest delay of a timer, in seconds.
 MAX_DELAY = 7 * 24 * 3600.0
@@ -83,11 +83,8 @@ def client_of(scope: dict[str, Any], caller: Caller | None) -> str:
 
     Of IPv6 addresses only the first 64 bits count, as one household or one machine has all the others.
     """
-    return address_of(scope) if caller is None else caller.principal.user
-
-
-def address_of(scope: dict[str, Any]) -> str:
-    """Return the address group of the client of a request."""
+    if caller is not None:
+        return caller.principal.user
     peer = scope.get("client")
     address: str = peer[0] if peer else ""
     return address_group(address)

@@ -21,7 +21,7 @@ from carrel.protocol.principal import Caller
 from carrel.protocol.revisions import REVISIONS
 from carrel.protocol.server import Batch, Call, ErrorResponse, Event, Notification
 from carrel.transports.server.application import Application
-from carrel.transports.server.authorizer import Authorizer, Lease, address_of, owner_of, permit
+from carrel.transports.server.authorizer import Authorizer, Lease, client_of, owner_of, permit
 from carrel.transports.server.dispatcher import absorb, answer_batch, attach, begin, check_load, spawn
 from carrel.transports.server.http_request import Bodies, Headers, HTTPExchange, Rejection, accepts, is_json
 from carrel.transports.server.http_response import (
@@ -99,7 +99,7 @@ class Endpoint:
             connection.version_header = None if version is None else version.decode("latin-1").strip(" \t")
         else:
             connection, served = session.connection, session.client
-        served.address = address_of(exchange.scope)
+        served.address = client if caller is None else client_of(exchange.scope, None)
         event = connection.receive(body)
         if caller is not None:
             permit(self._authorization, caller, event)

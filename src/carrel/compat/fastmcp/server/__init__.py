@@ -8,7 +8,10 @@ NAMES = {
     "Context": "context",
     "FastMCP": "server",
     "create_proxy": "server",
-    **{module: module for module in ("context", "dependencies", "elicitation", "lifespan", "middleware", "server")},
+    **{
+        module: module
+        for module in ("context", "dependencies", "elicitation", "lifespan", "middleware", "proxy", "server")
+    },
 }
 
 __all__ = sorted(NAMES)

@@ -17,6 +17,8 @@ from carrel.compat.mcp.server.stdio import stdio_server
 __all__ = ["Running"]
 
 Transport = Literal["stdio", "http", "sse", "streamable-http"]
+#: Seconds that open requests have to end when a server is stopped.
+GRACE = 2
 TRANSPORTS = ("stdio", "http", "sse", "streamable-http")
 
 
@@ -139,9 +141,17 @@ class Running:
             "host": self._default("host", host),
             "port": self._default("port", port),
             "log_level": self._default("log_level", log_level).lower(),
+            "timeout_graceful_shutdown": GRACE,
             **(uvicorn_config or {}),
         }
-        await uvicorn.Server(uvicorn.Config(app, **options)).serve()
+        listening = uvicorn.Server(uvicorn.Config(app, **options))
+        serving = asyncio.ensure_future(listening.serve())
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:  # uvicorn would leave its sockets open
+            listening.should_exit = True
+            await asyncio.wait([serving])
+            raise
 
 
 __getattr__ = lazily(

@@ -86,9 +86,7 @@ class MCPConfigTransport(ClientTransport):
 
     def _proxy(self, transport: ClientTransport, name: str) -> Any:
         """Return a server in front of a server, whose requests have the time limit of the client."""
-        from carrel.compat.fastmcp.server.providers.remote import ProxyClient  # which imports this module
-
-        self._clients.append(ProxyClient(transport))
+        self._clients.append(_servers.proxy.ProxyClient(transport))
         return _servers.create_proxy(self._clients[-1], name=name)
 
     def _all(self) -> ClientTransport:
