@@ -42,7 +42,7 @@ class Chain:
 
 
 def split_line(line: bytes) -> tuple[bytes, int, str] | None:
-    """Return the text of a line up to its hash, its number and its hash; None if the line is not one of a chain."""
+    """Return the text of a line up to its hash, its number and its hash; None if the line has no number and hash."""
     found = END.search(line)
     if found is None:
         return None

@@ -60,7 +60,7 @@ class Lag:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the event loop has not run for long."""
+        """Whether the event loop has been blocked for a long time."""
         return self._task is not None and monotonic() - self._seen > STUCK
 
 

@@ -1,7 +1,7 @@
 """Limiter: middleware that refuses requests beyond the limits of rules, as ``[[limits.rules]]`` of ``carrel.toml`` has
 them.
 
-Requests and bytes are counted in token buckets of the state that replicas share, calls at a time in each replica.
+Requests and bytes are counted in token buckets of the state that replicas share, concurrent calls in each replica.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Limiter:
         self._roles_of = roles_of
         self._clock = clock
         self.busy: Counter[str] = Counter()
-        """Calls at a time, by bucket."""
+        """Concurrent calls, by bucket."""
         self.refused: Counter[str] = Counter()
         """Requests that were refused, by the line of the rule."""
         self._debts: dict[str, tuple[float, float, float]] = {}
@@ -198,7 +198,7 @@ class Limiter:
         return admission
 
     async def spend(self, admission: Admission, size: int) -> None:
-        """Count the bytes of a response. Bytes beyond the limit are a debt, until which requests are refused."""
+        """Count the bytes of a response. Bytes beyond the limit are a debt; requests are refused until it is paid."""
         size = max(size - 1, 0)  # the admission has taken one
         for rule, name in admission.counted:
             rate = rule.bytes

@@ -1,4 +1,4 @@
-"""Interface of what observes the requests of a server: an audit log, or metrics."""
+"""Interface of observers of the requests of a server, such as an audit log or metrics."""
 
 from __future__ import annotations
 

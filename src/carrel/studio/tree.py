@@ -21,7 +21,7 @@ MAX_OPEN, MAX_LEVELS = 5000, 32
 
 
 class View(NamedTuple):
-    """What of the tree is shown: the ids of its open nodes, and the filter."""
+    """Visible part of the tree: the ids of its open nodes, and the filter."""
 
     opened: frozenset[str]
     q: str

@@ -142,7 +142,7 @@ def check_exposure(http: HTTPSettings, *, is_authorized: bool) -> None:
     """Check that a server which other machines reach has TLS and authorization.
 
     Raises:
-        ConfigError: it has not.
+        ConfigError: TLS or authorization is missing.
     """
     missing = [
         *([] if http.certificate is not None else ["TLS (--certificate FILE)"]),

@@ -81,7 +81,7 @@ def routes(studio: Studio) -> list[Route]:
 
 
 def read_view(request: Request) -> View:
-    """Return what of the tree is shown.
+    """Return the open nodes and the filter of the tree.
 
     Raises:
         ValueError: too many nodes are open.

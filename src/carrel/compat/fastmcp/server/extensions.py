@@ -51,7 +51,7 @@ class ServerExtension:
         """The server that has the extension.
 
         Raises:
-            RuntimeError: none has it.
+            RuntimeError: no server has it.
         """
         found = None if self._server_ref is None else self._server_ref()
         if found is None:

@@ -210,7 +210,7 @@ class ClientSession:
         return model_of(result, result_type)
 
     def _error(self, error: Exception, request: type[BaseModel], timeout: float | None) -> Exception:
-        """Return the exception of the face for one of Carrel, which a request has raised."""
+        """Convert an exception that a request raised in Carrel to this package's exception."""
         return converted(error, request, timeout)
 
     async def _send_added(

@@ -12,7 +12,7 @@ __all__ = ["ClientTransport"]
 
 
 class ClientTransport:
-    """Way to a server. Subclasses have ``connect_session``."""
+    """Transport to a server. Subclasses define ``connect_session``."""
 
     @contextlib.asynccontextmanager
     async def connect_session(self, **options: Any) -> AsyncIterator[Session]:
