@@ -14,7 +14,7 @@ from carrel.catalog.access import NAME_VERBS
 from carrel.errors import ServerUnavailable
 from carrel.log import Log
 from carrel.protocol.methods import CALL_TOOL
-from carrel.protocol.observer import Refusal
+from carrel.protocol.observer import Refusal, outcome_of
 from carrel.protocol.server import Call, ErrorResponse
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ FULL = "The audit log cannot be written: try again later"
 MOST = 2000
 #: Targets of one request that are recorded.
 MOST_TARGETS = 100
-TOOL_ERROR = b'"isError":true'
 
 
 class AuditRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -150,15 +149,9 @@ class AuditRecorder:
 
     def answered(self, call: Call, reply: Reply | None, seconds: float) -> None:
         """Record a call with its response."""
-        if type(reply) is bytes:
-            outcome = "ok" if reply else "open"
-            if call.request is CALL_TOOL and reply.find(TOOL_ERROR) >= 0:
-                outcome = "tool_error"
-            self.log.write(Answered(time.time(), call, len(reply), None, outcome, seconds))
-        elif isinstance(reply, ErrorResponse):
-            self.log.write(Answered(time.time(), call, len(reply.reply), reply.reply, "error", seconds))
-        else:
-            self.log.write(Answered(time.time(), call, 0, None, "cancelled", seconds))
+        outcome, size = outcome_of(call, reply)
+        error = reply.reply if isinstance(reply, ErrorResponse) else None
+        self.log.write(Answered(time.time(), call, size, error, outcome, seconds))
 
     def refused(self, refusal: Refusal) -> None:
         """Record a request that HTTP has refused."""
@@ -222,8 +215,7 @@ class AuditRecorder:
             record.roles = sorted(self._roles_of(principal))
 
     def _add_target(self, record: AuditRecord, call: Call) -> None:
-        found = call.request.find_target(call.params)
-        targets = [str(one)[:MOST] for one in (found if isinstance(found, list) else [found]) if isinstance(one, str)]
+        targets = [one[:MOST] for one in call.request.find_targets(call.params)]
         if not targets:
             return
         record.target = targets[0] if len(targets) == 1 else targets[:MOST_TARGETS]

@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from carrel.protocol.methods import CALL_TOOL
-from carrel.protocol.server import Call, ErrorResponse
+from carrel.protocol.observer import outcome_of
 
 if TYPE_CHECKING:
     from carrel.protocol.observer import Refusal
-    from carrel.protocol.server import Reply
+    from carrel.protocol.server import Call, Reply
 
 __all__ = ["MetricsObserver"]
 
 #: Seconds, as the semantic conventions for MCP advise: https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
-TOOL_ERROR = b'"isError":true'
 
 
 class MetricsObserver:
@@ -58,17 +56,10 @@ class MetricsObserver:
     def answered(self, call: Call, reply: Reply | None, seconds: float) -> None:
         """Count a response."""
         request = call.request
-        size = 0
-        if reply is None:
-            outcome = "cancelled"
-        elif type(reply) is bytes:
-            if not reply:
-                return  # a stream begins; it is counted at its end
-            size = len(reply)
-            outcome = "tool_error" if request is CALL_TOOL and reply.find(TOOL_ERROR) >= 0 else "ok"
-        else:
-            assert isinstance(reply, ErrorResponse)
-            size, outcome = len(reply.reply), "error"
+        outcome, size = outcome_of(call, reply)
+        if outcome == "open":
+            return  # it is counted at its end
+        if outcome == "error":
             self._count_denial(call)
         key = (request.method, outcome, "stateless" if call.peer.revision.stateless else "session")
         child = self._children.get(key)
@@ -84,11 +75,8 @@ class MetricsObserver:
         request, view = call.request, call.view
         if view is None or request.verb is None or request.target is None:
             return
-        found = request.find_target(call.params)
-        for target in found if isinstance(found, list) else (found,):
-            if isinstance(target, str) and not view.allows(request.verb, target):
-                self._denied.labels(request.method).inc()
-                return
+        if not all(view.allows(request.verb, target) for target in request.find_targets(call.params)):
+            self._denied.labels(request.method).inc()
 
     def refused(self, refusal: Refusal) -> None:
         """Count a request that HTTP has refused."""

@@ -85,10 +85,10 @@ class _Compiled:
         """Return whether a request is about a tool, prompt or resource that the rule is for."""
         if self.view is None:
             return True
-        verb, target = call.request.verb, call.request.find_target(call.params)
+        verb = call.request.verb
         if verb is None:
             return False
-        targets = [each for each in (target if isinstance(target, list) else [target]) if isinstance(each, str)]
+        targets = call.request.find_targets(call.params)
         if verb not in NAME_VERBS:
             targets = [*targets, *map(canonical, targets)]
         return any(self.view.allows(verb, each) for each in targets)

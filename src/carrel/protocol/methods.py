@@ -150,6 +150,11 @@ class RequestType(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
             value = getattr(value, name, None)
         return None if value is params else value
 
+    def find_targets(self, params: P) -> list[str]:
+        """Return the names or URIs of the targets in the parameters of a request."""
+        found = self.find_target(params)
+        return [each for each in (found if isinstance(found, list) else [found]) if isinstance(each, str)]
+
 
 class NotificationType(msgspec.Struct, frozen=True, eq=False):
     """Row of a notification method: its name on the wire, its operation name in Carrel, and its parameters."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
+
+from carrel.protocol.methods import CALL_TOOL
+from carrel.protocol.server import ErrorResponse
 
 if TYPE_CHECKING:
     from carrel.protocol.principal import Principal
     from carrel.protocol.server import Call, Reply
 
-__all__ = ["Observer", "Refusal"]
+__all__ = ["Observer", "Outcome", "Refusal", "outcome_of"]
+
+Outcome: TypeAlias = Literal["ok", "error", "tool_error", "cancelled", "open"]
+
+TOOL_ERROR = b'"isError":true'
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
@@ -45,3 +52,17 @@ class Observer(Protocol):
 
     def refused(self, refusal: Refusal) -> None:
         """Called after the HTTP transport has refused a request."""
+
+
+def outcome_of(call: Call, reply: Reply | None) -> tuple[Outcome, int]:
+    """Return the outcome of a call, and the size of its response in bytes.
+
+    The outcome is "open" when a stream begins, "tool_error" if a tool has failed, and "cancelled" without a response.
+    """
+    if reply is None:
+        return "cancelled", 0
+    if isinstance(reply, ErrorResponse):
+        return "error", len(reply.reply)
+    if not reply:
+        return "open", 0
+    return ("tool_error" if call.request is CALL_TOOL and TOOL_ERROR in reply else "ok"), len(reply)
