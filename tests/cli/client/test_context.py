@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from chat.endpoints import Answer, Say, openai_endpoint
+from context.pages import FORMATS, TEXT
 from support.carrel_process import COMMAND, carrel
 from support.git import Repository
 
@@ -55,6 +56,24 @@ def test_a_folder_a_git_repository_and_a_server_are_packed_together(tmp_path, fo
     assert [each["reason"].partition(" of ")[0] for each in found["leftOut"] if "tea.md" in each["uri"]] == [
         "near-duplicate"
     ]
+
+
+def test_one_page_in_several_formats_is_packed_once(tmp_path):
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    for name, text in FORMATS.items():
+        (pages / f"tea.{name}").write_text(text)
+    (pages / "long.md").write_text(
+        f"{TEXT}\n" + "".join(f"The pot number {n} is for tea of kind {n}.\n" for n in range(40))
+    )
+    done = carrel("context", str(pages), "how is green tea brewed", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    packed = [item["uri"].rpartition("/")[2].partition("?")[0] for item in found["items"]]
+    duplicates = {each["uri"].rpartition("/")[2] for each in found["leftOut"] if "near-duplicate" in each["reason"]}
+    assert "long.md" in packed  # it has the whole page, and more
+    assert len(packed) + len(duplicates) == len(FORMATS) + 1
+    assert len(packed) <= 2
 
 
 def test_a_watched_context_is_printed_again_after_a_change(folder):
