@@ -85,7 +85,8 @@ def test_an_entry_must_match_every_term(text: str, names: list[str]) -> None:
     filters = ItemFilter(text, now=NOW)
     filters.check()
     assert [entry.name for entry in ENTRIES if filters.matches("docs", entry)] == names
-    assert [entry.name for entry in filters.select("docs", ENTRIES)] == names
+    hosted = [Hosted("docs", entry) for entry in ENTRIES]
+    assert [entry.item.name for entry in filters.select(hosted)] == names
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from carrel import Annotations, Server
+from carrel.studio.lists import Query
 from support.studio_page import Page, app_server, folder_server, opened
 
 pytestmark = pytest.mark.slow
@@ -158,3 +161,35 @@ async def test_the_lists_of_a_server_that_reports_no_changes_are_read_again_on_r
         assert (await page.ask("POST", "/servers/quiet/reconnect"))[0] == 204
         await page.event(lambda event: event["type"] == "list" and event["kind"] == "resource")
         assert (await page.get("/items"))["total"] == 2
+
+
+async def test_a_filter_stops_when_the_page_closes_the_connection(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, stopped = asyncio.Event(), asyncio.Event()
+
+    async def find(query: Query) -> Sequence[Any]:
+        started.set()
+        try:
+            return await asyncio.get_running_loop().create_future()
+        finally:
+            stopped.set()
+
+    monkeypatch.setattr(page.studio.lists, "find", find)
+    asking = asyncio.ensure_future(page.ask("GET", "/items", q="note"))
+    await started.wait()
+    asking.cancel()
+    await stopped.wait()
+
+
+async def test_a_changed_list_of_one_server_is_merged_into_the_order_of_all() -> None:
+    apps = [Server("one"), Server("two")]
+    for number, app in enumerate(apps):
+        for name in ("a", "c", "e"):
+            app.resources.add(f"memo://{name}{number}", "text", name=f"{name}{number}")
+    async with opened(*map(app_server, apps)) as page:
+        await page.ready("one", "two")
+        await page.listen()
+        assert names(await page.get("/items", sort="name")) == ["a0", "a1", "c0", "c1", "e0", "e1"]
+        apps[1].resources.add("memo://b1", "text", name="b1")
+        await page.event(lambda event: event["type"] == "list" and event["server"] == "two")
+        assert names(await page.get("/items", sort="name")) == ["a0", "a1", "b1", "c0", "c1", "e0", "e1"]
+        assert names(await page.get("/items", sort="name", q="1")) == ["a1", "b1", "c1", "e1"]

@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from operator import eq, ge, gt, le, lt
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -19,7 +20,7 @@ from carrel.errors import ConfigError
 from carrel.wire.base import Annotations
 from carrel.wire.timestamps import modified_at
 
-__all__ = ["FIELDS", "ItemFilter", "Term", "text_of", "uri_of"]
+__all__ = ["FIELDS", "Hosted", "ItemFilter", "Term", "text_of", "uri_of"]
 
 Test = Callable[[str, Any], bool]
 T = TypeVar("T")
@@ -31,6 +32,13 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {"": eq, "=": eq, "<": 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
 BYTES = {"": 1, "b": 1, "k": 1000, "kb": 1000, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9}
 BYTES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+class Hosted(msgspec.Struct, Generic[T], frozen=True):
+    """Resource, template, tool, prompt or skill, with the name of its server."""
+
+    server: str
+    item: T
 
 
 class Term(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,11 +91,11 @@ class ItemFilter:
         """Return whether an entry of a server matches."""
         return all(test(server, item) is not term.negated for term, test in self._tests)
 
-    def select(self, server: str, items: Sequence[T]) -> Sequence[T]:
-        """Return the entries of a server that match: term by term, which is faster for a long list than ``matches``."""
-        found = items
+    def select(self, entries: Sequence[Hosted[T]]) -> Sequence[Hosted[T]]:
+        """Return the entries that match: term by term, which is faster for a long list than ``matches``."""
+        found = entries
         for term, test in self._tests:
-            found = [item for item in found if test(server, item) is not term.negated]
+            found = [entry for entry in found if test(entry.server, entry.item) is not term.negated]
         return found
 
     def check(self) -> None:
@@ -129,13 +137,23 @@ def _words(value: str) -> Test | None:
 
 def _server(value: str, now: float) -> Test:
     pattern = _given(value).casefold()
-    return lambda server, _: fnmatchcase(server.casefold(), pattern)
+
+    @lru_cache(256)
+    def matches(server: str) -> bool:
+        return fnmatchcase(server.casefold(), pattern)
+
+    return lambda server, _: matches(server)
 
 
 def _type(value: str, now: float) -> Test:
     pattern = _given(value).lower()
     pattern = pattern if "/" in pattern else f"{pattern}/*"
-    return lambda _, item: fnmatchcase((getattr(item, "mime_type", None) or "").partition(";")[0].lower(), pattern)
+
+    @lru_cache(256)  # lists have few media types
+    def matches(media_type: str | None) -> bool:
+        return fnmatchcase((media_type or "").partition(";")[0].lower(), pattern)
+
+    return lambda _, item: matches(getattr(item, "mime_type", None))
 
 
 def _audience(value: str, now: float) -> Test:
@@ -179,12 +197,14 @@ def _size(value: str, now: float) -> Test:
 
 def _under(value: str, now: float) -> Test:
     root = _given(value).rstrip("/")
-    return lambda _, item: (uri := uri_of(item)) == root or uri.startswith(f"{root}/")
+    below = f"{root}/"
+    return lambda _, item: (uri := uri_of(item)).startswith(below) or uri == root
 
 
 def uri_of(item: Any) -> str:
     """Return the URI or URI template of an entry, or an empty text if it has neither."""
-    return str(getattr(item, "uri", None) or getattr(item, "uri_template", None) or "")
+    uri: str = getattr(item, "uri", None) or getattr(item, "uri_template", None) or ""
+    return uri
 
 
 def _given(value: str) -> str:

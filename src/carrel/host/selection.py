@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from fnmatch import fnmatchcase
-from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
-
-import msgspec
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from carrel.errors import ConfigError
-from carrel.host.filters import ItemFilter, uri_of
+from carrel.host.filters import Hosted, ItemFilter, uri_of
 from carrel.near_names import did_you_mean
 from carrel.wire.timestamps import modified_at
 
-__all__ = ["Hosted", "Order", "Selection", "check", "select", "wants_server"]
+__all__ = ["KEYS", "Hosted", "Order", "Selection", "check", "select", "wants_server"]
 
 T = TypeVar("T")
 Order: TypeAlias = Literal["name", "recency", "priority", "size"]
 ORDERS = ("name", "recency", "priority", "size")
-
-
-class Hosted(msgspec.Struct, Generic[T], frozen=True):
-    """Resource, template, tool, prompt or skill, with the name of its server."""
-
-    server: str
-    item: T
 
 
 class Selection(TypedDict, total=False):
@@ -119,6 +110,7 @@ def _descending(value: float | None) -> tuple[bool, float]:
     return (True, 0.0) if value is None else (False, -value)
 
 
+#: Functions that return the sort key of an entry, by sort order.
 KEYS: dict[str, Callable[[Any], Any]] = {
     "name": _name,
     "recency": lambda item: _descending(modified_at(getattr(item, "annotations", None))),

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from carrel.errors import MCPError
-from carrel.host.filters import ItemFilter, text_of
+from carrel.host.filters import ItemFilter
 from carrel.host.host import Host
 from carrel.host.hosted_server import HostedServer
 from carrel.host.resource_tree import ResourceTree
-from carrel.host.selection import Hosted, Order, select
+from carrel.host.selection import Hosted, Order
 from carrel.log import Log
 from carrel.protocol.methods import ItemKind as HostItemKind
 from carrel.studio.api import ItemKind
 from carrel.studio.directories import Directories
+from carrel.studio.entries import Entries, ServerList, merged
 from carrel.studio.rows import key_of
 from carrel.wire.resources import Resource
 from carrel.wire.skills import Skill
@@ -69,15 +70,17 @@ class Lists:
         self._host = host
         self.directories = Directories(host, on_late)
         """Directories that were opened in the tree."""
-        self._version = 0
-        self._read: dict[tuple[str, ItemKind], Sequence[Any] | ListFailure] = {}
-        self._reading: dict[tuple[str, ItemKind], asyncio.Task[Sequence[Any] | ListFailure]] = {}
-        self._found: OrderedDict[Any, asyncio.Future[Any]] = OrderedDict()
+        self._versions: Counter[ItemKind] = Counter()
+        self._read: dict[tuple[str, ItemKind], ServerList | ListFailure] = {}
+        self._reading: dict[tuple[str, ItemKind], asyncio.Task[ServerList | ListFailure]] = {}
+        self._made: OrderedDict[Any, asyncio.Future[Any]] = OrderedDict()
+        self._filtered: OrderedDict[Any, Sequence[Hosted[Any]]] = OrderedDict()
+        self._ahead: asyncio.Future[Entries] | None = None
 
     def forget(self, server: str, kinds: Iterable[ItemKind]) -> None:
         """Forget lists of a server, which have changed."""
-        self._version += 1
         for kind in kinds:
+            self._versions[kind] += 1
             self._read.pop((server, kind), None)
             self._reading.pop((server, kind), None)
             if kind == "resource":
@@ -86,10 +89,14 @@ class Lists:
     def count(self, server: str, kind: ItemKind) -> int | None:
         """Return the length of a list, or None if it has not been read."""
         known = self._read.get((server, kind))
-        return None if known is None or isinstance(known, ListFailure) else len(known)
+        return None if known is None or isinstance(known, ListFailure) else len(known.items)
 
     async def of(self, server: HostedServer, kind: ItemKind) -> Sequence[Any] | ListFailure:
         """Return a list of a server, or why it cannot be read."""
+        found = await self._list(server, kind)
+        return found if isinstance(found, ListFailure) else found.items
+
+    async def _list(self, server: HostedServer, kind: ItemKind) -> ServerList | ListFailure:
         key = server.name, kind
         known = self._read.get(key)
         if known is not None:
@@ -99,15 +106,16 @@ class Lists:
             reading = self._reading[key] = asyncio.ensure_future(self._fetch(server, kind))
         return await asyncio.shield(reading)
 
-    async def _fetch(self, server: HostedServer, kind: ItemKind) -> Sequence[Any] | ListFailure:
+    async def _fetch(self, server: HostedServer, kind: ItemKind) -> ServerList | ListFailure:
         key, task = (server.name, kind), asyncio.current_task()
         wire_kind: HostItemKind = kind
         try:
             if server.state in ("connecting", "idle", "disabled", "closed"):
                 return ListFailure(server.state)  # not kept: the state will be another
-            found: Sequence[Any] | ListFailure = await server.items(wire_kind)
-            if kind == "skill":
-                found = list(map(_file_of, found))
+            items = await server.items(wire_kind)
+            found: ServerList | ListFailure = ServerList(
+                server.name, list(map(_file_of, items)) if kind == "skill" else items
+            )
         except MCPError as error:
             found = ListFailure(str(error))
         finally:
@@ -119,33 +127,38 @@ class Lists:
         return found
 
     async def find(self, query: Query) -> Sequence[Hosted[Any]]:
-        """Return the entries that match a query, sorted."""
-        found: Sequence[Hosted[Any]] = await self._kept(("find", query), lambda: self._find(query))
+        """Return the entries that match a query, sorted. Cancel the task to stop filtering a long list."""
+        entries = await self._entries(query)
+        written = ItemFilter(query.q)
+        if not written:
+            return entries.hosted
+        key = self._versions[query.kind], query
+        found = self._filtered.get(key)
+        if found is None:
+            found = self._filtered[key] = await entries.select(written)
+            while len(self._filtered) > KEPT:
+                self._filtered.popitem(last=False)
         return found
 
-    async def _find(self, query: Query) -> Sequence[Hosted[Any]]:
-        servers = self._servers(query.server)
-        parts = await asyncio.gather(*(self.of(server, query.kind) for server in servers))
-        pairs = [
-            (server.name, part)
-            for server, part in zip(servers, parts, strict=True)
-            if not isinstance(part, ListFailure)
-        ]
+    async def _entries(self, query: Query) -> Entries:
+        """Return the entries of a query without its filter."""
+        kind = query.kind
 
-        select_from = await self._selector(query.q, query.kind, dict(pairs))
+        async def make() -> Entries:
+            servers = self._servers(query.server)
+            parts = await asyncio.gather(*(self._list(server, kind) for server in servers))
+            lists = [part for part in parts if isinstance(part, ServerList)]
+            return await self._make(lambda: merged(lists, query.sort), sum(len(part.items) for part in lists))
 
-        def make() -> Sequence[Hosted[Any]]:
-            entries = [Hosted(name, item) for name, items in pairs for item in select_from(name, items)]
-            return entries if query.sort is None else select(entries, {"sort": query.sort})
-
-        return await self._make(make, sum(len(part) for _, part in pairs))
+        entries: Entries = await self._kept(kind, ("entries", query._replace(q="")), make)
+        return entries
 
     async def item(self, kind: ItemKind, server: str, key: str) -> Any:
         """Return an entry of a server, or None if it has no such entry."""
         entries = await self.of(self._host.server(server), kind)
         if isinstance(entries, ListFailure):
             return None
-        index: dict[str, Any] = await self._kept(("index", kind, server), lambda: self._index(kind, entries))
+        index: dict[str, Any] = await self._kept(kind, ("index", server), lambda: self._index(kind, entries))
         found = index.get(key)
         return self.directories.item(server, key) if found is None and kind == "resource" else found
 
@@ -154,84 +167,64 @@ class Lists:
 
     async def trees(self, q: str) -> Sequence[ServerTree]:
         """Return the resources of each server that match a filter as a tree."""
-        found: Sequence[ServerTree] = await self._kept(("trees", q), lambda: self._trees(q))
+        found: Sequence[ServerTree] = await self._kept("resource", ("trees", q), lambda: self._trees(q))
         return found
 
     async def _trees(self, q: str) -> Sequence[ServerTree]:
         servers = self._servers(None)
-        parts = await asyncio.gather(*(self.of(server, "resource") for server in servers))
-        pairs = {
-            server.name: () if isinstance(part, ListFailure) else part
-            for server, part in zip(servers, parts, strict=True)
-        }
-        select_from = await self._selector(q, "resource", pairs)
+        parts = await asyncio.gather(*(self._list(server, "resource") for server in servers))
+        items: dict[str, Sequence[Resource]] = {}
+        reasons: list[str | None] = []
+        for server, part in zip(servers, parts, strict=True):
+            items[server.name] = part.items if isinstance(part, ServerList) else ()
+            reasons.append(part.reason if isinstance(part, ListFailure) else None)
+        if q.strip():
+            found: dict[str, list[Resource]] = {}
+            for entry in await self.find(Query("resource", q)):
+                found.setdefault(entry.server, []).append(entry.item)
+            items = {name: found.get(name, ()) for name in items}
 
         def make() -> Sequence[ServerTree]:
             made = []
-            for (name, items), part in zip(pairs.items(), parts, strict=True):
-                tree = ResourceTree()
-                found = select_from(name, items)
-                for item in found:
-                    tree.add(item)
-                if found or not q.strip():
-                    reason = part.reason if isinstance(part, ListFailure) else None
-                    made.append(ServerTree(name, tree, len(found), reason))
+            for (name, resources), reason in zip(items.items(), reasons, strict=True):
+                if resources or not q.strip():
+                    tree = ResourceTree()
+                    for resource in resources:
+                        tree.add(resource)
+                    made.append(ServerTree(name, tree, len(resources), reason))
             return made
 
-        return await self._make(make, sum(map(len, pairs.values())))
-
-    async def _selector(
-        self, q: str, kind: ItemKind, lists: Mapping[str, Sequence[Any]]
-    ) -> Callable[[str, Sequence[Any]], Sequence[Any]]:
-        """Return a function that selects the entries of a server that match a filter.
-
-        The texts in which words are looked for are kept: a user who types looks for words again and again.
-        """
-        written = ItemFilter(q)
-        if not written:
-            return lambda _, items: items
-        fields = written.fields
-        words = [term.value.casefold() for term in written.terms if term.field is None and not term.negated]
-        texts: dict[str, list[str]] = {}
-        if words:
-            key = ("texts", kind, tuple(lists))
-            size = sum(map(len, lists.values()))
-            texts = await self._kept(key, lambda: self._make(lambda: _texts(lists), size))
-
-        def selected(server: str, items: Sequence[Any]) -> Sequence[Any]:
-            found = items
-            if words:
-                pairs = zip(items, texts[server], strict=True)
-                found = [item for item, text in pairs if all(word in text for word in words)]
-            return fields.select(server, found) if fields else found
-
-        return selected
+        size = sum(map(len, items.values()))
+        trees = await self._make(make, size)
+        if size >= MANY:  # the list is sorted in the background before somebody opens it or types a filter
+            self._ahead = asyncio.ensure_future(self._entries(Query("resource", sort="name")))
+        return trees
 
     async def derived(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return a value that is made of the lists, kept until a list changes."""
+        """Return a value that is made of the lists of resources, kept until one of them changes."""
 
         async def made() -> Any:
             return make()
 
-        return await self._kept(key, made)
+        return await self._kept("resource", key, made)
 
     def _servers(self, name: str | None) -> list[HostedServer]:
         return list(self._host.servers.values()) if name is None else [self._host.server(name)]
 
-    async def _kept(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return a value from the cache, or make it. The lists' version is part of the key."""
-        key = (self._version, key)
-        future = self._found.get(key)
+    async def _kept(self, kind: ItemKind, key: Any, make: Callable[[], Any]) -> Any:
+        """Return a value from the cache, or make it. The version of the lists of this kind is part of the key."""
+        key = (kind, self._versions[kind], key)
+        future = self._made.get(key)
         if future is None:
-            future = self._found[key] = asyncio.ensure_future(make())
-            while len(self._found) > KEPT * 2:
-                self._found.popitem(last=False)
-        self._found.move_to_end(key)
+            future = self._made[key] = asyncio.ensure_future(make())
+            while len(self._made) > KEPT * 2:
+                self._made.popitem(last=False)
+        self._made.move_to_end(key)
         try:
             return await asyncio.shield(future)
         except BaseException:
             if future.done():
-                self._found.pop(key, None)
+                self._made.pop(key, None)
             raise
 
     @staticmethod
@@ -243,7 +236,3 @@ def _file_of(skill: Skill) -> Resource:
     """Return the file that makes a skill, which is searched and sorted as other resources are."""
     name, description = skill.frontmatter.get("name"), skill.frontmatter.get("description")
     return Resource(uri=skill.uri, name=str(name or skill.uri), description=str(description or "") or None)
-
-
-def _texts(lists: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
-    return {server: list(map(text_of, items)) for server, items in lists.items()}

@@ -14,7 +14,7 @@ from carrel.host.selection import Hosted, Order, check
 from carrel.studio.api import Chip, Item, ItemKind, Key, Row, Window
 from carrel.studio.lists import Query
 from carrel.studio.problems import NotFound
-from carrel.studio.routes.responses import number, reply, required, route
+from carrel.studio.routes.responses import number, reply, required, route, while_connected
 from carrel.studio.rows import key_of, row_of
 from carrel.studio.studio import Studio
 from carrel.studio.tree import MAX_OPEN, View, place_of, tree_window
@@ -33,7 +33,7 @@ def routes(studio: Studio) -> list[Route]:
         seq = studio.events.seq
         if query.server is not None:
             studio.servers.find(query.server)
-        found = await studio.lists.find(query)
+        found = await while_connected(request, studio.lists.find(query))
         limit = number(request, "limit", ROWS, MAX_ROWS)
         around = request.query_params.get("around")
         offset = number(request, "offset", 0, 2**53)
@@ -49,7 +49,8 @@ def routes(studio: Studio) -> list[Route]:
             server, _, uri = again.partition(" ")
             studio.lists.directories.forget(server, uri)
         offset, limit = number(request, "offset", 0, 2**53), number(request, "limit", ROWS, MAX_ROWS)
-        return await tree_window(studio.lists, studio.servers.messages, view, offset, limit, studio.events.seq)
+        window = tree_window(studio.lists, studio.servers.messages, view, offset, limit, studio.events.seq)
+        return await while_connected(request, window)
 
     async def place(request: Request) -> Any:
         view, server, uri = read_view(request), required(request, "server"), required(request, "uri")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -15,7 +16,7 @@ from carrel.studio.gate import Receive, Scope, Send, respond
 from carrel.studio.operations import Operations
 from carrel.studio.problems import Refused, problem_of
 
-__all__ = ["Handler", "as_json", "number", "read_body", "read_bytes", "reply", "required", "route"]
+__all__ = ["Handler", "as_json", "number", "read_body", "read_bytes", "reply", "required", "route", "while_connected"]
 
 T = TypeVar("T")
 Handler: TypeAlias = Callable[[Request], Awaitable[Any]]
@@ -105,6 +106,29 @@ def number(request: Request, name: str, default: int, most: int) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 15:
         raise ValueError(f"The parameter {name} is not a number")
     return min(int(text), most)
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of work. Cancel the work if the client closes the connection, as a page does after another key.
+
+    Raises:
+        Refused: the client closed the connection.
+    """
+    task = asyncio.ensure_future(work)
+    left = asyncio.ensure_future(_disconnect(request))
+    try:
+        await asyncio.wait((task, left), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise Refused(400, "The client has closed the connection")
+        return task.result()
+    finally:
+        for each in (task, left):
+            each.cancel()
+
+
+async def _disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def reply(operations: Operations, kind: OperationKind, work: Callable[[], Awaitable[Any]]) -> Response:
