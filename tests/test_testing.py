@@ -263,14 +263,11 @@ class SubscribersHearNothing(Words):
 
 
 FOUND = {
-    "test_pages_of_any_size_give_everything_once_in_the_same_order": {
-        "resources": [OrderChanges, LimitIsIgnored],
-        "tools": [ListedTwice],
-    },
+    "test_pages_of_any_size_give_everything_once_in_the_same_order": [OrderChanges, LimitIsIgnored, ListedTwice],
     "test_a_page_goes_on_where_it_was_whatever_appears_meanwhile": [CursorsAreIndexes],
     "test_a_page_goes_on_where_it_was_whatever_disappears_meanwhile": [CursorsAreIndexes],
-    "test_a_cursor_goes_on_in_another_instance_of_the_provider": {"resources": [CursorsAreForgotten]},
-    "test_a_cursor_that_was_never_given_out_is_refused": {"resources": [AnyCursorIsTheStart]},
+    "test_a_cursor_goes_on_in_another_instance_of_the_provider": [CursorsAreForgotten],
+    "test_a_cursor_that_was_never_given_out_is_refused": [AnyCursorIsTheStart],
     "test_the_cursor_of_one_list_is_refused_by_another": [CursorsFitEveryList],
     "test_what_is_listed_is_described_as_the_protocol_wants": [ListedElsewhere, TimesOfNoZone],
     "test_what_is_listed_can_be_read": [SizesAreWrong, ListedElsewhere],
@@ -302,26 +299,17 @@ FOUND = {
     "test_no_operation_leaves_a_descriptor_open": [DescriptorsLeak],
     "test_everything_may_be_asked_for_at_once": [OneAtATime],
 }
-CASES = [
-    (test, broken, arguments)
-    for test, found in FOUND.items()
-    for arguments, group in (
-        [((kind,), some) for kind, some in found.items()] if isinstance(found, dict) else [((), found)]
-    )
-    for broken in group
-]
+CASES = [(test, broken) for test, group in FOUND.items() for broken in group]
 
 
-@pytest.mark.parametrize(("test", "broken", "arguments"), CASES, ids=[f"{b.__name__}-{t}" for t, b, _ in CASES])
-async def test_a_broken_provider_is_found(
-    test: str, broken: type[Words], arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("test", "broken"), CASES, ids=[f"{broken.__name__}-{test}" for test, broken in CASES])
+async def test_a_broken_provider_is_found(test: str, broken: type[Words], monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("caller", "changes", "subscribing"):
         monkeypatch.setattr(f"carrel.testing.{module}.TIMEOUT", 0.2)
     contract = TestWords()
     with pytest.raises((Exception, pytest.fail.Exception)) as raised:
         await getattr(contract, test)(
-            broken({**{name: name * 3 for name in ("a", "b", "bb", "c", "d")}, "s": "", "t": ""}), *arguments
+            broken({**{name: name * 3 for name in ("a", "b", "bb", "c", "d")}, "s": "", "t": ""})
         )
     assert not isinstance(raised.value, pytest.skip.Exception), raised.value
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
@@ -352,14 +340,13 @@ async def test_what_a_provider_does_not_offer_is_skipped_and_never_passed(test: 
     class Contract(ProviderContract):
         pass
 
-    arguments = ("resources",) if "kind" in getattr(Contract, test).__code__.co_varnames[:4] else ()
     lives = {
         "test_what_belongs_to_others_is_not_read",
         "test_no_operation_leaves_a_descriptor_open",
         "test_stop_lets_go_of_everything",
     }
     if test in lives:
-        await getattr(Contract(), test)(Nothing(), *arguments)
+        await getattr(Contract(), test)(Nothing())
         return
     with pytest.raises(pytest.skip.Exception, match="Nothing has "):
-        await getattr(Contract(), test)(Nothing(), *arguments)
+        await getattr(Contract(), test)(Nothing())

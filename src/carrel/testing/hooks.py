@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import pytest
 
 from carrel.catalog.provider import Provider
-from carrel.testing.caller import KINDS, Caller, Kind
+from carrel.testing.caller import KINDS, Caller, Kind, key_of
 from carrel.wire.resources import Resource
 
 __all__ = ["BAD_CURSORS", "HOSTILE", "Hooks", "skip"]
@@ -102,15 +102,27 @@ class Hooks:
 
     # For the tests
 
-    async def listed(self, provider: Provider, kind: Kind, at_least: int = 1) -> list[Any]:
-        """Return the items of a list, or skip the test if there are fewer than ``at_least``."""
-        method = f"list_{kind}"
-        items = await Caller(provider).all(kind, 1000) if provider.offers(method) else []
+    async def listed(self, provider: Provider, kind: Kind) -> list[Any]:
+        """Return the items of a list, or skip the test if there are none."""
+        items = await self.items(provider, kind)
+        if not items:
+            skip(provider, f"no {kind}")
+        return items
+
+    async def lists(self, provider: Provider, at_least: int = 1) -> dict[Kind, list[str]]:
+        """Return the keys in each list of ``at_least`` items, or skip the test if there is no such list."""
+        every = {kind: [key_of(kind, item) for item in await self.items(provider, kind)] for kind in KINDS}
+        found = {kind: keys for kind, keys in every.items() if len(keys) >= at_least}
+        if not found:
+            skip(provider, f"no list of {at_least} items")
+        return found
+
+    async def items(self, provider: Provider, kind: Kind) -> list[Any]:
+        """Return the items of a list."""
+        items = await Caller(provider).all(kind, 1000) if provider.offers(f"list_{kind}") else []
         if kind == "resources" and items:
             assert len(items) >= 5, "the contract needs a provider with five resources"
-        if len(items) < at_least:
-            skip(provider, f"{len(items) or 'no'} {kind}, and the test needs {at_least}")
-        assert len({getattr(item, KINDS[kind]) for item in items}) == len(items), f"{kind} are listed twice"
+        assert len({key_of(kind, item) for item in items}) == len(items), f"{kind} are listed twice"
         return items
 
     async def readable(self, provider: Provider) -> list[Resource]:
