@@ -15,7 +15,7 @@ from carrel.studio.links import content_headers
 from carrel.studio.pages import Pages
 from carrel.studio.routes import make_api
 from carrel.studio.studio import Studio
-from carrel.transports.server.uvicorn import listen
+from carrel.transports.server.listening import listen
 
 __all__ = ["serve"]
 

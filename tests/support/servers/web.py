@@ -7,7 +7,7 @@ import threading
 from contextlib import asynccontextmanager
 
 from carrel import Context, Server
-from carrel.transports.server import uvicorn
+from carrel.transports.server import http_server
 
 
 @asynccontextmanager
@@ -38,6 +38,6 @@ def hang(ctx: Context) -> str:
 
 
 options = json.loads(sys.argv[1])
-uvicorn.GRACE = options.pop("grace", uvicorn.GRACE)
+http_server.GRACE = options.pop("grace", http_server.GRACE)
 app.run("http", **{"port": 0, "on_started": lambda url: print(url, flush=True), **options})
 print("after", flush=True)

@@ -14,8 +14,7 @@ import pytest
 
 from carrel import Server
 from carrel.errors import ConfigError
-from carrel.transports.server import uvicorn as transport
-from carrel.transports.server.uvicorn import listen
+from carrel.transports.server.listening import listen
 from support.http_requests import ask
 from support.raw_http import PATIENCE, Site
 from support.stdio_process import SERVERS, environment, text_of
@@ -129,7 +128,7 @@ async def test_localhost_is_served_on_every_address_it_has_at_one_port():
 
 
 async def test_by_default_only_this_machine_can_reach_it():
-    (listener,) = transport.listen("127.0.0.1", 0)
+    (listener,) = listen("127.0.0.1", 0)
     with listener:
         assert listener.getsockname()[0] == "127.0.0.1"
     async with running() as child:

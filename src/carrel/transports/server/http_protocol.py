@@ -1,6 +1,6 @@
 """HTTP/1.1 protocol of ``run("http")``: uvicorn's httptools protocol with limits on sizes, counts and times.
 
-The parser (llhttp) is strict about syntax. Requests that it accepts but RFC 9112 forbids are rejected here. A rejected
+The parser (llhttp) is strict about syntax. ``http_head`` rejects what it accepts but RFC 9112 forbids. A rejected
 request is answered with an error that names the limit, and its connection is closed; pipelined requests before it are
 still answered.
 
@@ -27,6 +27,7 @@ from carrel.transports.server.client_certificates import CLIENT_CERTIFICATE, pri
 from carrel.transports.server.connections import Connections, Member
 from carrel.transports.server.forwarded import TrustedProxies
 from carrel.transports.server.http_flow import Flow, Pipeline
+from carrel.transports.server.http_head import RequestRejected, check_head, check_unfinished_head
 from carrel.transports.server.uvicorn_internals import HIGH_WATER_LIMIT, HttpToolsProtocol
 
 if TYPE_CHECKING:
@@ -52,14 +53,6 @@ MAX_PIPELINED = 16
 MAX_FRAMING = 8
 
 _NO_ROOM = "There are too many connections: try again later"
-
-
-class RequestRejected(Exception):
-    """HTTP error for a request that is rejected while it is received."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 def response(status: int, message: str, *headers: bytes) -> bytes:
@@ -237,7 +230,7 @@ class LimitedProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
             if self._state == HEAD:
-                self._check_unfinished_head()
+                check_unfinished_head(self._limits, self.url or b"", self.headers or (), self._head_bytes)
             elif self._state == BODY:
                 self._check_unfinished_body(counted=state == BODY)
         except httptools.HttpParserUpgrade as upgrade:
@@ -261,14 +254,6 @@ class LimitedProtocol(HttpToolsProtocol):
         else:
             self.flow.pause_reading()
 
-    def _check_unfinished_head(self) -> None:
-        if len(self.url or b"") > self._limits.max_request_line_bytes:
-            raise self._long_line()
-        if self._head_bytes > self._limits.max_header_bytes:
-            raise self._large_head()
-        if len(self.headers or ()) > self._limits.max_header_count:
-            raise self._many_headers()
-
     def _check_unfinished_body(self, *, counted: bool) -> None:
         """Limit the framing of an unfinished body, and disable keep-alive for a response before its end.
 
@@ -287,18 +272,6 @@ class LimitedProtocol(HttpToolsProtocol):
             cycle.keep_alive = False
             cycle.transport = Lingering(self)  # type: ignore[assignment]
 
-    def _long_line(self) -> RequestRejected:
-        limit = self._limits.max_request_line_bytes
-        return RequestRejected(414, f"The request line is too long: at most {limit} bytes (max_request_line_bytes)")
-
-    def _large_head(self) -> RequestRejected:
-        limit = self._limits.max_header_bytes
-        return RequestRejected(431, f"The headers are too large: at most {limit} bytes (max_header_bytes)")
-
-    def _many_headers(self) -> RequestRejected:
-        limit = self._limits.max_header_count
-        return RequestRejected(431, f"There are too many headers: at most {limit} (max_header_count)")
-
     # Callbacks of the parser
 
     def on_message_begin(self) -> None:
@@ -306,7 +279,11 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._check_head()
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise RequestRejected(
+                503, f"There are too many requests on one connection at a time: at most {MAX_PIPELINED}"
+            )
+        check_head(self._limits, self.parser, self.url, self.headers, self._head_bytes)
         if self._proxied:
             assert self.client is not None
             self.scope["client"] = (self._proxies.client(self.client[0], self.headers), 0)
@@ -321,47 +298,6 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.pipeline and self._running is None:
             self._running = before
         self.headers = []  # collects trailers, which must not be taken for headers
-
-    def _check_head(self) -> None:
-        limits, pairs = self._limits, self.headers
-        if len(self.url) > limits.max_request_line_bytes:
-            raise self._long_line()
-        if len(pairs) > limits.max_header_count:
-            raise self._many_headers()
-        if len(self.pipeline) >= MAX_PIPELINED:
-            raise RequestRejected(
-                503, f"There are too many requests on one connection at a time: at most {MAX_PIPELINED}"
-            )
-        if self._head_bytes > limits.max_header_bytes:  # that may be more than the head
-            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in pairs)
-            if size > limits.max_header_bytes:
-                raise self._large_head()
-        version = self.parser.get_http_version()
-        coding = host = None
-        for name, value in pairs:  # a dict of all headers costs three times as much
-            if name == b"host":
-                host = value
-            elif name == b"transfer-encoding":
-                coding = value
-        if version != "1.1":
-            if version != "1.0":
-                raise RequestRejected(505, "Only HTTP/1.1 and HTTP/1.0 are supported")
-            if coding is not None:
-                raise RequestRejected(400, "HTTP/1.0 has no Transfer-Encoding")
-        elif host is None:
-            raise RequestRejected(400, "The Host header is missing")
-        if coding is not None and coding.lower() != b"chunked":
-            raise RequestRejected(501, "The only Transfer-Encoding is chunked")
-        if self.url[:1] != b"/":
-            self._check_target(host)
-
-    def _check_target(self, host: bytes | None) -> None:
-        """Check a request target that is not a path: its host takes precedence over the Host header."""
-        if self.parser.get_method() == b"CONNECT":
-            raise RequestRejected(501, "This server is not a proxy")
-        authority = self.url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
-        if self.url != b"*" and authority.lower() != (host or b"").lower():
-            raise RequestRejected(400, "The target of the request has another host than the Host header")
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
-import signal
-import socket
 from collections.abc import Callable, Iterable
-from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 from carrel.errors import ConfigError
 from carrel.transports import process
@@ -18,21 +13,13 @@ from carrel.transports.server.client_certificates import ClientCertificates
 from carrel.transports.server.connections import Connections, more_descriptors, most_connections
 from carrel.transports.server.forwarded import TrustedProxies
 from carrel.transports.server.http import StreamableHTTP
-from carrel.transports.server.tls import TLS, TLSFiles, TLSListener
+from carrel.transports.server.listening import listen
+from carrel.transports.server.tls import TLS, TLSFiles
 
 if TYPE_CHECKING:
     from carrel.transports.server.options import EndpointOptions, SecureEndpointOptions, ServeOptions
 
 __all__ = ["serve", "serve_async"]
-
-#: Graceful shutdown: seconds that requests in progress get to finish after SIGTERM or SIGINT.
-GRACE = 5
-
-#: Listen backlog of the sockets: connections that wait to be accepted.
-BACKLOG = 2048
-
-#: How many connections are accepted at a time before the first is checked: each takes a file descriptor.
-AT_ONCE = 8
 
 #: Additional file descriptors that the process requests, beyond the maximum number of connections.
 MORE_DESCRIPTORS = 2000
@@ -81,9 +68,7 @@ async def serve_async(
             of the certificate cannot be used.
     """
     try:
-        import uvicorn
-
-        from carrel.transports.server.http_protocol import LimitedProtocol
+        from carrel.transports.server.http_server import EndpointServer
     except ImportError:
         raise ConfigError(MISSING) from None
 
@@ -100,60 +85,18 @@ async def serve_async(
         **cast("EndpointOptions", options),
     )
 
-    class Server(uvicorn.Server):
-        """uvicorn server that ends streams before it waits for connections, and does not re-raise signals."""
-
-        async def startup(self, sockets: list[Any] | None = None) -> None:
-            await endpoint.start()
-            await super().startup(sockets if tls is None else [])
-            for listener in listeners:
-                listener.listen(BACKLOG)
-                if tls is not None:
-                    secure = TLSListener(listener, tls, table, proxies)
-                    secure.accept(partial(protocol, config=config, server_state=self.server_state, app_state={}))
-                    self.servers.append(secure)  # type: ignore[arg-type]
-            if tls is not None:
-                await tls.start()
-            table.watch()
-            if on_started is not None:
-                shown = f"[{host}]" if ":" in host else host or "127.0.0.1"
-                scheme = "http" if tls is None else "https"
-                on_started(f"{scheme}://{shown}:{listeners[0].getsockname()[1]}{'/' + path.strip('/')}")
-
-        async def shutdown(self, sockets: list[Any] | None = None) -> None:
-            endpoint.end_streams()
-            late = asyncio.get_running_loop().call_later(GRACE, endpoint.cancel)
-            await super().shutdown(sockets)
-            late.cancel()
-            table.stop()
-            if tls is not None:
-                await tls.stop()
-            await endpoint.stop()
-
-        def handle_exit(self, sig: int, frame: Any) -> None:
-            self.force_exit = self.should_exit and sig == signal.SIGINT
-            self.should_exit = True
+    def started() -> None:
+        if on_started is not None:
+            shown = f"[{host}]" if ":" in host else host or "127.0.0.1"
+            scheme = "http" if tls is None else "https"
+            on_started(f"{scheme}://{shown}:{listeners[0].getsockname()[1]}{'/' + path.strip('/')}")
 
     wanted = app.endpoint.limits.max_connections
     with more_descriptors(wanted + MORE_DESCRIPTORS):
         table = Connections(app.endpoint.limits, most_connections(wanted))
         app.endpoint.gauges["connections"] = table.__len__
-        protocol = partial(LimitedProtocol, table, proxies)
-        config = uvicorn.Config(
-            endpoint,
-            http=protocol,  # type: ignore[arg-type]
-            lifespan="off",
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=GRACE + 1,
-            ws="none",
-            backlog=AT_ONCE,
-        )
         listeners = listen(host, port)
-        server = Server(config)
+        server = EndpointServer(endpoint, listeners, table, proxies, tls=tls, on_started=started)
         serving = asyncio.ensure_future(server.serve(listeners))
         try:
             await asyncio.shield(serving)
@@ -164,36 +107,3 @@ async def serve_async(
         finally:
             for listener in listeners:
                 listener.close()
-
-
-def listen(host: str, port: int) -> list[socket.socket]:
-    """Return sockets that listen on all addresses of ``host``, on the same port.
-
-    Raises:
-        ConfigError: there is no such host, or the port is taken or not allowed.
-    """
-    listeners: list[socket.socket] = []
-    problem: OSError | None = None
-    try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError):  # UnicodeError: invalid host name
-        raise ConfigError(f"cannot listen on {host}: there is no such host") from None
-    for family, _, _, _, (name, _, *more) in found:
-        address = (name, listeners[0].getsockname()[1] if listeners else port, *more)
-        try:
-            listener = socket.create_server(address, family=family, backlog=BACKLOG)
-            # Connections inherit it. asyncio sets it only for sockets that name their protocol, and without it the end
-            # of a response waits for the client's acknowledgement of its beginning: 40 ms.
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            listeners.append(listener)
-        except OSError as error:
-            problem = error
-            if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # for example, no IPv6
-                break
-    if problem is None or (listeners and problem.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)):
-        return listeners
-    for listener in listeners:
-        listener.close()
-    if problem.errno == errno.EADDRINUSE:
-        raise ConfigError(f"cannot listen on {host}: port {port} is in use")
-    raise ConfigError(f"cannot listen on {host} port {port}: {os.strerror(problem.errno or 0)}")
