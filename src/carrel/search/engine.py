@@ -207,16 +207,22 @@ class Engine:
         *,
         even: bool = False,
         resources: Sequence[int] | None = None,
+        required: Sequence[Word] = (),
     ) -> list[Match]:
-        """Return the passages with any of the words, the best first; with ``resources``, only passages of these.
+        """Return the passages with any of the words, the best first.
+
+        With ``resources``, only passages of these resources; all have the ``required`` words in text or headings.
 
         ``even``: rare words count no more than others, so that the order does not tell how many have a word.
         """
-        query = self._any(words, {"text": 1.0, "heading": HEADING}, even)
+        occur, kind, fields = self._tantivy.Occur, self._tantivy.Query, {"text": 1.0, "heading": HEADING}
+        query = self._any(words, fields, even)
+        among = [self._any([word], fields, even) for word in required]
         if resources is not None:
-            occur, kind = self._tantivy.Occur, self._tantivy.Query
-            among = kind.const_score_query(kind.term_set_query(self._schema_now, "number", list(resources)), 0.0)
-            query = self._boolean([(occur.Must, query), (occur.Must, among)])
+            among.append(kind.term_set_query(self._schema_now, "number", list(resources)))
+        if among:
+            parts = [(occur.Must, kind.const_score_query(each, 0.0)) for each in among]
+            query = self._boolean([(occur.Must, query), *parts])
         return self._search(query, limit, offset)
 
     def resources(self, words: Sequence[Word], limit: int, offset: int = 0, *, even: bool = False) -> list[Match]:

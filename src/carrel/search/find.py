@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.provider import Request
 from carrel.search.engine import Match
+from carrel.search.identifiers import Identifier
 from carrel.search.manifest import IndexedResource
 from carrel.search.ranking import Matches, Ranked, best_of_each, rank
 from carrel.search.store import IndexStore
@@ -19,12 +21,14 @@ from carrel.uri.parse import percent_encode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Filters", "FoundPassages", "find", "named"]
+__all__ = ["Filters", "FoundPassages", "Query", "find", "named"]
 
 #: Passages, and resources by their text and names, that are ranked, for each one that is wanted, and at least.
 RANKED_PER_HIT, RANKED = 8, 300
 #: Resources by their text, of which all passages are ranked, and most of these passages.
 WHOLE, OF_WHOLE = 20, 400
+#: Passages with all words of an identifier.
+NAMED = 30
 #: Share of the words of a query, by their weight, that may be absent from the whole index; else nothing is relevant: in
 #: an index of one document, how much less it is for ten times as many documents, and at least.
 ABSENT, ABSENT_STEP, LEAST_ABSENT = 1.4, 0.25, 0.35
@@ -142,8 +146,16 @@ class FoundPassages(NamedTuple):
     absent: list[str]
 
 
-def find(store: IndexStore, words: list[Word], filters: Filters, limit: int, vector: Any = None) -> FoundPassages:
-    """Return the passages that match some words, or a vector, more than ``limit`` if there are.
+class Query(NamedTuple):
+    """Query: its words, its identifiers, and its embedding, None without embeddings."""
+
+    words: list[Word]
+    identifiers: Sequence[Identifier]
+    vector: Any = None
+
+
+def find(store: IndexStore, query: Query, filters: Filters, limit: int) -> FoundPassages:
+    """Return the passages that match a query, more than ``limit`` if there are.
 
     Raises:
         Damaged: the index cannot be read.
@@ -152,18 +164,24 @@ def find(store: IndexStore, words: list[Word], filters: Filters, limit: int, vec
         store.refresh()
     engine, accepted = store.engine, Accepted(store, filters)
     even = filters.restricted
+    words, vector = query.words, query.vector
     wanted = max(RANKED, RANKED_PER_HIT * limit)
     passages = accepted.of(lambda size, offset: engine.passages(words, size, offset, even=even), wanted)
     whole = accepted.of(lambda size, offset: engine.resources(words, size, offset, even=even), wanted)
     if whole:
         first = [match.number for match in whole[:WHOLE]]
         passages += engine.passages(words, OF_WHOLE, even=even, resources=first)
+    named: list[Match] = []
+    for each in query.identifiers:
+        named += accepted.of(partial(engine.passages, words, even=even, required=each.words), NAMED)
     names = accepted.of(lambda size, offset: engine.names(words, size, offset, even=even), wanted)
     misspelled = accepted.of(lambda size, offset: engine.names(words, size, offset, misspelled=True, even=even), RANKED)
     meant: list[Match] = []
     if vector is not None and store.vectors is not None:
         meant = accepted.of(store.vectors.nearest(vector), wanted)
-    ranked = rank(accepted.entries, Matches(passages, whole, names, misspelled, meant), words, by_rank=even)
+    ranked = rank(
+        accepted.entries, Matches([*passages, *named], whole, names, misspelled, meant, named), words, by_rank=even
+    )
     # An embedding may be near without the words. Absent words would tell a caller about hidden resources.
     share, absent = (0.0, []) if meant or even else engine.absent(words)
     if share <= max(LEAST_ABSENT, ABSENT - ABSENT_STEP * math.log10(max(engine.documents, 1))):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -24,6 +25,7 @@ from carrel.wire.resources import Resource, TextResourceContents, decoded
 if TYPE_CHECKING:
     from carrel.catalog.provider import Provider, Request
     from carrel.search.find import Filters
+    from carrel.search.identifiers import Identifier
     from carrel.search.manifest import IndexedResource
     from carrel.search.ranking import Ranked
     from carrel.search.reranker import Reranker
@@ -38,6 +40,10 @@ log = Log("carrel.search")
 PATIENCE = 2.0
 #: Lines between the first and the last passage of a resource that are read together.
 MAX_SPAN = 5000
+#: Bonus of a passage that has all identifiers of a query exactly, as a share of the best score.
+EXACT = 0.2
+#: Passages that are read to find identifiers in them, and passages from which on an identifier tells nothing.
+MAX_NAMED, COMMON = 30, 4
 
 
 class Reading(Protocol):
@@ -83,6 +89,24 @@ class Hits:
         """Return the first ``limit`` passages that the caller can read, with their texts."""
         found = await self._first(store, ranked, query, limit, request)
         return [self._passage(each, text) for each, text in found]
+
+    async def exact_first(
+        self, store: IndexStore, ranked: Sequence[Ranked], identifiers: Sequence[Identifier], request: Request
+    ) -> list[Ranked]:
+        """Return the passages with a bonus for passages that have identifiers exactly, best first.
+
+        Of the passages that the index says to have all words of an identifier, the first ones are read. An identifier
+        that many of them have exactly is common, and gives no bonus.
+        """
+        named = [each for each in ranked if each.named][:MAX_NAMED]
+        read = await self._readable(store, named, len(named), request) if named else []
+        exact = [[each for each, text in read if identifier.is_in(text)] for identifier in identifiers]
+        shares = Counter(_place(each) for found in exact if len(found) < COMMON for each in found)
+        if not shares:
+            return list(ranked)
+        bonus = EXACT / len(identifiers)
+        made = [each._replace(score=(each.score + bonus * shares[_place(each)]) / (1 + EXACT)) for each in ranked]
+        return sorted(made, key=lambda each: -each.score)
 
     async def both(
         self, store: IndexStore, ranked: Sequence[Ranked], query: str, hits: int, passages: int, request: Request
@@ -282,6 +306,11 @@ class Hits:
         result: Any = await resolved(reader.read_resource(uri, request))
         contents = decoded(result).contents
         return "\n".join(each.text for each in contents if isinstance(each, TextResourceContents))
+
+
+def _place(each: Ranked) -> tuple[int, int]:
+    """Return the number of the resource and the first line of a passage."""
+    return each.entry.number, 0 if each.passage is None else each.passage.first
 
 
 def _link(entry: IndexedResource, first: int, last: int) -> str:

@@ -25,9 +25,10 @@ from carrel.log import Log
 from carrel.search.embedder import Embed, Embedder, EmbeddingsEndpoint, EmbeddingsFunction
 from carrel.search.embeddings import Embeddings
 from carrel.search.engine import Damaged
-from carrel.search.find import Filters, FoundPassages, find, named
+from carrel.search.find import Filters, FoundPassages, Query, find, named
 from carrel.search.folder import IndexFolder
 from carrel.search.hits import Hits, ReadableText
+from carrel.search.identifiers import identifiers_of
 from carrel.search.indexer import Indexer, Progress
 from carrel.search.options import SearchOptions
 from carrel.search.results import PassageResults, SearchHit, SearchPassage, SearchResults
@@ -432,7 +433,10 @@ class SearchIndex:
             found = FoundPassages([], [], [])
             if words:
                 vector = None if self._embeddings is None else await self._embeddings.of_query(query)
-                found = await self.in_thread(request, find, store, words, filters, limit, vector)
+                identifiers = identifiers_of(query)
+                asked = Query(words, identifiers, vector)
+                found = await self.in_thread(request, find, store, asked, filters, limit)
+                found = found._replace(ranked=await self._hits.exact_first(store, found.ranked, identifiers, request))
             answer = await read(store, found.ranked, query, limit, request)
             return answer, await read(store, found.nearest, query, limit, request), found.absent
         except Damaged as error:

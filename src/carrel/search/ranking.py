@@ -37,21 +37,29 @@ NAMED_FIRST = 30
 
 
 class Ranked(NamedTuple):
-    """Passage of a resource with its score, from 0 to 1; the passage is None if only the name matches."""
+    """Passage of a resource with its score, from 0 to 1; the passage is None if only the name matches.
+
+    ``named``: the passage has all words of an identifier of the query.
+    """
 
     entry: IndexedResource
     score: float
     passage: Match | None
+    named: bool = False
 
 
 class Matches(NamedTuple):
-    """Matches of a query of each kind, best first. ``meant`` are passages that match by their embeddings."""
+    """Matches of a query of each kind, best first.
+
+    ``meant`` are passages that match by their embeddings, ``named`` passages with all words of an identifier.
+    """
 
     passages: Sequence[Match]
     resources: Sequence[Match]
     names: Sequence[Match]
     misspelled: Sequence[Match]
     meant: Sequence[Match] = ()
+    named: Sequence[Match] = ()
 
 
 def rank(
@@ -68,14 +76,15 @@ def rank(
     """
     whole = {match.number: match.score for match in reversed(matches.resources)}
     names = {match.number: match.score for match in reversed(matches.names)}
+    named = {(match.number, match.first) for match in matches.named}
     own = {(match.number, match.first): match for match in matches.passages}
     most = max((match.score + WHOLE * whole.get(match.number, 0.0) for match in own.values()), default=1.0)
     extra: dict[int, float] = {}
     for at, number in enumerate(dict.fromkeys(match.number for match in matches.misspelled)):
         extra[number] = MISSPELLED * most * SMOOTHING / (SMOOTHING + at)
-    is_named = _naming({term for word in words for term in word.terms})
+    has_name = _naming({term for word in words for term in word.terms})
     for match in matches.names[:NAMED_FIRST]:
-        if match.number in entries and is_named(entries[match.number]):
+        if match.number in entries and has_name(entries[match.number]):
             extra[match.number] = extra.get(match.number, 0.0) + NAMED * most
     near: dict[tuple[int, int], float] = {}
     for match, share in _shares(matches.meant):
@@ -96,7 +105,8 @@ def rank(
         if number not in factors:
             factors[number] = _factor(entry, moment)
         score += WHOLE * whole.get(number, 0.0) + NAMES * names.get(number, 0.0) + extra.get(number, 0.0)
-        ranked.append(Ranked(entry, score * factors[number], match if match.first else None))
+        is_named = (number, match.first) in named
+        ranked.append(Ranked(entry, score * factors[number], match if match.first else None, is_named))
     best = max((each.score for each in ranked), default=1.0) or 1.0
     better = Counter[int]()
     for at, each in enumerate(sorted(ranked, key=_order)):

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from carrel.search.stop_words import stop_words_of, without_question_words
 from carrel.sources.content.words import CAPITAL, CJK, is_cjk
 
-__all__ = ["MAX_QUERY", "Word", "all_parted", "parted", "prepared", "words_of"]
+__all__ = ["MAX_QUERY", "Word", "all_parted", "all_words_of", "parted", "prepared", "words_of"]
 
 #: Characters of a query that are looked at, and words of it.
 MAX_QUERY, MAX_WORDS = 1000, 32
@@ -103,6 +103,11 @@ def words_of(query: str) -> list[Word]:
     """Return the distinct words of a query, without stop words and question words if the query has other words."""
     text = unicodedata.normalize("NFKC", query[:MAX_QUERY])
     return (_words(without_question_words(text), stop=True) or _words(text, stop=False))[:MAX_WORDS]
+
+
+def all_words_of(text: str) -> list[Word]:
+    """Return the distinct words of a text, with stop words."""
+    return _words(unicodedata.normalize("NFKC", text), stop=False)[:MAX_WORDS]
 
 
 def _words(text: str, *, stop: bool) -> list[Word]:
