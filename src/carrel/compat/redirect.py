@@ -83,7 +83,6 @@ BORROWED = (
 INSTEAD = {
     "fastmcp.cli": "the command is `carrel`",
     "fastmcp.client.sampling.handlers": "give Client(sampling_handler=) a function",
-    "fastmcp.server.sessions": "use the state of carrel.Server (docs/scale.md)",
     "fastmcp.server.tasks": "use carrel.Server and @app.tool(task=...)",
     "mcp.cli": "the command is `carrel`",
     "mcp.client.experimental": "use carrel.Client, whose calls follow tasks by themselves",

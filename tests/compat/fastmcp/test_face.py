@@ -52,7 +52,7 @@ def test_what_is_not_mirrored_says_at_import_what_to_use(statement: str, words: 
 @pytest.mark.parametrize(
     ("use", "words"),
     [
-        (lambda: FastMCP(session_state_store=object()), r"use the state of carrel.Server"),
+        (lambda: FastMCP(sampling_handler=print), r"give the handler to the client"),
     ],
 )
 def test_what_is_not_mirrored_says_when_it_is_used_what_to_use(use: Callable[[], Any], words: str) -> None:

@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING
 
 from carrel.compat.fastmcp.server.dependencies import (
+    CallArgument,
     CurrentAccessToken,
     CurrentContext,
     CurrentFastMCP,
     CurrentHeaders,
     CurrentRequest,
+    CycleError,
     Dependency,
     Depends,
     Progress,
@@ -16,11 +18,13 @@ from carrel.compat.fastmcp.server.dependencies import (
 from carrel.compat.lazy import lazily
 
 __all__ = [
+    "CallArgument",
     "CurrentAccessToken",
     "CurrentContext",
     "CurrentFastMCP",
     "CurrentHeaders",
     "CurrentRequest",
+    "CycleError",
     "Dependency",
     "Depends",
     "Progress",

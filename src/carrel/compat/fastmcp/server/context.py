@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 from pydantic import AnyUrl
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from carrel.compat.application import request_ctx
 from carrel.compat.exchange import current_exchange
@@ -24,7 +25,7 @@ from carrel.compat.fastmcp.server.transforms.visibility import Visibility
 from carrel.compat.mcp import types
 from carrel.wire.base import LoggingLevel
 
-__all__ = ["Context", "current_context", "request_ctx", "reset_transport", "set_log_level", "set_transport"]
+__all__ = ["STATES", "Context", "current_context", "request_ctx", "reset_transport", "set_log_level", "set_transport"]
 
 Level: TypeAlias = LoggingLevel
 
@@ -36,6 +37,10 @@ _states: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 _session_ids: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 _visibilities: WeakKeyDictionary[Any, list[Visibility]] = WeakKeyDictionary()
 _levels: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+#: Name of the collection of values in the store of a server.
+STATES = "fastmcp_state"
+#: How long the store of a server keeps a value after it was set.
+STATE_SECONDS = 86_400
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
@@ -253,19 +258,47 @@ class Context:
         except RuntimeError:
             return self._own_state
 
+    def _shared(self, key: str) -> tuple[Any, str] | None:
+        """Return the store that the program has given, and the key of a value there; None without one."""
+        scope = None if self._fastmcp._given_store is None else self._session_scope_key()
+        return None if scope is None else (self._fastmcp._given_store, f"{scope}:{key}")
+
     def set_state(self, key: str, value: Any, *, serializable: bool = True) -> Awaitable[None]:
-        """Keep a value: for the session, or if it is not ``serializable`` for the request. Need not be awaited."""
-        (self._state() if serializable else self._own_state)[key] = value
+        """Keep a value: for the session, or if it is not ``serializable`` for the request.
+
+        Must be awaited if the server has a ``session_state_store``.
+
+        Raises:
+            TypeError: JSON has no form of the value, and it is ``serializable``.
+        """
+        if not serializable:
+            self._own_state[key] = value
+            return Done()
+        try:
+            plain = to_jsonable_python(value)
+        except PydanticSerializationError as error:
+            raise TypeError(f"{error}: set_state(…, serializable=False) keeps it for the request") from None
+        self._own_state.pop(key, None)
+        if (shared := self._shared(key)) is not None:
+            put: Awaitable[None] = shared[0].put(shared[1], {"value": plain}, collection=STATES, ttl=STATE_SECONDS)
+            return put
+        self._state()[key] = value
         return Done()
 
     async def get_state(self, key: str) -> Any:
         """Return a value, or None."""
-        return self._own_state.get(key, self._state().get(key))
+        shared = None if key in self._own_state else self._shared(key)
+        if shared is None:
+            return self._own_state.get(key, self._state().get(key))
+        found = await shared[0].get(shared[1], collection=STATES)
+        return None if found is None else found["value"]
 
     async def delete_state(self, key: str) -> None:
         """Forget a value."""
         self._own_state.pop(key, None)
         self._state().pop(key, None)
+        if (shared := self._shared(key)) is not None:
+            await shared[0].delete(shared[1], collection=STATES)
 
     # Visibility
 

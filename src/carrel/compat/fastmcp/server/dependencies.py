@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from carrel.compat.application import request_ctx
@@ -17,14 +17,18 @@ if TYPE_CHECKING:
     from carrel.compat.fastmcp.server.auth.auth import AccessToken
 
 __all__ = [
+    "INJECTED",
     "AccessToken",
+    "CallArgument",
     "CurrentAccessToken",
     "CurrentContext",
     "CurrentFastMCP",
     "CurrentHeaders",
     "CurrentRequest",
+    "CycleError",
     "Dependency",
     "Depends",
+    "GetterDependency",
     "Progress",
     "TokenClaim",
     "find_dependencies",
@@ -33,6 +37,7 @@ __all__ = [
     "get_http_headers",
     "get_http_request",
     "get_server",
+    "resolve_dependencies",
     "resolved",
 ]
 
@@ -70,17 +75,47 @@ class Dependency:
         """Do nothing."""
 
 
+class CycleError(Exception):
+    """Parameters refer to each other in a circle."""
+
+
 class FunctionDependency(Dependency):
-    """Dependency on the result of a function, which is called once per call."""
+    """Dependency on the result of a function, which is called once per call.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    ``bindings`` are arguments of the function: values, or dependencies in place of the defaults of the function.
+    """
+
+    def __init__(self, function: Callable[..., Any], bindings: dict[str, Any]) -> None:
         self.function = function
-        self.needs = find_dependencies(function)
+        chosen = {name: each for name, each in bindings.items() if isinstance(each, Dependency)}
+        self.fixed = {name: each for name, each in bindings.items() if name not in chosen}
+        found = find_dependencies(function)
+        self.needs = {**{name: each for name, each in found.items() if name not in self.fixed}, **chosen}
+        self.key: Any = self if bindings else function
 
 
-def Depends(dependency: Callable[..., Any]) -> Any:  # noqa: N802
-    """Return the default of a parameter: the result of a function, or what its context manager yields."""
-    return FunctionDependency(dependency)
+def Depends(dependency: Callable[..., Any], /, **bindings: Any) -> Any:  # noqa: N802
+    """Return the default of a parameter: the result of a function, or what its context manager yields.
+
+    ``bindings`` are arguments of the function.
+    """
+    return FunctionDependency(dependency, bindings)
+
+
+class ArgumentDependency(Dependency):
+    """Dependency on an argument of the call, or on the value of another dependency of the called function."""
+
+    def __init__(self, name: str | None, optional: bool) -> None:
+        self.name = name
+        self.optional = optional
+
+
+def CallArgument(name: str | None = None, *, optional: bool = False) -> Any:  # noqa: N802
+    """Return the default of a dependency's parameter: an argument of the call, by default of the same name.
+
+    If ``optional`` is true, the parameter is None for functions without such an argument.
+    """
+    return ArgumentDependency(name, optional)
 
 
 class GetterDependency(Dependency):
@@ -184,33 +219,85 @@ def find_dependencies(function: Callable[..., Any]) -> dict[str, Dependency]:
         inner = (hint, *(get_args(hint) if get_origin(hint) is not None else ()))
         if isinstance(parameter.default, Dependency):
             found[name] = parameter.default
-        elif any(inspect.isclass(each) and issubclass(each, Context) for each in inner):
-            optional = parameter.default is None
-            found[name] = GetterDependency(current_context.get if optional else get_context)
+        else:
+            classes = (each for each in inner if inspect.isclass(each))
+            kind = next((kind for each in classes for kind in INJECTED if issubclass(each, kind)), None)
+            if kind is not None:
+                found[name] = GetterDependency(INJECTED[kind][parameter.default is None])
     return found
 
 
-async def resolved(needs: dict[str, Dependency], stack: AsyncExitStack, cache: dict[Any, Any]) -> dict[str, Any]:
-    """Return the values of dependencies; ``stack`` closes them after the call."""
-    return {name: await _value_of(each, stack, cache) for name, each in needs.items()}
+class Resolution:
+    """Values of the dependencies of one call. ``stack`` closes them after the call."""
 
+    def __init__(self, needs: dict[str, Dependency], arguments: dict[str, Any], stack: AsyncExitStack) -> None:
+        self._needs = needs
+        self._arguments = arguments
+        self._stack = stack
+        self._values: dict[str, Any] = {}
+        self._results: dict[Any, Any] = {}
+        self._waiting: list[str] = []
 
-async def _value_of(dependency: Dependency, stack: AsyncExitStack, cache: dict[Any, Any]) -> Any:
-    if not isinstance(dependency, FunctionDependency):
-        return await stack.enter_async_context(dependency)
-    function = dependency.function
-    if function not in cache:
-        found = function(**await resolved(dependency.needs, stack, cache))
+    async def values(self) -> dict[str, Any]:
+        """Return the value of each dependency, by parameter."""
+        return {name: await self._parameter(name) for name in self._needs}
+
+    async def _parameter(self, name: str) -> Any:
+        """Return the value of the dependency of a parameter."""
+        if name in self._waiting:
+            raise CycleError(" -> ".join([*self._waiting[self._waiting.index(name) :], name]))
+        if name not in self._values:
+            self._waiting.append(name)
+            self._values[name] = await self._value(self._needs[name], name)
+            self._waiting.pop()
+        return self._values[name]
+
+    async def _value(self, dependency: Dependency, parameter: str) -> Any:
+        if isinstance(dependency, ArgumentDependency):
+            return await self._argument(dependency.name or parameter, dependency.optional)
+        if not isinstance(dependency, FunctionDependency):
+            return await self._stack.enter_async_context(dependency)
+        if dependency.key not in self._results:
+            needed = {name: await self._value(each, name) for name, each in dependency.needs.items()}
+            self._results[dependency.key] = await self._entered(dependency.function, {**needed, **dependency.fixed})
+        return self._results[dependency.key]
+
+    async def _argument(self, name: str, optional: bool) -> Any:
+        if name in self._needs:
+            return await self._parameter(name)
+        if name not in self._arguments and not optional:
+            raise ValueError(f"CallArgument: the function has no argument {name!r}")
+        return self._arguments.get(name)
+
+    async def _entered(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        """Return the result of a function, entered if it is a context manager."""
+        found = function(**arguments)
         if inspect.isawaitable(found):
             found = await found
         if isinstance(found, AbstractAsyncContextManager):
-            found = await stack.enter_async_context(found)
-        elif isinstance(found, AbstractContextManager) and inspect.isgeneratorfunction(
+            return await self._stack.enter_async_context(found)
+        if isinstance(found, AbstractContextManager) and inspect.isgeneratorfunction(
             getattr(function, "__wrapped__", None)
         ):
-            found = stack.enter_context(found)
-        cache[function] = found
-    return cache[function]
+            return self._stack.enter_context(found)
+        return found
+
+
+async def resolved(needs: dict[str, Dependency], arguments: dict[str, Any], stack: AsyncExitStack) -> dict[str, Any]:
+    """Return the values of dependencies of a call with arguments; ``stack`` closes them after the call."""
+    return await Resolution(needs, arguments, stack).values()
+
+
+@asynccontextmanager
+async def resolve_dependencies(fn: Callable[..., Any], arguments: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    """Yield the arguments of a call with the values of its dependencies, which end with the block.
+
+    Arguments of clients in place of dependencies are left out.
+    """
+    needs = find_dependencies(fn)
+    given = {name: value for name, value in arguments.items() if name not in needs}
+    async with AsyncExitStack() as stack:
+        yield {**given, **await resolved(needs, given, stack)}
 
 
 def get_context() -> Context:
@@ -223,6 +310,10 @@ def get_context() -> Context:
     if found is None:
         raise RuntimeError("No active context found.")
     return found
+
+
+#: Classes whose parameters are filled in: the function of the value, and the one for optional parameters.
+INJECTED: dict[type, tuple[Callable[[], Any], Callable[[], Any]]] = {Context: (get_context, current_context.get)}
 
 
 def get_server() -> Any:
@@ -288,4 +379,4 @@ def get_access_token() -> AccessToken | None:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = lazily("carrel.compat.fastmcp.server", {"AccessToken": "auth"})
+    __getattr__ = lazily("carrel.compat.fastmcp.server", {"AccessToken": "auth", "get_session": "sessions"})

@@ -30,6 +30,7 @@ from carrel.compat.fastmcp.server.transforms.transform import Transform
 from carrel.compat.fastmcp.settings import settings
 from carrel.compat.fastmcp.tools.tool import Tool
 from carrel.compat.fastmcp.tools.tool_transform import ToolTransformConfig
+from carrel.compat.fastmcp.utilities.key_value import MemoryStore
 from carrel.compat.fastmcp.utilities.types import NotSet
 from carrel.compat.generation import fastmcp_generation
 from carrel.compat.mcp.types import base
@@ -55,7 +56,6 @@ DEFAULTS = (
 #: Arguments of ``OpenAPIProvider``.
 ROUTING = ("route_maps", "route_map_fn", "mcp_component_fn", "mcp_names", "tags", "validate_output")
 INSTEAD = {
-    "session_state_store": "use the state of carrel.Server (docs/scale.md)",
     "sampling_handler": "give the handler to the client",
 }
 
@@ -105,6 +105,7 @@ class FastMCP(Authorized, Extended, Answering, Completing, Running, Generic[Life
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         cache_ttl: int | None = None,
         cache_scope: Literal["public", "private"] | None = None,
+        session_state_store: Any = None,
         **options: Any,
     ) -> None:
         _check_options(options)
@@ -136,6 +137,8 @@ class FastMCP(Authorized, Extended, Answering, Completing, Running, Generic[Life
         self._mask_error_details = masks
         strict = settings.strict_input_validation if strict_input_validation is None else strict_input_validation
         self.strict_input_validation = strict
+        self._state_store = MemoryStore() if session_state_store is None else session_state_store
+        self._given_store = session_state_store
         self._lifespan = lifespan
         self._lifespan_result: Any = None
         self._entered = 0

@@ -17,8 +17,10 @@ from carrel.compat.fastmcp.server.dependencies import find_dependencies, resolve
 from carrel.compat.fastmcp.utilities.annotations import described
 from carrel.server.schema.docstring import read_docstring
 
-__all__ = ["Callee"]
+__all__ = ["APPENDED", "Callee"]
 
+#: Descriptions that types give, which follow the description of the docstring.
+APPENDED: set[str] = set()
 SECTION = re.compile(r"\s*(?:[A-Z][a-z]+ ?[A-Za-z]*:\s*$|:\w+.*:|@\w+.*:)")
 NUMPY = re.compile(r"\n[A-Z]\w*\n-{3,}")
 
@@ -104,14 +106,19 @@ class Callee:
         for name, field in schema.get("properties", {}).items():
             if name in told and "description" not in field:
                 field["description"] = told[name]
+            elif name in told and field["description"] in APPENDED:
+                field["description"] = f"{told[name]}\n\n{field['description']}"
         return schema
 
     async def call(self, arguments: dict[str, Any], *, thread: bool = True) -> Any:
-        """Call the function with valid arguments; one that is not asynchronous in a thread, unless told otherwise."""
+        """Call the function with valid arguments; one that is not asynchronous in a thread, unless told otherwise.
+
+        Return what a generator yields as a list, while the dependencies are open.
+        """
         if not self.needs:
             return await self._call(arguments, thread)
         async with AsyncExitStack() as stack:
-            return await self._call({**arguments, **await resolved(self.needs, stack, {})}, thread)
+            return await self._call({**arguments, **await resolved(self.needs, arguments, stack)}, thread)
 
     async def _call(self, arguments: dict[str, Any], thread: bool) -> Any:
         positional: list[Any] = []
@@ -122,7 +129,13 @@ class Callee:
             found = self.function(*positional, **arguments)
         else:
             found = await asyncio.to_thread(self.function, *positional, **arguments)
-        return await found if inspect.isawaitable(found) else found
+        if inspect.isawaitable(found):
+            found = await found
+        if inspect.isasyncgen(found):
+            return [each async for each in found]
+        if inspect.isgenerator(found):
+            return await asyncio.to_thread(list, found) if thread else list(found)
+        return found
 
 
 def _unwrapped(function: Any) -> Any:
