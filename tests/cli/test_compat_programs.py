@@ -256,3 +256,52 @@ def test_arguments_of_a_program_without_the_flag_are_an_error_that_names_the_fla
     file.write_text("from carrel import Server\n")
     assert done.stderr != carrel("run", file, "foo").stderr
     assert b"--compat" not in carrel("run", file, "foo").stderr
+
+
+@pytest.mark.parametrize("arguments", [["-m", "official"], ["--", "official.py"], ["official"], ["official:mcp"]])
+async def test_a_program_needs_no_flag_however_it_is_named(folder: Path, arguments: list[str]) -> None:
+    async with Client([*COMMAND, "run", *arguments]) as client:
+        assert (await client.call_tool("double", {"a": 4})).structured_content == {"result": 8}
+
+
+def test_a_package_is_recognized_by_its_files(folder: Path) -> None:
+    package = folder / "shop"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "app.py").write_text("from .server import mcp\n")
+    (package / "server.py").write_text(OFFICIAL)
+    done = carrel("ls", "shop.app", cwd=folder)
+    assert b"double(a: integer)" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("flags", [[], ["--compat"]])
+@pytest.mark.parametrize(
+    ("code", "complaint"),
+    [
+        ("import not_there_at_all", "needs not_there_at_all, which is not installed here: pip install"),
+        ("mcp = (", "cannot be loaded: SyntaxError: '(' was never closed (broken.py, line 2)"),
+        (
+            "from mcp import MCPError",
+            "mcp 1 has McpError; programs for mcp 2 run with --compat=mcp2 (broken.py, line 2)",
+        ),
+    ],
+)
+def test_a_program_that_cannot_be_imported_is_one_line_with_the_way_out(
+    folder: Path, capsys: pytest.CaptureFixture[str], flags: list[str], code: str, complaint: str
+) -> None:
+    (folder / "broken.py").write_text(f"from mcp.server.fastmcp import FastMCP\n{code}\n")
+    done = carrel("run", *flags, "broken.py", cwd=folder)
+    assert done.returncode == 2
+    assert complaint in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1, done.stderr
+
+
+def test_a_name_that_a_file_does_not_have_is_answered_with_its_servers(folder: Path) -> None:
+    done = carrel("run", "fast.py:server", cwd=folder)
+    assert done.stderr == b"carrel: fast.py has no server; name fast.py:mcp or fast.py:other\n"
+    assert done.returncode == 2
+
+
+def test_a_module_that_does_not_exist_is_said_in_one_line(folder: Path) -> None:
+    done = carrel("run", "--compat", "-m", "none_there", cwd=folder)
+    assert (done.returncode, done.stderr) == (2, b"carrel: there is no module none_there here\n")

@@ -83,3 +83,27 @@ def test_modules_that_were_imported_before_are_not_replaced(tmp_path: Path) -> N
 def test_importing_carrel_loads_nothing_of_it() -> None:
     done = run("import carrel, sys\nprint([name for name in sys.modules if 'compat' in name or 'pydantic' in name])")
     assert done.stdout == "[]\n"
+
+
+def test_a_program_may_use_modules_that_only_one_version_has_of_both(tmp_path: Path) -> None:
+    (tmp_path / "both.py").write_text(
+        "from mcp.server.fastmcp import FastMCP\nfrom mcp.server.mcpserver import MCPServer\nimport mcp_types\n"
+        "print(FastMCP.__module__, MCPServer.__module__, mcp_types.__name__)\n"
+    )
+    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{REDIRECT}import both")
+    names = (
+        "carrel.compat.mcp.server.fastmcp.server carrel.compat.mcp2.server.mcpserver.server carrel.compat.mcp2.types"
+    )
+    assert done.stdout == f"{names}\n", done.stderr
+
+
+@pytest.mark.parametrize(("generation", "name"), [(1, "FastMCP"), (2, "MCPServer")])
+def test_a_guarded_import_tells_a_program_which_version_it_runs_on(tmp_path: Path, generation: int, name: str) -> None:
+    (tmp_path / "old.py").write_text("from mcp.server.fastmcp import FastMCP as Chosen\n")
+    (tmp_path / "new.py").write_text("from mcp.server.mcpserver import MCPServer as Chosen\n")
+    (tmp_path / "program.py").write_text(
+        "try:\n    from new import Chosen\nexcept ImportError:\n    from old import Chosen\nprint(Chosen.__name__)\n"
+    )
+    redirect = f"from carrel.compat import redirect_imports\nredirect_imports({generation})\n"
+    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{redirect}import program")
+    assert done.stdout == f"{name}\n", done.stderr

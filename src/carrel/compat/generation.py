@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
-from importlib.machinery import PathFinder
 from pathlib import Path
+
+from carrel.module_files import find_module_file
 
 __all__ = [
     "NEWEST_FASTMCP",
@@ -200,7 +201,7 @@ def _files_of(program: list[str]) -> Iterator[Path]:
     if program[0] == "-m":
         if len(program) < 2:
             return
-        first = _module_file(program[1])
+        first = find_module_file(program[1])
         if first is None:
             return
     else:
@@ -218,21 +219,6 @@ def _files_of(program: list[str]) -> Iterator[Path]:
     package = first.parent
     if (package / "__init__.py").is_file():
         yield from (file for file in sorted(package.rglob("*.py"))[:MOST_FILES] if file not in seen)
-
-
-def _module_file(name: str) -> Path | None:
-    """Return the file of a module, without importing it or its packages."""
-    paths: list[str] | None = [str(Path.cwd()), *sys.path]
-    origin: str | None = None
-    for number, _ in enumerate(name.split(".")):
-        spec = PathFinder.find_spec(".".join(name.split(".")[: number + 1]), paths)
-        if spec is None:
-            return None
-        origin, locations = spec.origin, spec.submodule_search_locations
-        paths = None if locations is None else list(locations)
-    if paths is not None:
-        return Path(paths[0]) / "__main__.py"
-    return None if origin is None else Path(origin)
 
 
 def _beside(file: Path, source: str) -> Iterator[Path]:

@@ -12,7 +12,7 @@ from types import ModuleType
 
 from carrel.compat.generation import default_generation, set_generation
 
-__all__ = ["NotMirroredError", "redirect_imports"]
+__all__ = ["redirect_imports"]
 
 PACKAGE = "carrel.compat"
 #: The mirror of each package, by the generation of the program. ``mcp`` 1 has no ``mcp_types``, so there is one mirror.
@@ -79,35 +79,6 @@ BORROWED = (
     "fastmcp.utilities.skills",
 )
 
-#: Modules that are not mirrored, and what to use in their place.
-INSTEAD = {
-    "fastmcp.cli": "the command is `carrel`",
-    "fastmcp.client.sampling.handlers": "give Client(sampling_handler=) a function",
-    "fastmcp.server.tasks": "use carrel.Server and @app.tool(task=...)",
-    "mcp.cli": "the command is `carrel`",
-    "mcp.client.experimental": "use carrel.Client, whose calls follow tasks by themselves",
-    "mcp.client.websocket": "use Streamable HTTP",
-    "mcp.server.experimental": "use carrel.Server and @app.tool(task=...)",
-    "mcp.server.fastmcp": "mcp 2 has mcp.server.mcpserver.MCPServer; programs for mcp 1 run with --compat=mcp1",
-    "mcp.server.mcpserver": "mcp 1 has mcp.server.fastmcp.FastMCP; programs for mcp 2 run with --compat=mcp2",
-    "mcp.server.runner": "use Server.run with a pair of streams, or carrel.Server",
-    "mcp.server.websocket": "use Streamable HTTP",
-    "mcp.shared.direct_dispatcher": "use Client with a server of this process, or carrel.Client",
-    "mcp.shared.experimental": "use carrel.Server and @app.tool(task=...)",
-    "mcp.shared.jsonrpc_dispatcher": "use Server.run with a pair of streams, or carrel.Server",
-}
-
-
-class NotMirroredError(ModuleNotFoundError):
-    """A module of another package that ``carrel.compat`` does not have. The message says what to use instead."""
-
-    def __init__(self, name: str) -> None:
-        parts = name.split(".")
-        known = (INSTEAD.get(".".join(parts[:length])) for length in range(len(parts), 1, -1))
-        usual = "install fastmcp" if _is_borrowed(name) else "run the program without --compat, with the package itself"
-        hint = next((each for each in known if each), usual)
-        super().__init__(f"{name} is not mirrored by {PACKAGE}: {hint}", name=name)
-
 
 class Alias(Loader):
     """Loader that gives a module of ``carrel.compat`` under another name: one module object, two names."""
@@ -148,10 +119,25 @@ class Redirection(MetaPathFinder):
         if real is None and not self._certain and not _is_used() and _find(fullname, other) is not None:
             self.generation, real = other, _find(fullname, other)
         if real is None:
-            raise NotMirroredError(fullname)
+            real = _of_both(fullname, other)
         if fullname != "mcp":
             self._certain = True
         return ModuleSpec(fullname, Alias(real.name), is_package=real.submodule_search_locations is not None)
+
+
+def _of_both(fullname: str, other: int) -> ModuleSpec:
+    """Return a module that only the other generation has, for a program that uses both.
+
+    Raises:
+        NotMirroredError: neither has it, or the import is guarded, such as to find out the generation.
+    """
+    from carrel.compat.absent import ORIGINAL, NotMirroredError
+    from carrel.compat.guarded_imports import is_unconditional
+
+    found = _find(fullname, other)
+    if found is None or not is_unconditional():
+        raise NotMirroredError(fullname, "install fastmcp" if _is_borrowed(fullname) else ORIGINAL)
+    return found
 
 
 def _is_used() -> bool:

@@ -26,14 +26,17 @@ from carrel.awaitables import is_awaitable
 from carrel.cli.server.compat_option import redirect
 from carrel.cli.target import ServerLocation, read_location
 from carrel.errors import ConfigError
+from carrel.module_files import find_module_file
 from carrel.near_names import did_you_mean
 from carrel.server.app import Server
 
-__all__ = ["imported_packages", "load", "load_program", "ready", "requires_compat"]
+__all__ = ["explain_import", "imported_packages", "load", "load_program", "ready", "requires_compat"]
 
 #: Name of the function that creates the server if a file has no server and no name is given.
 FACTORY = "make_app"
 MAX_NAMED = 5
+#: Number of files of a package that are read.
+MAX_FILES = 50
 #: Packages that ``carrel.compat`` replaces.
 MIRRORED = ("fastmcp", "mcp", "mcp_types")
 #: Import of a server package in a Python file.
@@ -58,7 +61,7 @@ def load(given: str | ServerLocation) -> Server[Any] | Awaitable[Any]:
     """
     location = read_location(given) if isinstance(given, str) else given
     if requires_compat(location) and not any(name in sys.modules for name in MIRRORED):
-        packages = " and ".join(sorted(imported_packages(str(location.file))))
+        packages = " and ".join(sorted(used_packages(location)))
         redirect(location.program, None, f"{location.shown} is a program for {packages}")
     try:
         return _load(location)
@@ -80,8 +83,6 @@ def load_program(program: list[str]) -> Server[Any]:
     """
     compat = _compat()
     assert compat is not None
-    file = None if program[0] == "-m" else program[0]
-    location = ServerLocation(file or program[1], file, None)
     try:
         with compat.take_server() as taken:
             names = compat.run_program(program)
@@ -89,8 +90,23 @@ def load_program(program: list[str]) -> Server[Any]:
     except ConfigError:
         raise
     except (Exception, SystemExit) as error:
-        _explain(location, error)
+        _explain(_location_of(program), error)
     return app
+
+
+def explain_import(program: list[str], error: Exception) -> None:
+    """Raise an error of the imports of a program in one line; return if another statement raised the error.
+
+    Raises:
+        ConfigError: a module or name is missing, or the program is not Python.
+    """
+    if not isinstance(error, AttributeError) or _absent(error) is not None:
+        _explain(_location_of(program), error)
+
+
+def _location_of(program: list[str]) -> ServerLocation:
+    file = None if program[0] == "-m" else program[0]
+    return ServerLocation(file or program[1], file, None)
 
 
 def _load(location: ServerLocation) -> Server[Any] | Awaitable[Any]:
@@ -172,9 +188,23 @@ def imported_packages(file: str) -> set[str]:
 
 
 def requires_compat(location: ServerLocation) -> bool:
-    """Return whether a file is a program for ``mcp`` or ``fastmcp``."""
-    packages = imported_packages(location.file) if location.file is not None else set()
+    """Return whether a file or module is a program for ``mcp`` or ``fastmcp``."""
+    packages = used_packages(location)
     return bool(packages) and "carrel" not in packages
+
+
+def used_packages(location: ServerLocation) -> set[str]:
+    """Return which of ``carrel``, ``mcp`` and ``fastmcp`` a file or module imports, or else the files beside it do.
+
+    Files beside it count only in a package. No module is imported.
+    """
+    if location.file is not None:
+        return imported_packages(location.file)
+    file = find_module_file(location.shown, "__init__.py")
+    if file is None or file.suffix != ".py" or not file.is_file():
+        return set()
+    beside = sorted(file.parent.glob("*.py"))[:MAX_FILES] if (file.parent / "__init__.py").is_file() else []
+    return imported_packages(str(file)) or set().union(*(imported_packages(str(each)) for each in beside))
 
 
 @contextlib.contextmanager
@@ -236,8 +266,22 @@ def _named(module: ModuleType, location: ServerLocation) -> Any:
     assert location.name is not None
     if hasattr(module, location.name):
         return getattr(module, location.name)
-    hint = did_you_mean(location.name, vars(module)) or f"; {_contents(module)}"
+    servers = [name for name in _servers(module).values() if name != location.name]
+    choices = "; name " + " or ".join(f"{location.shown}:{name}" for name in servers) if servers else ""
+    hint = did_you_mean(location.name, servers) or choices or did_you_mean(location.name, vars(module))
+    hint = hint or f"; {_contents(module)}"
     raise ConfigError(f"{location.shown} has no {location.name}{hint}")
+
+
+def _servers(module: ModuleType) -> dict[int, str]:
+    """Return the names of the servers of a module that are not part of another one, by the identity of the server."""
+    compat, names = _compat(), dict[int, str]()
+    for name, value in vars(module).items():
+        server = value if compat is None else compat.server_in(value) or value
+        mounted = server.endpoint.runtime.is_mounted if isinstance(server, Server) else getattr(server, "served", True)
+        if not mounted:
+            names.setdefault(id(server), name)
+    return names
 
 
 def _only(module: ModuleType, location: ServerLocation) -> Any:
@@ -245,12 +289,7 @@ def _only(module: ModuleType, location: ServerLocation) -> Any:
 
     A program for ``mcp`` or ``fastmcp`` with neither is run instead, until a server starts serving.
     """
-    compat, names = _compat(), dict[int, str]()
-    for name, value in vars(module).items():
-        server = value if compat is None else compat.server_in(value) or value
-        mounted = server.endpoint.runtime.is_mounted if isinstance(server, Server) else getattr(server, "served", True)
-        if not mounted:
-            names.setdefault(id(server), name)
+    compat, names = _compat(), _servers(module)
     if len(names) == 1:
         return getattr(module, next(iter(names.values())))
     factory = getattr(module, FACTORY, None)
@@ -287,14 +326,15 @@ def _kind(value: object) -> str:
 
 
 def _explain(location: ServerLocation, error: BaseException) -> NoReturn:
-    """Raise an import error as a one-line ConfigError with the line number of the code.
+    """Raise an error of the user's code as a one-line ConfigError with the line number of the code.
 
     Raises:
         ConfigError: always.
     """
-    mirrored = isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] in MIRRORED
-    redirected = mirrored and _compat() is not None  # the error says what the program can use instead
-    if isinstance(error, ModuleNotFoundError) and error.name is not None and not redirected:
+    absent = _absent(error)
+    if location.file is None and type(error) is ImportError and str(error) == f"No module named {location.shown}":
+        raise ConfigError(f"there is no module {location.shown} here") from error  # from runpy
+    if isinstance(error, ModuleNotFoundError) and error.name is not None and absent is None:
         if location.file is None and (location.shown == error.name or location.shown.startswith(f"{error.name}.")):
             raise ConfigError(f"there is no module {error.name} here, and no file of that name") from error
         from carrel.cli.server.script import missing
@@ -302,22 +342,27 @@ def _explain(location: ServerLocation, error: BaseException) -> NoReturn:
         raise ConfigError(missing(location.shown, location.file, error.name)) from error
     if isinstance(error, SystemExit) and not error.code:
         raise ConfigError(f"{location.shown} ended without running a server") from error
-    hint = "" if isinstance(error, ImportError) else _as_it_is(location)
+    hint = "" if isinstance(error, ImportError | SyntaxError) or absent else _as_it_is(location)
     if isinstance(error, ImportError) and "relative import" in str(error):
         hint = "; name it as a module of its package instead: carrel run PACKAGE.MODULE"
     if isinstance(error, SyntaxError) and location.file is not None and not location.file.endswith(".py"):
         raise ConfigError(f"{location.shown} is not a Python file: {error.msg}") from error
-    raise ConfigError(f"{location.shown} cannot be loaded: {_described(error)}{hint}") from error
+    raise ConfigError(f"{location.shown} cannot be loaded: {_described(error, absent)}{hint}") from error
 
 
-def _described(error: BaseException) -> str:
-    """Describe an exception raised by the user's code, with its file and line."""
+def _absent(error: BaseException) -> str | None:
+    """Return what to use in place of a module or name that ``carrel.compat`` does not have; None for other errors."""
+    return None if _compat() is None else importlib.import_module("carrel.compat.absent").explain(error)
+
+
+def _described(error: BaseException, absent: str | None = None) -> str:
+    """Describe an exception raised by the user's code, with its file and line. ``absent`` replaces its text."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg} ({Path(error.filename or '?').name}, line {error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return text + where
+    return (absent or text) + where
 
 
 def _is_authors(file: str) -> bool:

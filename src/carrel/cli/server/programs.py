@@ -92,4 +92,10 @@ def run_compat(program: list[str], generation: int | None) -> None:
     redirect(program, generation)
     from carrel.compat.__main__ import run as run_program
 
-    run_program(program)
+    try:
+        run_program(program)
+    except (AttributeError, ImportError, SyntaxError) as error:
+        from carrel.cli.server.load import explain_import
+
+        explain_import(program, error)
+        raise

@@ -67,7 +67,7 @@ def parser() -> Parser:
         "-m",
         metavar="MODULE",
         dest="module",
-        help="with --compat: run a module as a program, as python -m does. -- is followed by arguments of the program",
+        help="run a module for mcp or fastmcp as a program, as python -m does. -- is followed by its arguments",
     )
     add_http_options(reader)
     add_limit_option(reader)
@@ -124,12 +124,12 @@ def program_of(options: Namespace, passed: list[str], generation: int | None) ->
     """Return the program that runs until its server begins to serve: with ``-m``, or with words after ``--``.
 
     Raises:
-        ConfigError: the words are not a Python program, or ``--compat`` is missing.
+        ConfigError: the words are not a Python program, or the file is no program for ``mcp`` or ``fastmcp``.
     """
     if options.module is None and not passed:
         return None
-    if not options.compat:
-        raise ConfigError(f"-m, and words after --, are for programs for mcp and fastmcp: add {COMPAT}")
+    if options.target is not None and not options.compat and not requires_compat(read_location(options.target)):
+        raise ConfigError(f"words after -- are for programs for mcp and fastmcp: add {COMPAT}")
     if options.module is not None and options.target is not None:
         raise ConfigError(f"unrecognized arguments: {options.target}; write -- before the arguments of the program")
     if options.module is not None:
