@@ -124,6 +124,13 @@ async def test_a_server_counts_its_requests_sessions_streams_and_refusals(argume
             assert (await browser.get(f"{origin}/readyz")).json() == {"ready": True, "problems": []}
             assert (await browser.get(f"{origin}/other")).status_code == 404
             assert (await browser.post(metrics)).status_code == 405
+            for host, status in (
+                ("evil.example", 421),
+                ("10.0.0.7:9464", 200),
+                ("[::1]:9464", 200),
+                ("localhost", 200),
+            ):
+                assert (await browser.get(metrics, headers={"host": host})).status_code == status, host
             plain = await browser.get(metrics)
             assert plain.headers["content-type"].startswith("text/plain")
 

@@ -205,7 +205,7 @@ async def test_a_gate_that_fails_keeps_a_change_to_itself(caplog: pytest.LogCapt
             raise ValueError("no database")
 
     with caplog.at_level(logging.ERROR, "carrel"):
-        audience = Audience.of(Failing(), "read", "x:1")
+        audience = Audience.of_resource(Failing(), "x:1")
         assert not audience.has(None)
         assert not audience.has(None)
     assert [record.message for record in caplog.records] == [

@@ -133,9 +133,9 @@ async def test_what_is_denied_cannot_be_subscribed_to(revision: str) -> None:
             await result(peer, method, uri="memo://open/1")
 
 
-async def test_what_is_denied_is_left_out_of_what_a_client_listens_to() -> None:
+async def test_what_is_denied_is_left_out_of_what_a_client_listens_to_if_what_is_absent_is() -> None:
     async with connect(build(), LATEST) as peer:
-        uris = ["memo://secret/1", "memo://open/1", "lib+memo://secret/1"]
+        uris = ["memo://secret/1", "memo://open/1", "lib+memo://secret/1", "note://secret/x", "note://absent/x"]
         peer.start("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
         acknowledged = await peer.notification()
         assert acknowledged["params"]["notifications"] == {"resourceSubscriptions": ["memo://open/1"]}

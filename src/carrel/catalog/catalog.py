@@ -178,13 +178,6 @@ class Catalog(Registry):
 
     async def shows(self, uri: str, request: Request) -> bool:
         """Return whether the caller may subscribe to a resource, and what links at its URI lead to is visible."""
-        return await self._ask(uri, request, lambda provider, normal: provider.shows(normal, request))
-
-    async def accepts(self, uri: str, request: Request) -> bool:
-        """Return whether the caller may subscribe to a resource."""
-        return await self._ask(uri, request, lambda provider, normal: provider.accepts(normal, request))
-
-    async def _ask(self, uri: str, request: Request, ask: Callable[[Provider, str], MaybeAwaitable[bool]]) -> bool:
         if request.view is None and not self.guards:
             return True
         if request.view is not None and not request.view.allows("subscribe", uri):
@@ -194,7 +187,23 @@ class Catalog(Registry):
         except InvalidParams:
             return True  # not a URI, which is the error that every caller gets
         provider = self.routes.find(normal, request)
-        return provider is None or await resolved(ask(provider, normal))
+        return provider is None or await resolved(provider.shows(normal, request))
+
+    async def accepts(self, uri: str, request: Request) -> bool:
+        """Return whether a request to subscribe to a resource succeeds: a hidden one is answered like an absent one."""
+        view = request.view
+        if view is None and not self.guards:
+            return True
+        hidden = None if view is None or view.allows("subscribe", uri) else view
+        if hidden is not None and hidden.allows("read", uri):
+            return False
+        try:
+            normal = valid_uri(uri)
+        except InvalidParams:
+            return True  # not a URI, which is the error that every caller gets
+        routes = self.routes
+        provider = routes.find(normal, request) if hidden is None else routes.find_absent(normal, hidden)
+        return provider is not None and await resolved(provider.accepts(normal, request))
 
     def is_guarded(self, uri: str) -> bool:
         """Return whether a resource exists for some callers alone."""

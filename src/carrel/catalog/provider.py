@@ -57,11 +57,13 @@ __all__ = [
     "ReportedEvents",
     "Request",
     "RequestContext",
+    "UriChanges",
     "Visible",
     "arguments_of",
     "forwarding",
     "list_changes",
     "result_of",
+    "uri_changes",
 ]
 
 T = TypeVar("T")
@@ -70,6 +72,8 @@ P = TypeVar("P", bound="type[Provider]")
 
 ListChanges: TypeAlias = Mapping[ListName, Collection[str] | None]
 """Lists that have changed, each with the URIs, templates or names that are new, gone or different; None: not known."""
+UriChanges: TypeAlias = Mapping[str, Collection[str] | None]
+"""Resources that have changed, each with the entries whose changes have changed it; None: it has changed itself."""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -94,10 +98,15 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Change of a resource. A rename is one ``removed`` and one ``created``."""
+    """Change of a resource. A rename is one ``removed`` and one ``created``.
+
+    A directory may name the ``entries`` whose changes have changed it: only callers who may list one of them are
+    notified.
+    """
 
     kind: Literal["created", "changed", "removed"]
     uri: str
+    entries: tuple[str, ...] = ()
 
 
 class Recipients(Protocol):
@@ -176,6 +185,11 @@ class Events(Protocol):
         If ``lists`` names the changed entries, only callers who may see one of them are notified; with ``recipients``,
         only these clients.
         """
+
+
+def uri_changes(uris: Iterable[str] | UriChanges) -> UriChanges:
+    """Return the changed resources, each with the entries whose changes have changed it, None if it has itself."""
+    return uris if isinstance(uris, Mapping) else dict.fromkeys(uris)
 
 
 def list_changes(lists: Iterable[ListName] | ListChanges) -> ListChanges:

@@ -15,6 +15,7 @@ from carrel.catalog.access import may_reach
 from carrel.catalog.provider import Provider, Request
 from carrel.errors import InvalidParams
 from carrel.log import Log
+from carrel.protocol.principal import View
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import MAX_URI, UriTemplate, UriTemplateError, shared_template
 
@@ -85,13 +86,26 @@ class Routes(Container[str]):
                 return provider
         return self.find_by_prefix(uri) or self.find_by_template(uri, request) or next(iter(self.catch_all), None)
 
+    def find_absent(self, uri: str, view: View) -> Provider | None:
+        """Return the provider that an absent URI like a hidden one in normal form has, by all that a view shows."""
+        prefix = self._prefix_of(uri)
+        if prefix is not None and view.reaches("list", prefix, prefix):
+            return self.prefixes[prefix]
+        for route in self._routes:
+            if route.pattern.match(uri) is not None and may_reach(view, "list", route.pattern):
+                return route.provider
+        return next(iter(self.catch_all), None)
+
     def find_by_prefix(self, uri: str) -> Provider | None:
         """Return the provider with the longest prefix of a URI in normal form."""
+        prefix = self._prefix_of(uri)
+        return None if prefix is None else self.prefixes[prefix]
+
+    def _prefix_of(self, uri: str) -> str | None:
         for length in self._lengths:
             start = uri[:length]
-            provider = self.prefixes.get(start)
-            if provider is not None and (uri[length : length + 1] in ("", "/", "?", "#") or start[-1] in "/:"):
-                return provider
+            if start in self.prefixes and (uri[length : length + 1] in ("", "/", "?", "#") or start[-1] in "/:"):
+                return start
         return None
 
     def find_by_template(self, uri: str, request: Request | None) -> Provider | None:

@@ -399,8 +399,15 @@ class GatewayCatalog(HostCatalog):
         return found is None or await resolved(found.shows(uri, request))
 
     async def accepts(self, uri: str, request: Request) -> bool:
-        """Return whether a resource can be subscribed to, as ``shows`` does."""
-        return await self.shows(uri, request)
+        """Return whether a resource can be subscribed to, as ``shows`` does. A hidden one is like an absent one.
+
+        Raises:
+            MCPError: subscribing is not possible, and the request is a subscription to this resource only.
+        """
+        view = request.view
+        if view is None or view.allows("subscribe", uri):
+            return await self.shows(uri, request)
+        return not view.allows("read", uri)
 
     def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result | bytes]:
         """Call a tool.

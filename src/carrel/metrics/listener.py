@@ -15,6 +15,8 @@ from prometheus_client.exposition import choose_encoder
 
 from carrel.errors import ConfigError
 from carrel.metrics.state import ServerState
+from carrel.transports.addresses import read_address
+from carrel.transports.server.origin import LOOPBACK, host_name
 
 __all__ = ["MetricsListener"]
 
@@ -41,11 +43,22 @@ class _Handler(WSGIRequestHandler):
 class MetricsListener:
     """Listener with /metrics (OpenMetrics, or the text format of Prometheus), /healthz and /readyz.
 
+    The Host header of a request must be an address, localhost, ``host``, or one of ``allowed_hosts`` ("*": any name),
+    so that no web page reads the metrics by DNS rebinding.
+
     Raises:
         ConfigError: the address cannot be listened on.
     """
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry, state: ServerState) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        registry: CollectorRegistry,
+        state: ServerState,
+        allowed_hosts: Iterable[str] = (),
+    ) -> None:
+        self._hosts = {*LOOPBACK, host.lower(), *(name.lower() for name in allowed_hosts)}
         self._registry = registry
         self._state = state
         try:
@@ -68,9 +81,15 @@ class MetricsListener:
             self._thread.join()
         self._server.server_close()
 
+    def _is_allowed(self, host: str) -> bool:
+        name = host_name(host)
+        return "*" in self._hosts or name in self._hosts or (name != "" and read_address(name.strip("[]")) is not None)
+
     def _answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         path, status, kind, body = environ["PATH_INFO"], "200 OK", PLAIN, b"ok\n"
-        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+        if not self._is_allowed(environ.get("HTTP_HOST", "")):
+            status, body = "421 Misdirected Request", b"this name is not one of this server's (see allowed_hosts)\n"
+        elif environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
             status, body = "405 Method Not Allowed", b"only GET and HEAD\n"
         elif path == "/metrics":
             encode, kind = choose_encoder(environ.get("HTTP_ACCEPT", ""))

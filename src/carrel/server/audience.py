@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from carrel.catalog.access import Gate
     from carrel.catalog.provider import ListName
     from carrel.protocol.channel import ConnectedClient
-    from carrel.protocol.methods import Verb
     from carrel.protocol.principal import Principal, View
 
 __all__ = ["Audience", "SameCaller"]
@@ -39,9 +38,20 @@ class Audience:
         self._by_view: dict[str, bool] = {}
 
     @classmethod
-    def of(cls, gate: Gate | None, verb: Verb, target: str) -> Audience:
-        """Return the audience of a change of a resource, or of a task of a tool."""
-        return cls(gate, lambda view: view.allows(verb, target))
+    def of_task(cls, gate: Gate | None, tool: str) -> Audience:
+        """Return the audience of a change of a task of a tool."""
+        return cls(gate, lambda view: view.allows("call", tool))
+
+    @classmethod
+    def of_resource(cls, gate: Gate | None, uri: str, entries: Collection[str] | None = None) -> Audience:
+        """Return the audience of a change of a resource, or of a directory by its changed entries."""
+
+        def shows(view: View) -> bool:
+            return view.allows("subscribe", uri) and (
+                entries is None or any(view.allows("list", entry) for entry in entries)
+            )
+
+        return cls(gate, shows)
 
     @classmethod
     def of_list(cls, gate: Gate | None, name: ListName, keys: Collection[str] | None) -> Audience:

@@ -172,7 +172,7 @@ class ServerEndpoint:
             hub.resync(entry)
         else:
             for changed in changes:
-                hub.catch_up(entry, changed.uris, changed.lists)
+                hub.catch_up(entry, {uri: changed.entries.get(uri) for uri in changed.uris}, changed.lists)
 
     def take_subscription(self, connection: Connection, uri: str, spelled: str | None) -> None:
         """Subscribe a session to a resource, or (None) unsubscribe it, as requested on another replica."""

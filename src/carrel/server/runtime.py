@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
@@ -12,7 +12,16 @@ import msgspec
 
 from carrel.catalog.access import RenamedView
 from carrel.catalog.catalog import Catalog
-from carrel.catalog.provider import Change, Contexts, ListChanges, ListName, Recipients, list_changes
+from carrel.catalog.provider import (
+    Change,
+    Contexts,
+    ListChanges,
+    ListName,
+    Recipients,
+    UriChanges,
+    list_changes,
+    uri_changes,
+)
 from carrel.errors import ConfigError
 from carrel.limits import FIXED, Budget, Limits
 from carrel.protocol.description import Description
@@ -253,7 +262,7 @@ class Runtime:
 
     def notify(
         self,
-        uris: Iterable[str] = (),
+        uris: Iterable[str] | UriChanges = (),
         lists: Iterable[ListName] | ListChanges = (),
         *,
         seen: Seen = "here",
@@ -269,12 +278,12 @@ class Runtime:
             return
         shared = seen == "here" and recipients is None and self._replica is not None and self._replica.shared
         publish = self._publish if shared else partial(self._see, recipients=recipients)
-        lists = list_changes(lists)
+        uris, lists = uri_changes(uris), list_changes(lists)
         if threading.get_ident() == self._thread:
             publish(uris, lists)
             return
         try:
-            loop.call_soon_threadsafe(publish, list(uris), lists)
+            loop.call_soon_threadsafe(publish, uris, lists)
         except RuntimeError:  # the loop was closed meanwhile: there are no subscribers any more
             pass
 
@@ -295,41 +304,39 @@ class Runtime:
             self._replica.on(Gap, lambda gap: self.hub.resync_all(gap.since))
         return self._replica
 
-    def _publish(self, uris: Iterable[str], lists: ListChanges) -> None:
+    def _publish(self, uris: UriChanges, lists: ListChanges) -> None:
         """Publish changes to all replicas, this one too."""
         from carrel.state.records import Changed
 
-        self.replica.publish(Changed(list(uris), _recorded(lists)))
+        self.replica.publish(Changed(list(uris), _recorded(lists), _entries(uris)))
 
     def _take(self, notice: Changed) -> None:
         """Notify subscribers here of changes on the bus."""
         lists: ListChanges = {name: notice.lists[name] for name in LISTS if name in notice.lists}
-        self._notify(notice.uris, lists, self.replica.position - 1)
+        uris: UriChanges = {uri: notice.entries.get(uri) for uri in notice.uris}
+        self._notify(uris, lists, self.replica.position - 1)
 
-    def _see(self, uris: Iterable[str], lists: ListChanges, recipients: Recipients | None = None) -> None:
+    def _see(self, uris: UriChanges, lists: ListChanges, recipients: Recipients | None = None) -> None:
         """Notify subscribers here of changes that are not on the bus, and keep those for clients that reconnect."""
         since = 0
-        uris = list(uris)
         if self._replica is not None:
             from carrel.state.records import Changed
 
             shared, hub = self._replica.shared, self.hub
-            changed = Changed(
-                uris if shared else hub.touched(uris),
-                _recorded({name: keys for name, keys in lists.items() if shared or hub.hears(name)}),
-            )
+            noted = uris if shared else hub.touched(uris)
+            heard = {name: keys for name, keys in lists.items() if shared or hub.hears(name)}
+            changed = Changed(list(noted), _recorded(heard), _entries(noted))
             since = self._replica.position
             if changed.uris or changed.lists:
                 self._replica.record(changed)
         self._notify(uris, lists, since, recipients)
 
-    def _notify(
-        self, uris: Sequence[str], lists: ListChanges, since: int, recipients: Recipients | None = None
-    ) -> None:
+    def _notify(self, uris: UriChanges, lists: ListChanges, since: int, recipients: Recipients | None = None) -> None:
         for listener in self.listeners:
-            listener([Change("changed", uri) for uri in uris], lists, recipients)
+            changes = [Change("changed", uri, tuple(entries or ())) for uri, entries in uris.items()]
+            listener(changes, lists, recipients)
         shown = lists if self.settings.list_changed else {}
-        self.hub.changed(uris if self.settings.subscribe else (), shown, since, recipients)
+        self.hub.changed(uris if self.settings.subscribe else {}, shown, since, recipients)
 
     def position(self) -> int:
         """Return the position of the bus up to which all changes were sent to their subscribers here."""
@@ -350,7 +357,12 @@ class Runtime:
         known = listed.get("resources_list_changed", ())
         if entries and known is not None:
             listed["resources_list_changed"] = [*known, *entries]
-        self.notify([canonical(change.uri) for change in changes], listed, seen=seen, recipients=recipients)
+        uris: dict[str, Collection[str] | None] = {}
+        for change in changes:
+            uri = canonical(change.uri)
+            before = uris.get(uri, ())
+            uris[uri] = None if before is None or not change.entries else [*before, *change.entries]
+        self.notify(uris, listed, seen=seen, recipients=recipients)
 
     # State of multi round-trip requests
 
@@ -380,6 +392,11 @@ class Runtime:
 def _recorded(lists: ListChanges) -> dict[str, list[str] | None]:
     """Return changes of lists as they are recorded."""
     return {name: None if keys is None else list(keys) for name, keys in lists.items()}
+
+
+def _entries(uris: UriChanges) -> dict[str, list[str]]:
+    """Return the entries whose changes have changed a resource, as they are recorded."""
+    return {uri: list(entries) for uri, entries in uris.items() if entries is not None}
 
 
 def _threads_of(limits: Limits) -> tuple[int, int, int]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from carrel.catalog.provider import ListChanges, ListName
+from carrel.catalog.provider import ListChanges, ListName, UriChanges, uri_changes
 from carrel.errors import ServerUnavailable
 from carrel.limits import NO_ROOM
 from carrel.protocol.channel import ChangeKey, Channel, ConnectedClient
@@ -129,7 +129,7 @@ class Hub:
         self._pending: dict[What, int] = {}
         """Changes that are not sent yet, each with a position of the bus before it."""
         self._keys: dict[What, set[str] | None] = {}
-        """Entries of the lists in ``_pending`` that have changed; None where they are not known."""
+        """Changed entries of the directories and lists in ``_pending``; None where they are not known."""
         self._timer: asyncio.Handle | None = None
         self._last: dict[What, float] = {}
         self._asking: set[asyncio.Task[None]] = set()
@@ -189,17 +189,17 @@ class Hub:
         if "?" in uri and uri not in self._by_uri:
             forget(self._windows, uri.partition("?")[0], uri)
 
-    def touched(self, uris: Iterable[str]) -> list[str]:
-        """Return the URIs with subscribers that changes of resources concern.
+    def touched(self, uris: Iterable[str] | UriChanges) -> dict[str, Collection[str] | None]:
+        """Return the URIs with subscribers that changes of resources concern, with the changed entries of each.
 
         A URI with a query shows a part of a resource or another form of it, and so changes with the resource.
         """
-        found: list[str] = []
-        for uri in uris:
+        found: dict[str, Collection[str] | None] = {}
+        for uri, entries in uri_changes(uris).items():
             if uri in self._by_uri:
-                found.append(uri)
+                found[uri] = entries
             if uri in self._windows:
-                found += self._windows[uri]
+                found |= dict.fromkeys(self._windows[uri], entries)
         return found
 
     def subscribe(self, entry: Subscription, uri: str, spelled: str) -> None:
@@ -255,7 +255,7 @@ class Hub:
 
     def changed(
         self,
-        uris: Iterable[str] = (),
+        uris: Iterable[str] | UriChanges = (),
         lists: ListChanges = NO_LISTS,
         since: int = 0,
         recipients: Recipients | None = None,
@@ -266,31 +266,35 @@ class Hub:
         resource or list. ``since`` is a position of the bus before the changes. ``recipients`` are the only clients to
         notify, if it is not all.
         """
-        for uri in self.touched(uris):
-            self._pending.setdefault(("resource_updated", uri, recipients), since)
+        for uri, entries in self.touched(uris).items():
+            self._schedule(("resource_updated", uri, recipients), entries, since)
         for name, keys in lists.items():
             if self._by_list[name]:
-                listed: What = (name, "", recipients)
-                self._pending.setdefault(listed, since)
-                known = self._keys.setdefault(listed, set())
-                if keys is None or known is None or len(known) + len(keys) > MAX_KEYS:
-                    self._keys[listed] = None
-                else:
-                    known.update(keys)
+                self._schedule((name, "", recipients), keys, since)
         if self._pending and self._timer is None:
             loop = asyncio.get_running_loop()
             last = max(self._last.get(what, -inf) for what in self._pending)
             wait = max(0.0, last + QUIET - loop.time())
             self._timer = loop.call_later(wait, self._flush) if wait else loop.call_soon(self._flush)
 
-    def catch_up(self, entry: Subscription, uris: Iterable[str], lists: Mapping[str, Collection[str] | None]) -> None:
+    def _schedule(self, what: What, keys: Collection[str] | None, since: int) -> None:
+        self._pending.setdefault(what, since)
+        known = self._keys.setdefault(what, set())
+        if keys is None or known is None or (what[0] != "resource_updated" and len(known) + len(keys) > MAX_KEYS):
+            self._keys[what] = None
+        else:
+            known.update(keys)
+
+    def catch_up(
+        self, entry: Subscription, uris: Iterable[str] | UriChanges, lists: Mapping[str, Collection[str] | None]
+    ) -> None:
         """Notify one subscriber of earlier changes to its subscriptions."""
         for name in LISTS:
             if name in lists and name in entry.lists:
                 self._notify({entry}, name, "", lists[name])
-        for uri in dict.fromkeys(self.touched(uris)):
+        for uri, entries in self.touched(uris).items():
             if entry.uris and uri in entry.uris:
-                self._notify({entry}, "resource_updated", uri)
+                self._notify({entry}, "resource_updated", uri, entries)
 
     def resync(self, entry: Subscription) -> None:
         """Notify one subscriber that everything it has subscribed to may have changed."""
@@ -318,10 +322,13 @@ class Hub:
     def _notify(
         self, listeners: Collection[Subscription], event: Event, uri: str, keys: Collection[str] | None = None
     ) -> None:
-        """Notify subscribers of a change of a resource, or of a list: of some of its entries, None if not known."""
+        """Notify subscribers of a change of a resource or a list.
+
+        ``keys`` are the changed entries of a directory or a list, None if they are not known.
+        """
         encoded: dict[tuple[str, str], bytes] = {}
         if event == "resource_updated":
-            audience = Audience.of(self.gate, "subscribe", uri)
+            audience = Audience.of_resource(self.gate, uri, keys)
         else:
             audience = Audience.of_list(self.gate, event, keys)
         for entry in tuple(listeners):
@@ -370,7 +377,7 @@ class Hub:
 
     def may_hear_of_task(self, client: ConnectedClient, tool: str) -> bool:
         """Return whether a session may be notified of its task of a tool."""
-        return Audience.of(self.gate, "call", tool).has(client.principal)
+        return Audience.of_task(self.gate, tool).has(client.principal)
 
     def task_changed(self, id: str, tool: str, task: DetailedTask) -> None:
         """Send the new state of a task to its subscribers who may use its tool, at once (tasks extension)."""
@@ -379,7 +386,7 @@ class Hub:
             return
         from carrel.protocol.extensions.tasks import TASKS
 
-        audience = Audience.of(self.gate, "call", tool)
+        audience = Audience.of_task(self.gate, tool)
         for entry in listeners:
             if entry.client is not None and not audience.has(entry.client.principal):
                 continue

@@ -95,11 +95,12 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
 class Changed(msgspec.Struct, frozen=True, tag=True):
     """Resources or lists have changed; ``lists`` are the names of their events, with the entries that have changed.
 
-    These are None where they are not known.
+    These are None where they are not known. ``entries`` are the entries whose changes have changed a directory.
     """
 
     uris: list[str] = []
     lists: dict[str, list[str] | None] = {}
+    entries: dict[str, list[str]] = {}
 
 
 class SessionEnded(msgspec.Struct, frozen=True, tag=True):

@@ -225,6 +225,54 @@ async def test_a_changed_file_holds_from_the_next_message_on_and_an_error_change
         assert await names(client) == ["b.md"]
 
 
+async def test_a_subscription_to_a_folder_does_not_tell_of_hidden_files_in_it(notes: str) -> None:
+    rule = f'[[access.rules]]\nrole = "*"\ndeny = "all"\nresources = "{notes}/**/draft-*"\n'
+    write(SOURCE, notes)
+    with Path("carrel.toml").open("a") as stream:
+        stream.write(
+            rule.replace("/**/", "/blue/")
+            + rule.replace('"*"', '"local"').replace("deny", "allow").replace("/**/draft-*", "/green/**")
+        )
+    async with (
+        Client(command("serve", "--config", "carrel.toml")) as client,
+        client.watch(f"{notes}/blue", f"{notes}/green/b.md") as changes,
+    ):
+        Path("notes/blue/draft-1.md").write_text("hidden")
+        Path("notes/green/b.md").write_text("shown")  # looked at after the files of blue
+        assert (await anext(changes)).uri == f"{notes}/green/b.md"
+        Path("notes/blue/draft-1.md").unlink()
+        Path("notes/blue/new.md").write_text("shown")
+        assert (await anext(changes)).uri == f"{notes}/blue"
+
+
+async def test_a_subscription_to_a_denied_file_is_answered_like_one_to_an_absent_file(notes: str) -> None:
+    write(SOURCE, notes)
+    Path("other.md").write_text("not shared")
+    async with Client(command("serve", "--config", "carrel.toml"), revision="2025-11-25") as client:
+        async with (
+            client.watch(f"{notes}/green/b.md") as denied,  # accepted, as the next one
+            client.watch(f"{notes}/blue/none.md"),
+            client.watch(f"{notes}/blue/a.md") as shown,
+        ):
+            Path("notes/green/b.md").write_text("again")
+            Path("notes/green/new.md").write_text("new")
+            Path("notes/blue/a.md").write_text("again")
+            assert (await anext(shown)).uri == f"{notes}/blue/a.md"
+        assert [change async for change in denied] == []
+        with pytest.raises(MCPError):
+            async with client.watch(file_uri(Path("other.md").resolve())):
+                pass
+
+
+def test_the_start_of_a_server_names_no_hidden_file(notes: str) -> None:
+    Path("notes/green/b.md").unlink()
+    for role, named in (("local", False), ("*", True)):
+        write(SOURCE, notes, role)
+        with serving("serve", "--config", "carrel.toml", cwd=str(Path.cwd())) as (_, errors):
+            errors.wait_for("a.md with curl" if named else "no file yet that everybody may read")
+            assert ("a.md" in errors.text) is named
+
+
 async def test_a_rule_of_a_server_is_for_gateways(notes: str, capsys: pytest.CaptureFixture[str]) -> None:
     write(SOURCE, notes)
     with Path("carrel.toml").open("a") as stream:

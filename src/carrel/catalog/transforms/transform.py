@@ -377,7 +377,12 @@ class Transform(ForwardingProvider):
 
     def changed(self, changes: Iterable[Change]) -> list[Change]:
         """Return changes as they are seen from outside."""
-        return [Change(change.kind, self.uri_out(change.uri)) for change in changes if self.keeps_uri(change.uri)]
+        seen: list[Change] = []
+        for change in changes:
+            entries = tuple(self.uri_out(entry) for entry in change.entries if self.keeps_uri(entry))
+            if self.keeps_uri(change.uri) and (entries or not change.entries):
+                seen.append(Change(change.kind, self.uri_out(change.uri), entries))
+        return seen
 
     def changed_lists(self, lists: ListChanges) -> ListChanges:
         """Return lists that have changed as they are seen from outside."""

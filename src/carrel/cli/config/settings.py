@@ -213,6 +213,9 @@ class MetricsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     host: Annotated[str, Meta(description="the address to listen on; everyone who reaches it may read the metrics")] = (
         "127.0.0.1"
     )
+    allowed_hosts: Annotated[
+        Texts, Meta(description="host names that requests may use, in addition to addresses and localhost; * for any")
+    ] = ()
 
 
 class LoggingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

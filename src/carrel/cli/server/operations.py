@@ -96,7 +96,7 @@ def add_metrics(
         collector(registry=registry)
     registry.register(StateCollector(state))
     endpoint.observe(MetricsObserver(registry))
-    listener = MetricsListener(settings.host, settings.port, registry, state)
+    listener = MetricsListener(settings.host, settings.port, registry, state, settings.allowed_hosts)
     listener.start()
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     print_stderr(f"carrel: metrics are at http://{host}:{listener.port}/metrics")

@@ -231,15 +231,17 @@ async def prepare_welcome(
 async def say_welcome(
     app: Server, providers: list[Provider], url: str, targets: Targets, old: str | None, tokens: str | None
 ) -> None:
-    """Print the startup message, with a shared resource as the example."""
+    """Print the startup message, with a resource as the example that callers without any role may read."""
+    from carrel.catalog.access import find_view, visible_to
     from carrel.catalog.provider import Request
     from carrel.cli.server.welcome import choose, welcome
 
-    example = None
+    example, view = None, find_view(app.gate, None)
     for provider in providers:
         try:
-            found = await resolved(provider.list_resources(Request(limit=SAMPLE)))
+            request = Request(limit=SAMPLE, visible=visible_to(view), view=view)
+            found = await resolved(provider.list_resources(request))
         except MCPError:
             continue
-        example = example or choose(found.items)
+        example = example or choose([each for each in found.items if request.allows("list", each.uri)])
     print_stderr(*welcome(app.name, url, targets, example, old, tokens))

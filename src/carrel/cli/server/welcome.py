@@ -58,7 +58,7 @@ def welcome(
         "",
     ]
     if example is None:
-        return [*lines, "  There is no file yet. New files appear as resources.", ""]
+        return [*lines, "  There is no file yet that everybody may read. New files appear as resources.", ""]
     return [*lines, f"  Read {example.name} with curl:", *indent(curl(url, example.uri, token=tokens is not None)), ""]
 
 

@@ -74,11 +74,3 @@ class FolderReader(SourceReader, ABC, Generic[F]):
         except (ResourceNotFound, InvalidParams):
             return True
         return not isinstance(folder.tree, TreeView) or folder.tree.shows(parts)
-
-    def accepts(self, uri: str) -> bool:
-        """Return whether a URI is visible to the caller in its normalized spelling, regardless of link targets."""
-        try:
-            folder, parts = self.locate(uri)
-        except (ResourceNotFound, InvalidParams):
-            return True
-        return not isinstance(folder.tree, TreeView) or folder.tree.admits(parts)

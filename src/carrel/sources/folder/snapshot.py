@@ -33,6 +33,11 @@ class DirectoryNames(NamedTuple):
 class Changes(dict[Parts, Kind]):
     """Accumulated changes: the net kind of change for each path."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside: dict[Parts, set[Parts]] = {}
+        """Paths whose changes have changed a directory, by directory: entries, and contents of new or removed ones."""
+
     def note(self, kind: Kind, parts: Parts) -> None:
         before = self.get(parts)
         if before == "created" and kind == "removed":
@@ -45,8 +50,14 @@ class Changes(dict[Parts, Kind]):
     def note_in(self, kind: Kind, parts: Parts) -> None:
         """Record a change of an entry, and that the contents of its directory have changed."""
         self.note(kind, parts)
-        if parts:
-            self.note("changed", parts[:-1])
+        if not parts:
+            return
+        directory = parts[:-1]
+        self.inside.setdefault(directory, set()).add(parts)
+        while directory and self.get(directory, "changed") != "changed":
+            directory = directory[:-1]
+            self.inside.setdefault(directory, set()).add(parts)
+        self.note("changed", parts[:-1])
 
 
 class Snapshot:

@@ -41,8 +41,8 @@ class FolderSource(ReaderSource[R]):
         return request.visible is None or await self._run(request, lambda reader: reader.shows(uri))
 
     async def accepts(self, uri: str, request: Request) -> bool:
-        """Return whether a caller may subscribe to a URI, whether or not the file exists."""
-        return request.visible is None or await self._run(request, lambda reader: reader.accepts(uri))
+        """Return True: absent files can be subscribed to, and hidden ones must not differ from them."""
+        return True
 
     def is_guarded(self, uri: str) -> bool:
         """Return True: at any time, a link to something hidden may be made at a URI."""

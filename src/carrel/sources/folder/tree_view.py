@@ -123,10 +123,6 @@ class TreeView(Tree):
             found += more
         return found, then
 
-    def admits(self, parts: Parts) -> bool:
-        """Return whether the URI of a path is visible."""
-        return self._visible(self._uri(parts))
-
     def shows(self, parts: Parts) -> bool:
         """Return whether a path leads to nothing hidden. For a missing one, its nearest existing parent counts."""
         while True:

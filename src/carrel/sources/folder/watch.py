@@ -112,15 +112,20 @@ class FolderWatch:
                 # Until a batch is taken the next one grows where the events are collected, each path once.
                 self._taken.acquire()
                 if not self._observer.stopping.is_set():
-                    call_soon(
-                        self._batches.put_nowait, [Change(kind, self._uri(parts)) for parts, kind in changes.items()]
-                    )
+                    call_soon(self._batches.put_nowait, self._changes_of(changes))
         except Exception as error:
             call_soon(self._batches.put_nowait, error)
         finally:
             self._observer.end()
             call_soon(self._batches.put_nowait, None)
             call_soon(self._ended.set)
+
+    def _changes_of(self, changes: Changes) -> list[Change]:
+        entries = {directory: tuple(map(self._uri, inside)) for directory, inside in changes.inside.items()}
+        return [
+            Change(kind, self._uri(parts), entries.get(parts, ()) if kind == "changed" else ())
+            for parts, kind in changes.items()
+        ]
 
 
 class Observer:

@@ -77,6 +77,14 @@ class GitSource(ReaderSource[GitReader]):
         """Return whether a URI names nothing that is hidden from the caller, in any spelling."""
         return self._seen(request).shows(uri)
 
+    def accepts(self, uri: str, request: Request) -> bool:
+        """Return True: absent files can be subscribed to, and hidden ones must not differ from them."""
+        return True
+
+    def is_guarded(self, uri: str) -> bool:
+        """Return True: a URI may have several spellings, and rules are about one of them."""
+        return True
+
     def _failed(self, error: OSError) -> ResourceError:
         log.warning("%s cannot be read: %s", self.title, error.strerror)
         return ResourceError(self.uri, f"Resource cannot be read ({error.strerror})")

@@ -212,6 +212,14 @@ class StoreSource(BaseSource):
         except MCPError:
             return True
 
+    def accepts(self, uri: str, request: Request) -> bool:
+        """Return True: absent objects can be subscribed to, and hidden ones must not differ from them."""
+        return True
+
+    def is_guarded(self, uri: str) -> bool:
+        """Return True: a URI may have several spellings, and rules are about one of them."""
+        return True
+
     # Reading
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:

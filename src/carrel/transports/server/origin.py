@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-__all__ = ["LOOPBACK", "Origins"]
+__all__ = ["LOOPBACK", "Origins", "host_name"]
 
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]"))
 
@@ -15,7 +15,7 @@ LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]"))
 MAX_REMEMBERED = 256
 
 
-def _host_name(host: str) -> str:
+def host_name(host: str) -> str:
     """Return the host name of a Host header, without the port; an empty string if it is malformed."""
     if host.startswith("["):
         name, bracket, port = host.partition("]")
@@ -36,7 +36,7 @@ class Origins:
     def __init__(self, hosts: str | Iterable[str], origins: str | Iterable[str]) -> None:
         hosts = [host.lower() for host in ([hosts] if isinstance(hosts, str) else hosts)]
         self._any_host = "*" in hosts
-        self._hosts = LOOPBACK | {_host_name(host) or f"[{host}]" for host in hosts}  # IPv6 has brackets in headers
+        self._hosts = LOOPBACK | {host_name(host) or f"[{host}]" for host in hosts}  # IPv6 has brackets in headers
         origins = [origin.lower().rstrip("/") for origin in ([origins] if isinstance(origins, str) else origins)]
         self._any_origin = "*" in origins
         self._origins = frozenset(origins)
@@ -55,7 +55,7 @@ class Origins:
     def _check_host(self, host: bytes | None) -> str | None:
         if self._any_host:
             return None
-        name = _host_name((host or b"").decode("latin-1"))
+        name = host_name((host or b"").decode("latin-1"))
         if name in self._hosts:
             return None
         return f"Host {(host or b'')[:100].decode('latin-1')!r} is not one of this server's (see allowed_hosts)"
@@ -65,7 +65,7 @@ class Origins:
         scheme, _, host = text.partition("://")
         if self._any_origin or text in self._origins:
             return None
-        if scheme in ("http", "https") and "/" not in host and _host_name(host) in self._hosts:
+        if scheme in ("http", "https") and "/" not in host and host_name(host) in self._hosts:
             return None
         return f"Origin {text[:100]!r} is not allowed (see allowed_origins)"
 
