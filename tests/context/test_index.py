@@ -50,6 +50,21 @@ async def test_pins_come_first_and_excluded_resources_are_left_out(tmp_path: Pat
     }
 
 
+async def test_resources_that_are_open_count_more(tmp_path: Path) -> None:
+    app = Server("s")
+    app.resources.add("memo://green/tea", "Green tea is brewed at seventy degrees.\n")
+    app.resources.add("memo://black/tea", "Black tea, which is also tea, is brewed longer.\n")
+    async with searching(app, tmp_path / "cache") as (index, _):
+        before = await index.context("how is tea brewed")
+        first, second = before.items
+        after = await index.context("how is tea brewed", open=[second.uri, "memo://none"])
+        nothing = await index.context("engine of a car", open=[second.uri])
+    assert [item.uri for item in after.items] == [second.uri, first.uri]
+    assert after.items[0].reason.startswith("open, matches 'tea', 'brewed' in ")
+    assert [item.score for item in after.items] == pytest.approx([second.score, first.score / 1.25], abs=0.0002)
+    assert [item.uri for item in nothing.items] == []
+
+
 async def test_resources_for_the_user_only_are_packed_only_if_pinned(tmp_path: Path) -> None:
     app = Server("s")
     app.resources.add("memo://tea", TEA, annotations=Annotations(audience=["user"]))

@@ -66,6 +66,8 @@ async def test_resources_are_pinned_and_left_out(page: Page, tmp_path: Path) -> 
     assert {"uri": tea, "reason": "excluded"} in pack["leftOut"]
     only = await page.post_and_wait("/context", {"budget": 500, "pin": [wine]})
     assert [item["uri"] for item in only["items"]] == [wine]
+    opened = await page.post_and_wait("/context", {"question": "how is tea brewed?", "budget": 500, "open": [tea]})
+    assert [item["reason"].startswith("open, ") for item in opened["items"] if item["uri"] == tea] == [True]
     status, problem = await page.ask("POST", "/context", {"budget": 0})
     assert (status, "budget" in problem["detail"]) == (400, True)
 

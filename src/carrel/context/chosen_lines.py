@@ -80,6 +80,8 @@ class ChosenLines:
         parts = []
         if document.pinned is not None:
             parts.append("pinned")
+        if document.is_open:
+            parts.append("open")
         if document.pinned is None or self.matched:
             parts.append(reasons.of(document.title, headings, [document.lines[at] for at in self._lines(first, last)]))
         if any(first <= at <= last for at in self.beside):

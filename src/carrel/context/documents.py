@@ -29,6 +29,7 @@ class Document(msgspec.Struct, kw_only=True, eq=False):
 
     ``lines`` are its lines by number, from 1; without ``is_whole``, only the lines of its passages. ``spans`` are its
     passages that match, best first. ``pinned`` is the place among the pinned resources, None if it is not pinned.
+    ``is_open``: the user has it open.
     """
 
     server: str
@@ -38,6 +39,7 @@ class Document(msgspec.Struct, kw_only=True, eq=False):
     spans: Sequence[Span]
     outline: Outline
     pinned: int | None = None
+    is_open: bool = False
 
     @property
     def key(self) -> tuple[str, str]:

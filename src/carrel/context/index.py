@@ -19,12 +19,15 @@ from carrel.context.results import NEAREST, Format, LeftOut, PackedContext
 from carrel.context.tokenizer import tokenizer_of
 from carrel.search.index import MAX_LIMIT, SearchIndex
 from carrel.search.results import PassageResults, SearchPassage
+from carrel.uri.parse import normal_form
 from carrel.wire.resources import Resource
 
 __all__ = ["ContextIndex"]
 
 #: Tokens of the budget for each passage that is looked for, and passages at least.
 PER_PASSAGE, LEAST = 100, 20
+#: How many times as much a passage counts if the user has its resource open.
+OPEN = 1.25
 #: Bytes up to which the whole text of a resource is read; of larger ones, only passages are packed.
 MAX_WHOLE = 256 * 1024
 
@@ -35,6 +38,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     question: str
     budget: int
     pin: tuple[str, ...]
+    open: frozenset[str]
     without: tuple[str, ...]
     format: Format
     tokenizer: str | Callable[[str], int] | None
@@ -44,6 +48,19 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     def excludes(self, uri: str) -> bool:
         """Return whether a resource is excluded."""
         return any(uri == each or fnmatchcase(uri, each) for each in self.without)
+
+    def has_open(self, resource: Resource) -> bool:
+        """Return whether the user has a resource open."""
+        return bool(self.open) and normal_form(resource.uri) in self.open
+
+    def open_first(self, passages: Sequence[SearchPassage]) -> Sequence[SearchPassage]:
+        """Return passages with lower scores for resources that are not open, if one is open."""
+        if not any(self.has_open(each.resource) for each in passages):
+            return passages
+        return [
+            each if self.has_open(each.resource) else msgspec.structs.replace(each, score=round(each.score / OPEN, 4))
+            for each in passages
+        ]
 
 
 class Packing:
@@ -83,6 +100,7 @@ class ContextIndex(SearchIndex):
         *,
         budget: int = BUDGET,
         pin: Iterable[str] = (),
+        open: Iterable[str] = (),
         without: Iterable[str] = (),
         format: Format = "markdown",
         tokenizer: str | Callable[[str], int] | None = None,
@@ -92,7 +110,8 @@ class ContextIndex(SearchIndex):
     ) -> ContextPack:
         """Pack what matters for a question into a budget of tokens, and return it with reasons.
 
-        ``pin`` are URIs of resources that come first. ``without`` are URIs to leave out, or patterns such as ``*.log``.
+        ``pin`` are URIs of resources that come first. ``open`` are URIs of resources that the user has open: their
+        passages count a quarter more. ``without`` are URIs to leave out, or patterns such as ``*.log``.
         ``tokenizer`` counts the tokens of a text, or is the name of a model for tiktoken; by default, tokens are
         estimated. Only resources that the caller of ``request`` may read are packed.
 
@@ -110,6 +129,7 @@ class ContextIndex(SearchIndex):
             question=question,
             budget=budget,
             pin=pins,
+            open=frozenset(map(normal_form, open)),
             without=left_out,
             format=format,
             tokenizer=tokenizer,
@@ -156,8 +176,9 @@ class ContextIndex(SearchIndex):
         """Return the documents that may be packed, the resources that may not, and whether all were searched."""
         limit = min(MAX_LIMIT, max(LEAST, options.budget // PER_PASSAGE))
         results = await self._candidates(options, limit, request)
+        passages = options.open_first(results.passages)
         groups: dict[tuple[str, str], list[SearchPassage]] = {}
-        for passage in results.passages:
+        for passage in passages:
             groups.setdefault((passage.source, passage.resource.uri), []).append(passage)
         left_out: dict[str, str] = {}
         documents = await self._pinned(options, groups, left_out, request)
@@ -174,6 +195,7 @@ class ContextIndex(SearchIndex):
             if made is None:
                 left_out[first.resource.uri] = "cannot be read as text"
             else:
+                made.is_open = options.has_open(made.resource)
                 documents.append(made)
         packed = {document.resource.uri for document in documents}
         for near in results.nearest if not results.passages else ():

@@ -21,6 +21,7 @@ class ContextOptions(TypedDict, total=False):
 
     budget: int
     pin: Iterable[str]
+    open: Iterable[str]
     without: Iterable[str]
     format: Format
     tokenizer: str | Callable[[str], int] | None

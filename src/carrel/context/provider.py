@@ -42,6 +42,7 @@ TOOL = Tool(
                 "description": "How many tokens to return at most",
             },
             "pin": {**_URIS, "description": "URIs of resources to put first"},
+            "open": {**_URIS, "description": "URIs of resources that the user has open: they count more"},
             "without": {**_URIS, "description": "URIs to leave out, or patterns such as *.log"},
             "format": {"type": "string", "enum": ["markdown", "xml", "json"], "default": "markdown"},
         },
@@ -67,6 +68,7 @@ class ContextArguments(msgspec.Struct, forbid_unknown_fields=True):
     question: str
     budget: Annotated[int, Meta(ge=1, le=MOST)] = USUAL
     pin: list[str] = []
+    open: list[str] = []
     without: list[str] = []
     format: Format = "markdown"
 
@@ -132,6 +134,7 @@ class ContextProvider(Provider):
             given.question,
             budget=given.budget,
             pin=given.pin,
+            open=given.open,
             without=given.without,
             format=given.format,
             request=request_to_read(request),

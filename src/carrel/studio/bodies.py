@@ -85,11 +85,12 @@ class QuestionAnswer(Body, frozen=True, kw_only=True):
 
 
 class ContextRequest(Body, frozen=True, kw_only=True):
-    """Question for a context. ``ask_model``: the current model helps to choose."""
+    """Question for a context. ``ask_model``: the current model helps to choose. ``open``: resources on the page."""
 
     question: str = ""
     ask_model: bool = False
     budget: int = 8000
     pin: list[str] = []
+    open: list[str] = []
     without: list[str] = []
     format: Literal["markdown", "xml"] = "markdown"

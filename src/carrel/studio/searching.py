@@ -76,6 +76,7 @@ async def pack(host: Host, live: Live, request: ContextRequest, seen: int, model
         model=model if request.question.strip() else None,
         budget=request.budget,
         pin=request.pin,
+        open=request.open,
         without=request.without,
         format=request.format,
     )

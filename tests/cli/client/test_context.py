@@ -76,6 +76,15 @@ def test_one_page_in_several_formats_is_packed_once(tmp_path):
     assert len(packed) <= 2
 
 
+def test_a_file_that_is_open_is_ranked_higher(folder):
+    (folder / "pot.md").write_text("# Pot\n\nBlack leaves are brewed at ninety degrees in it.\n")
+    arguments = ("context", str(folder), "brewed at degrees", "--format", "json")
+    before, after = carrel(*arguments), carrel(*arguments, "--open", str(folder / "pot.md"))
+    assert before.returncode == after.returncode == 0, after.stderr
+    first, second = ([item["title"] for item in json.loads(done.stdout)["items"]] for done in (before, after))
+    assert (first, second) == (["tea.md", "pot.md"], ["pot.md", "tea.md"])
+
+
 def test_a_watched_context_is_printed_again_after_a_change(folder):
     command = [*COMMAND, "context", str(folder), "green tea", "--watch"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -1,6 +1,7 @@
 // The context: a question, a budget, what was pinned or removed by hand, and what the host packed.
 
 import { isAbort, post, toProblem, type ProblemError } from "./api";
+import { router } from "./router.svelte";
 import { studio } from "./studio.svelte";
 import { keyText, type Key, type Pack, type PackItem } from "./types";
 
@@ -131,7 +132,9 @@ class Basket {
 
   /** What the host packs, as the body of a request. */
   get body(): object {
-    return { question: this.asked, budget: this.budget, pin: this.pins.map(({ uri }) => uri), without: this.without, askModel: this.askModel };
+    const shown = router.current.selection;
+    const open = shown.kind === "resource" ? [shown.uri] : [];
+    return { question: this.asked, budget: this.budget, open, pin: this.pins.map(({ uri }) => uri), without: this.without, askModel: this.askModel };
   }
 
   private request(format: Format, signal?: AbortSignal): Promise<Pack> {

@@ -55,6 +55,13 @@ def parser() -> Parser:
         "--pin", metavar="URI", action="append", default=[], help="put this resource or file first; may be repeated"
     )
     reader.add_argument(
+        "--open",
+        metavar="URI",
+        action="append",
+        default=[],
+        help="rank this resource or file higher, as you have it open; may be repeated",
+    )
+    reader.add_argument(
         "--without",
         metavar="URI",
         action="append",
@@ -118,6 +125,7 @@ def run(arguments: list[str]) -> int:
                     wait=options.timeout,
                     budget=options.budget,
                     pin=[uri_of(each) for each in options.pin],
+                    open=[uri_of(each) for each in options.open],
                     without=[uri_of(each) for each in options.without],
                     format=options.format,
                     tokenizer=options.tokenizer,
