@@ -10,6 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from carrel import Context, Server
+from carrel.compat.fastmcp.telemetry import suppress_fastmcp_telemetry
 from carrel.errors import ResourceNotFound
 from carrel.protocol.revisions import REVISIONS
 from carrel.transports import memory
@@ -111,3 +112,10 @@ async def test_the_duration_of_every_operation_is_measured() -> None:
         for point in metric.data.data_points
     ]
     assert ("mcp.server.operation.duration", "s", "resources/list") in found
+
+
+async def test_calls_of_a_server_are_not_recorded_where_telemetry_is_suppressed() -> None:
+    with suppress_fastmcp_telemetry():
+        async with memory.connect(server(), next(iter(REVISIONS))) as peer:
+            await peer.request("tools/call", {"name": "nest", "arguments": {}})
+    assert [span.name for span in EXPORTER.get_finished_spans()] == ["inner"]

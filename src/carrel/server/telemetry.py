@@ -13,6 +13,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry import context as contexts
 from opentelemetry import metrics, propagate, trace
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
     from carrel.server.middleware.middleware import MiddlewareFunction, Next
     from carrel.wire.base import Result
 
-__all__ = ["is_configured", "middleware"]
+__all__ = ["SUPPRESSED", "is_configured", "middleware"]
 
 CONTEXT_KEYS = ("traceparent", "tracestate", "baggage")
 #: Seconds, as the conventions advise.
 BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
+#: Key of the context in which calls are not recorded, if its value is true.
+SUPPRESSED = "carrel-telemetry-suppressed"
 TOOL_ERROR = "tool_error"
 #: Classes of the providers of the API, while no others are set.
 UNSET_PROVIDERS = ("NoOpMeterProvider", "NoOpTracerProvider", "ProxyTracerProvider", "_ProxyMeterProvider")
@@ -54,6 +57,8 @@ def middleware(version: str) -> MiddlewareFunction:
     )
 
     async def observe(call: Call, next: Next) -> Result:
+        if contexts.get_value(SUPPRESSED):
+            return await next(call)
         name, labels, details = describe(call)
         context = propagate.extract(carrier(call))
         span = tracer.start_span(name, context, SpanKind.SERVER, {**labels, **details})

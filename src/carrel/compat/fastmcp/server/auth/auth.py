@@ -74,6 +74,15 @@ class AuthProvider(mcp_provider.TokenVerifier):
         self._mcp_path: str | None = None
         self._resource_url: AnyHttpUrl | None = None
 
+    @property
+    def challenge_scopes(self) -> list[str]:
+        """Scopes that responses to requests without a valid token tell clients to request."""
+        return self.get_challenge_scopes()
+
+    def get_challenge_scopes(self, required_scopes: list[str] | None = None) -> list[str]:
+        """Return the scopes that clients request to get the required ones, by default the provider's own."""
+        return self.required_scopes if required_scopes is None else required_scopes
+
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return the access token, or None if it is not valid."""
         raise NotImplementedError("Subclasses must implement verify_token")
@@ -127,13 +136,28 @@ class RemoteAuthProvider(AuthProvider):
         resource_base_url: AnyHttpUrl | str | None = None,
         resource_name: str | None = None,
         resource_documentation: AnyHttpUrl | None = None,
+        challenge_scopes: list[str] | None = None,
     ) -> None:
         super().__init__(base_url, token_verifier.required_scopes, resource_base_url)
         self.token_verifier = token_verifier
         self.authorization_servers = authorization_servers
         self._scopes_supported = scopes_supported
+        self._challenge_scopes = challenge_scopes
         self.resource_name = resource_name
         self.resource_documentation = resource_documentation
+
+    @property
+    def scopes_supported(self) -> list[str]:
+        """Scopes in the metadata."""
+        return self.token_verifier.scopes_supported if self._scopes_supported is None else self._scopes_supported
+
+    def get_challenge_scopes(self, required_scopes: list[str] | None = None) -> list[str]:
+        """Return the given scopes for the provider's own requirements, or else the verifier's."""
+        if self._challenge_scopes is not None and required_scopes in (None, self.required_scopes):
+            return self._challenge_scopes
+        if isinstance(self.token_verifier, AuthProvider):
+            return self.token_verifier.get_challenge_scopes(required_scopes)
+        return super().get_challenge_scopes(required_scopes)
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return the access token, or None if the verifier rejects it."""
@@ -144,11 +168,10 @@ class RemoteAuthProvider(AuthProvider):
         self.set_mcp_path(mcp_path)
         if self._resource_url is None:
             return []
-        scopes = self._scopes_supported
         return create_protected_resource_routes(
             self._resource_url,
             self.authorization_servers,
-            self.token_verifier.scopes_supported if scopes is None else scopes,
+            self.scopes_supported,
             self.resource_name,
             self.resource_documentation,
         )
@@ -165,14 +188,17 @@ class MultiAuth(AuthProvider):
         self,
         *,
         server: AuthProvider | None = None,
-        verifiers: list[TokenVerifier] | TokenVerifier | None = None,
+        verifiers: dict[str, TokenVerifier] | list[TokenVerifier] | TokenVerifier | None = None,
         base_url: AnyHttpUrl | str | None = None,
         resource_base_url: AnyHttpUrl | str | None = None,
         required_scopes: list[str] | None = None,
     ) -> None:
+        if isinstance(verifiers, dict):
+            verifiers = list(verifiers.values())
         given = [verifiers] if isinstance(verifiers, TokenVerifier) else list(verifiers or ())
         if server is None and not given:
             raise ValueError("MultiAuth requires at least a server or one verifier")
+        self._required_scopes_override = required_scopes
         if required_scopes is None and server is not None:
             required_scopes = server.required_scopes
         super().__init__(
@@ -185,6 +211,19 @@ class MultiAuth(AuthProvider):
         self.server = server
         self.verifiers = given
         self._sources: list[AuthProvider] = [*([] if server is None else [server]), *given]
+
+    @property
+    def scopes_supported(self) -> list[str]:
+        """Scopes of the server, or the required scopes without one."""
+        return list(getattr(self.server, "scopes_supported", self.required_scopes))
+
+    def get_challenge_scopes(self, required_scopes: list[str] | None = None) -> list[str]:
+        """Return the scopes that the server, or else the only verifier, wants requested."""
+        wanted = self._required_scopes_override if required_scopes is None else required_scopes
+        chosen = self._sources[0] if self.server is not None or len(self._sources) == 1 else None
+        if chosen is not None:
+            return chosen.get_challenge_scopes(wanted)
+        return self.required_scopes if wanted is None else wanted
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return the access token of the first source that accepts it. A source that fails does not accept it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from carrel.compat.generation import fastmcp_generation
+
 __all__ = ["Guard"]
 
 
@@ -24,4 +26,8 @@ class Guard:
         from carrel.compat.mcp.server.auth.routes import build_resource_metadata_url
 
         metadata = None if self._url is None else build_resource_metadata_url(self._url)
-        return RequireAuthMiddleware(endpoint, self._auth.required_scopes, metadata)
+        if fastmcp_generation() < 4:
+            return RequireAuthMiddleware(endpoint, self._auth.required_scopes, metadata)
+        served = metadata is not None and any(getattr(route, "path", "") == metadata.path for route in self.routes)
+        scopes = self._auth.challenge_scopes
+        return RequireAuthMiddleware(endpoint, self._auth.required_scopes, metadata if served else None, scopes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from carrel.compat.mcp.server.auth.middleware import bearer_auth
@@ -18,6 +19,16 @@ REJECTED = (
 class RequireAuthMiddleware(bearer_auth.RequireAuthMiddleware):
     """Middleware that refuses requests. Without any credentials, the challenge has no error (RFC 6750, section 3.1)."""
 
+    def __init__(
+        self,
+        app: Any,
+        required_scopes: Sequence[str],
+        resource_metadata_url: Any = None,
+        challenge_scopes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(app, required_scopes, resource_metadata_url)
+        self.challenge_scopes = challenge_scopes
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
@@ -28,7 +39,9 @@ class RequireAuthMiddleware(bearer_auth.RequireAuthMiddleware):
 
     async def _send_missing_auth(self, send: Any) -> None:
         url = self.resource_metadata_url
-        challenge = f'Bearer resource_metadata="{url}"' if url else "Bearer"
+        parts = [f'scope="{" ".join(self.challenge_scopes)}"'] if self.challenge_scopes else []
+        parts += [f'resource_metadata="{url}"'] if url else []
+        challenge = f"Bearer {', '.join(parts)}".rstrip()
         headers = [(b"content-length", b"0"), (b"www-authenticate", challenge.encode())]
         await send({"type": "http.response.start", "status": 401, "headers": headers})
         await send({"type": "http.response.body", "body": b""})

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from carrel.compat.fastmcp.http_library import httpx
 from carrel.compat.fastmcp.server.auth.providers.jwt import JWTVerifier
 from carrel.compat.fastmcp.server.auth.providers.service import ServiceProxy
+from carrel.compat.fastmcp.server.dependencies import Dependency, get_access_token, get_server
 from carrel.compat.fastmcp.utilities.auth import decode_jwt_payload, parse_scopes
 from carrel.compat.mcp.server.auth.provider import AuthorizationParams
 from carrel.compat.mcp.shared.auth import OAuthClientInformationFull
 
-__all__ = ["AzureJWTVerifier", "AzureProvider"]
+__all__ = ["AzureJWTVerifier", "AzureProvider", "EntraOBOToken"]
 
 AUTHORITY = "login.microsoftonline.com"
 #: Scopes of OpenID, which have no prefix and are not in access tokens.
 OIDC_SCOPES = frozenset(("openid", "profile", "email", "offline_access"))
 #: Names for several tenants. Each token has the issuer of the user's tenant.
 SEVERAL_TENANTS = ("organizations", "consumers", "common")
+#: Maximum number of users whose credentials for other APIs are kept.
+MAX_CREDENTIALS = 128
 CLAIMS = (
     "sub",
     "oid",
@@ -66,6 +70,10 @@ class AzureJWTVerifier(JWTVerifier):
         """Scopes that clients should request."""
         return _prefixed(self.required_scopes, self._identifier_uri)
 
+    def get_challenge_scopes(self, required_scopes: list[str] | None = None) -> list[str]:
+        """Return scopes with the URI of the application before them."""
+        return _prefixed(super().get_challenge_scopes(required_scopes), self._identifier_uri)
+
 
 class AzureProvider(ServiceProxy):
     """OAuth proxy in front of a tenant.
@@ -96,6 +104,8 @@ class AzureProvider(ServiceProxy):
                 "AzureProvider requires at least one non-OIDC scope in required_scopes: access tokens have no others"
             )
         self._tenant_id = tenant_id
+        self._tenant_has_obo = True
+        self._obo_credentials: dict[str, Any] = {}
         self._base_authority = base_authority
         self.identifier_uri = identifier_uri or f"api://{client_id}"
         more = parse_scopes(additional_authorize_scopes) or []
@@ -148,6 +158,7 @@ class AzureProvider(ServiceProxy):
             token_issuer=token_issuer,
             **options,
         )
+        found._tenant_has_obo = False
         verifier = found._token_validator
         assert isinstance(verifier, JWTVerifier)
         verifier.issuer = token_issuer
@@ -159,8 +170,39 @@ class AzureProvider(ServiceProxy):
         return f"{url}{'&' if '?' in url else '?'}prompt=select_account"
 
     async def get_obo_credential(self, user_assertion: str) -> Any:
-        """Raise NotImplementedError: the on-behalf-of flow is not mirrored."""
-        raise NotImplementedError("the on-behalf-of (OBO) flow is not mirrored by carrel.compat: use azure-identity")
+        """Return the credential of ``azure-identity`` that gets tokens for other APIs on behalf of the user.
+
+        Raises:
+            ImportError: ``azure-identity`` is not installed.
+            NotImplementedError: Azure AD B2C does not have the flow.
+            ValueError: the application has no secret.
+        """
+        if not self._tenant_has_obo:
+            raise NotImplementedError("Azure AD B2C does not support the on-behalf-of (OBO) flow")
+        secret = self._upstream_client_secret
+        if secret is None:
+            raise ValueError("the on-behalf-of flow requires a client_secret, or a subclass with get_obo_credential()")
+        try:
+            from azure.identity.aio import OnBehalfOfCredential  # type: ignore[import-not-found,unused-ignore]
+        except ImportError as error:
+            raise ImportError("the on-behalf-of flow needs a package: pip install azure-identity") from error
+        key = hashlib.sha256(user_assertion.encode()).hexdigest()
+        found = self._obo_credentials.pop(key, None) or OnBehalfOfCredential(
+            tenant_id=self._tenant_id,
+            client_id=self._upstream_client_id,
+            client_secret=secret.get_secret_value(),
+            user_assertion=user_assertion,
+            authority=f"https://{self._base_authority}",
+        )
+        self._obo_credentials[key] = found
+        if len(self._obo_credentials) > MAX_CREDENTIALS:
+            await self._obo_credentials.pop(next(iter(self._obo_credentials))).close()
+        return found
+
+    async def close_obo_credentials(self) -> None:
+        """Close the credentials of users."""
+        while self._obo_credentials:
+            await self._obo_credentials.popitem()[1].close()
 
     def _prefix_scopes_for_azure(self, scopes: list[str]) -> list[str]:
         return _prefixed(scopes, self.identifier_uri)
@@ -190,3 +232,29 @@ class AzureProvider(ServiceProxy):
         except (KeyError, ValueError):
             return None
         return {name: claims[name] for name in CLAIMS if name in claims} or None
+
+
+class OnBehalfOfToken(Dependency):
+    """Dependency on a token for another API on behalf of the user."""
+
+    def __init__(self, scopes: list[str]) -> None:
+        self._scopes = scopes
+
+    async def __aenter__(self) -> str:
+        token = get_access_token()
+        if token is None:
+            raise RuntimeError("No access token available. Cannot perform OBO exchange.")
+        auth = get_server().auth
+        provider = next(
+            (each for each in (auth, getattr(auth, "server", None)) if isinstance(each, AzureProvider)), None
+        )
+        if provider is None:
+            raise RuntimeError(f"EntraOBOToken requires an AzureProvider, not {type(auth).__name__}")
+        credential = await provider.get_obo_credential(token.token)
+        found: str = (await credential.get_token(*self._scopes)).token
+        return found
+
+
+def EntraOBOToken(scopes: list[str]) -> Any:  # noqa: N802
+    """Return the default of a parameter: a token for another API on behalf of the user. Needs ``azure-identity``."""
+    return OnBehalfOfToken(scopes)

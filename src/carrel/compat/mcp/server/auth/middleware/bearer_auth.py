@@ -79,6 +79,9 @@ class BearerAuthBackend(AuthenticationBackend):
 class RequireAuthMiddleware:
     """Middleware that refuses requests without a valid token (401), or without a required scope (403)."""
 
+    challenge_scopes: Sequence[str] = ()
+    """Scopes that the challenge tells clients to request."""
+
     def __init__(
         self, app: Any, required_scopes: Sequence[str], resource_metadata_url: AnyHttpUrl | None = None
     ) -> None:
@@ -100,6 +103,8 @@ class RequireAuthMiddleware:
     async def _send_auth_error(self, send: Any, status_code: int, error: str, description: str) -> None:
         parameters = {"error": error, "error_description": description}
         body = json.dumps(parameters).encode()
+        if self.challenge_scopes:
+            parameters["scope"] = " ".join(self.challenge_scopes)
         if self.resource_metadata_url:
             parameters["resource_metadata"] = str(self.resource_metadata_url)
         challenge = "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parameters.items())
