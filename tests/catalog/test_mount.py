@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from carrel import Client, Context, Server
 from carrel.client.extensions import ClientExtension
 from carrel.client.handlers import Handlers
 from carrel.protocol.revisions import REVISIONS
-from carrel.transports.client.options import ProcessOptions
+from support.forking import forked
 from support.http_server import over_http
 
 OLDEST, SESSION, NEWEST = "2024-11-05", "2025-11-25", "2026-07-28"
@@ -72,8 +71,7 @@ async def connected(transport, revision, **options):
         if transport == "http":
             target = stack.enter_context(over_http(make_app())) + "/mcp"
         elif transport == "stdio":
-            target = [sys.executable, "-m", "catalog.test_mount"]
-            options["process"] = ProcessOptions(cwd=Path(__file__).parents[1])
+            target = forked(sys.executable, __file__)
         else:
             target = make_app()
         async with Client(target, revision=revision, **options) as client:
