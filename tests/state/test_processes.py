@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import pytest_asyncio
 
 from carrel.state.memory import MemoryStore
+from support.forked_command import launch_script
 from support.http_process import free_port, reachable
 from support.raw_http import Session, Site
 from support.servers import SERVERS
@@ -42,18 +43,16 @@ class Process:
 @asynccontextmanager
 async def running(path):
     port = free_port()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(SERVERS / "replica.py"), str(port), str(path), stderr=asyncio.subprocess.DEVNULL
-    )
+    with open(os.devnull, "r+b") as nothing:
+        process = launch_script(SERVERS / "replica.py", [str(port), str(path)], [nothing.fileno()] * 3)
     site = Site(port)
     try:
         yield Process(process, site)
     finally:
         site.close()
-        if process.returncode is None:
-            process.send_signal(signal.SIGCONT)
-            process.kill()
-        await process.wait()
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        await asyncio.to_thread(process.wait)
 
 
 @pytest.fixture
@@ -150,7 +149,7 @@ async def test_when_a_process_is_killed_the_other_answers_what_can_be_answered(r
     standing = await session.get()
     opened = await standing.event()
     one.process.kill()
-    await one.process.wait()
+    await asyncio.to_thread(one.process.wait)
 
     replayed = await there.get(over.id)
     assert text_of((await replayed.messages())[-1]) == "done", "a response that is in the log"
@@ -178,7 +177,7 @@ async def test_what_runs_in_a_process_that_is_killed_is_over_on_the_other(replic
     assert (await following.message())["params"]["progress"] == 1
     id = (await ask(one, "tools/call", name="index", arguments={}))["result"]["taskId"]
     one.process.kill()
-    await one.process.wait()
+    await asyncio.to_thread(one.process.wait)
     lose(one, other, store, clock)
     assert await following.messages() == [], "the stream ends, as no response will come"
     failed = (await ask(other, "tasks/get", taskId=id))["result"]

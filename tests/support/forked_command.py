@@ -30,7 +30,7 @@ from typing import Any
 
 from support.forking import accept, forked, start
 
-__all__ = ["SUBPROCESS", "Fork", "launch", "run"]
+__all__ = ["SUBPROCESS", "Fork", "launch", "launch_script", "run"]
 
 #: Beginnings of the names of variables that the interpreter reads when it starts, and a fork does not.
 READ_AT_START = ("PYTHON", "LC_", "LANG")
@@ -89,6 +89,14 @@ def launch(
 ) -> Fork:
     """Start the command with these standard streams."""
     return Fork("carrel.cli", [], streams, ["carrel", *map(os.fspath, arguments)], cwd, environment)
+
+
+def launch_script(
+    path: str | os.PathLike[str], arguments: Sequence[str], streams: Sequence[int], *, shows_warnings: bool = False
+) -> Fork:
+    """Start a Python file, which uses Carrel, with these arguments and standard streams."""
+    name = os.fspath(path)
+    return Fork("support.forked_script", [name, shows_warnings], streams, [name, *arguments], None, os.environ)
 
 
 class Fork:

@@ -7,16 +7,15 @@ import contextlib
 import itertools
 import os
 import socket
-import sys
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 
+from support.forked_command import Fork, launch_script
 from support.servers import SERVERS
 
 __all__ = ["free_port", "reachable", "restart", "serving", "start", "stop"]
 
-SHELF = str(SERVERS / "demo.py")
-RUNNING: dict[int, Process] = {}
+SHELF = SERVERS / "demo.py"
+RUNNING: dict[int, Fork] = {}
 NUMBERS = itertools.count()
 
 
@@ -46,9 +45,8 @@ async def serving(port: int) -> AsyncIterator[None]:
 
 async def start(port: int) -> None:
     """Start a shelf, and wait until it answers."""
-    RUNNING[port] = await asyncio.create_subprocess_exec(
-        sys.executable, SHELF, str(port), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
-    )
+    with open(os.devnull, "r+b") as nothing:
+        RUNNING[port] = launch_script(SHELF, [str(port)], [nothing.fileno()] * 3)
     await reachable(port)
 
 
@@ -70,7 +68,7 @@ async def stop(port: int) -> None:
     """Kill a shelf."""
     process = RUNNING.pop(port)
     process.kill()
-    await process.wait()
+    await asyncio.to_thread(process.wait)
 
 
 async def restart(port: int) -> None:

@@ -136,7 +136,7 @@ class HonestReads:
 class Server:
     """The server under attack."""
 
-    def __init__(self, process: subprocess.Popen[bytes] | forked_command.Fork, port: int, log: Path) -> None:
+    def __init__(self, process: forked_command.Fork, port: int, log: Path) -> None:
         self.process = process
         self.pid = process.pid
         self.port = port
@@ -200,14 +200,12 @@ def under_attack(*command: str, script: str | Path | None = None, folder: Path |
 
     with tempfile.TemporaryDirectory() as temporary:
         log = Path(folder or temporary) / "server.log"
-        process: subprocess.Popen[bytes] | forked_command.Fork
         with log.open("wb") as stderr, open(os.devnull, "rb") as stdin:
+            streams = (stdin.fileno(), stderr.fileno(), stderr.fileno())
             if script is None:
-                streams = (stdin.fileno(), stderr.fileno(), stderr.fileno())
                 process = forked_command.launch([*command, "--http", "127.0.0.1:0"], streams)
             else:
-                program = [sys.executable, str(script), *command]
-                process = subprocess.Popen(program, stdin=stdin, stdout=stderr, stderr=stderr)
+                process = forked_command.launch_script(script, command, streams)
         try:
             yield Server(process, _port_of(process, log), log)
         finally:
@@ -220,7 +218,7 @@ def under_attack(*command: str, script: str | Path | None = None, folder: Path |
                 raise AssertionError(f"the server did not stop within {PATIENCE} s") from None
 
 
-def _port_of(process: subprocess.Popen[bytes] | forked_command.Fork, log: Path) -> int:
+def _port_of(process: forked_command.Fork, log: Path) -> int:
     """Wait until the server says where it is."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from support import forked_command
 from support.servers import SERVERS
 
 #: Seconds that anything may take.
@@ -66,7 +67,9 @@ def encode(message: Any) -> bytes:
 class Child:
     """A process, with the ends of its standard streams that it was started without."""
 
-    def __init__(self, process: subprocess.Popen[bytes], stdin: int, stdout: int, errors: Any) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes] | forked_command.Fork, stdin: int, stdout: int, errors: Any
+    ) -> None:
         self.process = process
         self.stdin = stdin
         self.stdout = stdout
@@ -172,11 +175,13 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 @contextmanager
-def running(*arguments: str, server: str = "plain.py", env: dict[str, str] | None = None) -> Iterator[Child]:
+def running(
+    *arguments: str, server: str = "plain.py", env: dict[str, str] | None = None, fork: bool = True
+) -> Iterator[Child]:
     """Start a server with pipes."""
     stdin, to_server = os.pipe()
     from_server, stdout = os.pipe()
-    with between(stdin, stdout, to_server, from_server, *arguments, server=server, env=env) as child:
+    with between(stdin, stdout, to_server, from_server, *arguments, server=server, env=env, fork=fork) as child:
         yield child
 
 
@@ -189,11 +194,22 @@ def between(
     *arguments: str,
     server: str = "plain.py",
     env: dict[str, str] | None = None,
+    fork: bool = True,
 ) -> Iterator[Child]:
-    """Start a server with these standard streams, which are closed here; the other two are the client's ends."""
+    """Start a server with these standard streams, which are closed here; the other two are the client's ends.
+
+    It is a fork unless it has variables of its own, or the test is about the process: its memory or its descriptors.
+    """
     with tempfile.TemporaryFile() as errors:
-        command = [sys.executable, str(SERVERS / server), *arguments]
-        process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=errors, env=environment(**(env or {})))
+        program = SERVERS / server
+        process: subprocess.Popen[bytes] | forked_command.Fork
+        if fork and env is None:
+            streams = (stdin, stdout, errors.fileno())
+            process = forked_command.launch_script(program, arguments, streams, shows_warnings=True)
+        else:
+            command = [sys.executable, str(program), *arguments]
+            variables = environment(**(env or {}))
+            process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=errors, env=variables)
         for descriptor in {stdin, stdout}:
             os.close(descriptor)
         child = Child(process, to_server, from_server, errors)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 from carrel import Client, Context, Server
@@ -103,7 +102,9 @@ async def served(way: str, app: Server, revision: str | None = None, **options: 
 async def reach(way: str, revision: str | None = None, **options: Any) -> AsyncIterator[Client]:
     """A client of a shelf of its own, by one of ``WAYS``."""
     if way == "stdio":
-        async with Client([sys.executable, str(Path(__file__))], revision=revision, **options) as client:
+        from support.forking import forked
+
+        async with Client(forked(sys.executable, __file__), revision=revision, **options) as client:
             yield client
     else:
         async with served(way, make_shelf(), revision, **options) as client:

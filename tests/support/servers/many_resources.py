@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 from carrel import Client, Server
@@ -56,7 +55,9 @@ def make_crowd() -> Server:
 async def reach(way: str, revision: str, **options: Any) -> AsyncIterator[Client]:
     """A client of a crowd of its own: in "memory", on "stdio" or over "http"."""
     if way == "stdio":
-        async with Client([sys.executable, str(Path(__file__))], revision=revision, **options) as client:
+        from support.forking import forked
+
+        async with Client(forked(sys.executable, __file__), revision=revision, **options) as client:
             yield client
     elif way == "memory":
         async with Client(make_crowd(), revision=revision, **options) as client:

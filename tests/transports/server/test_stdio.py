@@ -112,7 +112,7 @@ def test_invalid_json_or_utf8_is_a_parse_error_and_the_next_message_is_answered(
 
 
 def test_a_line_of_100_megabytes_is_refused_in_bounded_memory():
-    with running() as child:
+    with running(fork=False) as child:
         child.open()
         before = child.peak
         for _ in range(100):
@@ -216,7 +216,7 @@ def test_work_that_does_not_end_is_cancelled_when_the_grace_is_over():
 
 
 def test_a_function_that_hangs_in_a_thread_does_not_keep_the_process():
-    with running("grace=0.1") as child:
+    with running("grace=0.1", fork=False) as child:
         child.open()
         child.send(call_with_progress(1, "hang"))
         child.read()
@@ -285,7 +285,7 @@ def test_a_client_that_stops_reading_for_good_ends_the_process_although_it_keeps
 @LOOPS
 def test_a_server_stops_reading_while_its_client_does_not_read_and_everything_arrives_once_it_does(loop):
     requests = 40_000
-    with running(loop) as child:
+    with running(loop, fork=False) as child:
         child.open()
         before = child.peak
         data = b"".join(
@@ -305,7 +305,7 @@ def test_a_server_stops_reading_while_its_client_does_not_read_and_everything_ar
 
 @LOOPS
 def test_large_answers_to_small_requests_wait_for_a_slow_reader_too(loop):
-    with running(loop) as child:
+    with running(loop, fork=False) as child:
         child.open()
         before = child.peak
         child.send(*(request(id, "resources/read", {"uri": "memo://big"}) for id in range(1, 301)))
@@ -317,7 +317,7 @@ def test_large_answers_to_small_requests_wait_for_a_slow_reader_too(loop):
 
 
 def test_a_handler_that_awaits_its_messages_waits_for_a_slow_reader():
-    with running() as child:
+    with running(fork=False) as child:
         child.open()
         before = child.peak
         child.send(call(1, "count", n=40_000), call(2, "later", text="x"))
@@ -383,7 +383,7 @@ def test_standard_input_is_read_by_the_transport_only():
 
 
 def test_child_processes_inherit_no_end_of_the_conversation():
-    with running() as child:
+    with running(fork=False) as child:
         child.open()
         listed = json.loads(text_of(child.ask(call(1, "child_descriptors"))).replace("'", '"'))
     assert listed == ["0", "1", "2", "3"]  # 3 is the directory that is being listed
@@ -418,7 +418,9 @@ def test_a_large_file_of_questions_is_not_read_faster_than_it_is_answered(tmp_pa
     with open(questions, "wb") as file:
         file.write(encode(initialize()) + line * 60_000)
     from_server, stdout = os.pipe()
-    with between(os.open(questions, os.O_RDONLY), stdout, os.open(os.devnull, os.O_WRONLY), from_server) as child:
+    with between(
+        os.open(questions, os.O_RDONLY), stdout, os.open(os.devnull, os.O_WRONLY), from_server, fork=False
+    ) as child:
         assert child.read()["id"] == 0
         before = child.peak
         assert sum(1 for _ in child.read_lines()) == 60_000
@@ -434,7 +436,7 @@ def test_a_conversation_can_be_at_a_terminal(output):
     settings[3] &= ~termios.ECHO
     termios.tcsetattr(theirs, termios.TCSANOW, settings)
     from_server, stdout = os.pipe() if output == "pipe" else (ours, theirs)
-    with between(theirs, stdout, ours, from_server) as child:
+    with between(theirs, stdout, ours, from_server, fork=False) as child:
         child.open()
         assert text_of(child.ask(call(1, "echo", text="é"))) == "é"
         child.send(b"\x04")  # Ctrl-D
