@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from carrel import Server
 from carrel.chat.events import Media, Notice, Text, TurnEnd
 from carrel.chat.loop import ChatOptions
 from carrel.chat.model import Usage
@@ -214,6 +215,24 @@ async def test_tools_that_are_taken_away_are_not_offered() -> None:
         parts.session.toolbox.off = {"shop"}
         await parts.session.say("Hi")
         assert {tool.name for tool in parts.model.requests[1].tools} == {"read_resource", "list_resources"}
+
+
+async def test_tools_for_apps_only_are_not_offered() -> None:
+    app = Server("shop")
+
+    @app.tool(meta={"ui": {"visibility": ["app"]}})
+    def refresh() -> str:
+        return "fresh"
+
+    @app.tool(meta={"ui": {"visibility": ["model", "app"]}})
+    def find() -> str:
+        return "found"
+
+    async with chatting("ok", apps={"shop": app}) as parts:
+        assert {one.item.name for one in await parts.session.toolbox.host.list_tools()} == {"refresh", "find"}
+        await parts.session.say("Hi")
+        names = {tool.name for tool in parts.model.requests[0].tools}
+        assert names == {"shop__find", "read_resource", "list_resources"}
 
 
 async def test_the_model_reads_and_lists_resources_by_itself_once_it_may() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from carrel.catalog.tool_pages import for_models
 from carrel.chat.approvals import Approvals, CallRejected
 from carrel.chat.arguments import argument_error
 from carrel.chat.contents import blocks_of_result, size_of
@@ -76,7 +77,9 @@ class ChatToolbox:
         listed = [
             one
             for one in await self.host.list_tools()
-            if one.server not in self.off and f"{one.server}:{one.item.name}" not in self.off
+            if one.server not in self.off
+            and f"{one.server}:{one.item.name}" not in self.off
+            and for_models((one.item.meta or {}).get("ui"))
         ]
         self._known = {self._names.name_of(one.server, one.item.name): (one.server, one.item) for one in listed}
         found = [

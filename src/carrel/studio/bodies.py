@@ -9,6 +9,7 @@ import msgspec
 from carrel.studio.api import Key
 
 __all__ = [
+    "AppRequest",
     "CompleteRequest",
     "ContextRequest",
     "InterestRequest",
@@ -47,6 +48,13 @@ class CompleteRequest(Body, frozen=True, kw_only=True):
     prompt: str | None = None
     value: str = ""
     context: dict[str, str] = {}
+
+
+class AppRequest(Body, frozen=True, kw_only=True):
+    """Tool whose app is shown."""
+
+    server: str
+    name: str
 
 
 class OperationRequest(Body, frozen=True, kw_only=True):

@@ -71,7 +71,7 @@ class Gate:
 
     ``origin`` is the only accepted origin, such as ``http://127.0.0.1:8123``. Requests for ``api`` need the token;
     without ``api``, no path does. ``sites`` are the accepted values of Sec-Fetch-Site. ``headers`` are added to each
-    response.
+    response that does not have them.
     """
 
     def __init__(
@@ -102,7 +102,9 @@ class Gate:
 
         async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *self._headers]
+                own = list(message.get("headers", ()))
+                names = {name for name, _ in own}
+                message["headers"] = own + [header for header in self._headers if header[0] not in names]
             await send(message)
 
         given = _headers_of(scope)

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from carrel.media_types import BINARY
+from carrel.studio.app_proxy import PROXY, proxy_page
 from carrel.studio.gate import Receive, Scope, Send, respond
 
 __all__ = ["Links", "content_headers"]
@@ -35,6 +36,8 @@ class Linked(NamedTuple):
     data: bytes
     name: str
     until: float
+    policy: str | None = None
+    """Content Security Policy, if it is another than the policy of contents."""
 
     @property
     def is_played(self) -> bool:
@@ -66,21 +69,28 @@ class Links:
     def __init__(self) -> None:
         self.origin = ""
         """The content origin, once it is served."""
+        self.page_origin = ""
+        """The origin of the page, once it is served."""
         self._links: dict[str, Linked] = {}
 
-    def add(self, mime_type: str, data: bytes, name: str) -> str:
-        """Return a URL that can be opened once."""
+    def add(self, mime_type: str, data: bytes, name: str, policy: str | None = None) -> str:
+        """Return a URL that can be opened once. ``policy`` is the Content Security Policy of an app."""
         now = monotonic()
         for id in [id for id, link in self._links.items() if link.until < now]:
             del self._links[id]
         while len(self._links) >= MAX_LINKS:
             del self._links[next(iter(self._links))]
         id = secrets.token_hex(16)
-        self._links[id] = Linked(mime_type, data, name, now + VALID)
+        self._links[id] = Linked(mime_type, data, name, now + VALID, policy)
         return f"{self.origin}/{id}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        link = self._take(scope["path"].removeprefix("/")) if scope["method"] == "GET" else None
+        link = None
+        if scope["path"] == PROXY:
+            body, policy = proxy_page(self.page_origin, self.origin)
+            link = Linked("text/html;charset=utf-8", body, "app.html", 0.0, policy)
+        elif scope["method"] == "GET":
+            link = self._take(scope["path"].removeprefix("/"))
         if link is None:
             await respond(send, 404, "The link does not exist, or was opened already")
             return
@@ -114,7 +124,9 @@ def _headers(link: Linked) -> list[tuple[bytes, bytes]]:
     kind = "inline" if plain.startswith(SHOWN) else "attachment"
     name = re.sub(r"[^A-Za-z0-9._-]", "_", link.name)
     mime_type = link.mime_type if link.mime_type.isascii() and link.mime_type.isprintable() else ""
+    policy = [] if link.policy is None else [(b"content-security-policy", link.policy.encode())]
     return [
+        *policy,
         (b"content-type", (mime_type or BINARY).encode()),
         (b"content-disposition", f'{kind}; filename="{name[-100:]}"'.encode()),
     ]

@@ -37,7 +37,7 @@ async def serve(
     """
     listeners = [*listen(HOST, port), *listen(HOST, 0)]
     origin, content_origin = (f"http://{HOST}:{each.getsockname()[1]}" for each in listeners)
-    studio.links.origin = content_origin
+    studio.links.origin, studio.links.page_origin = content_origin, origin
     page = Gate(origin, Pages(), page_headers(content_origin), api=make_api(studio), token=studio.token)
     content = Gate(content_origin, studio.links, content_headers(origin), sites=(b"same-origin", b"same-site", b"none"))
     ready = asyncio.Event()

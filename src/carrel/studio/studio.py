@@ -13,6 +13,7 @@ from carrel.host.config.server_config import ServerConfig
 from carrel.host.host import Host
 from carrel.protocol import VERSION
 from carrel.studio.api import Pack, State
+from carrel.studio.apps import AppsShown
 from carrel.studio.bodies import ContextRequest
 from carrel.studio.chats import Chats
 from carrel.studio.contents import Contents
@@ -84,6 +85,7 @@ class Studio:
         self.models = Models(model) if model is None or isinstance(model, str) else Models(model=model)
         self.questions = Questions(self.events, self.models)
         options["handlers"] = self.questions.handlers()
+        options["extensions"] = (*options.get("extensions", ()), AppsShown())
         self.timeline = Timeline(WireLog(lambda: self.events.put(type="wire")))
         """Messages between the host and its servers."""
         self.session: Timeline | None = session

@@ -111,6 +111,15 @@ export interface Skill {
 }
 
 /** Place of a resource in the tree: nodes to open, and its row then; null if it is not in the tree. */
+export interface App {
+  uri: string;
+  url: string;
+  origin: string;
+  csp: Struct;
+  origins: string[];
+  refused: string[];
+}
+
 export interface Place {
   open: string[];
   index: number | null;
