@@ -129,6 +129,7 @@ def test_pages_show_the_counts_and_the_reasons_of_a_measure(monkeypatch: pytest.
     summary.keep("suite-mcp-1.30.0", Result("Own tests", ("files", "original", "Carrel"), lines, failures))
     marks = [
         "counts suite-mcp-1.30.0",
+        "reasons suite-mcp-1.30.0",
         "reasons suite-mcp-1.30.0 suite-none",
         "omitted suite-mcp-1.30.0",
         "lines start",
@@ -138,18 +139,32 @@ def test_pages_show_the_counts_and_the_reasons_of_a_measure(monkeypatch: pytest.
     text = page.read_text()
     summary.write()
     assert page.read_text() == text
-    assert "| `suite-mcp-1.30.0`: own tests that pass | 9 | 6 (66 %) |" in text
+    assert "| `suite-mcp-1.30.0`: own tests that pass | 9 | 6 (66 %) | 20" in text
     assert text.index("| 1 | trio | asyncio |") < text.index("| 1 | other behaviour |  |")
     assert "| 1 | private names, or replaced ones |  |" in text
     assert "| mcp-1.30.0 | 2 files: WebSocket |" in text
-    assert text.count("old") == 1, "a measure without a result changes nothing"
+    assert text.count("old") == 2, "a measure without a result changes nothing, and neither do reasons without it"
+
+
+def test_the_counts_of_other_measures_stay_with_their_dates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(summary, "RESULTS", tmp_path)
+    monkeypatch.setattr(summary, "PAGES", [page := tmp_path / "page.md"])
+    old = "| `snippets-a`: snippets | 5 | 4 | 2026-01-01 |\n", "| `snippets-b`: snippets | 3 | 2 | 2026-01-02 |\n"
+    page.write_text(f"<!-- measured: counts snippets-a snippets-b snippets-c -->\n{''.join(old)}<!-- end -->\n")
+    summary.keep("snippets-a", Result("", (), [(7, 6, 5)]))
+    summary.write()
+    lines = page.read_text().splitlines()
+    assert lines[2] == "| measure | on the original | on Carrel | date |"
+    assert lines[4].startswith("| `snippets-a`: snippets whose imports resolve | 6 | 5 | 20")
+    assert lines[5] + "\n" == old[1]
+    assert len(lines) == 8
 
 
 def test_programs_and_snippets_are_counted_in_one_line_for_each_revision() -> None:
     programs = Result(
         "", (), [("serve on stdio", LEGACY, 5, 4, 3, 2, "9 / 9"), ("end by themselves", "", 2, 2, "", 1, "")]
     )
-    found = summary.render("counts", [("examples-a", programs), ("snippets-a", Result("", (), [(7, 6, 5)]))])
+    found = summary.merged("examples-a", programs, "") + summary.merged("snippets-a", Result("", (), [(7, 6, 5)]), "")
     assert "| 5 | 4 start, 3 have the same lists, 2 give the same answers |" in found
     assert "| 2 | 2 start, 1 the same |" in found
     assert "| `snippets-a`: snippets whose imports resolve | 6 | 5 |" in found

@@ -57,6 +57,11 @@ def test_other_commands_are_an_error(words: str) -> None:
         read_launch(words.split(), "--compat")
 
 
+def test_a_command_of_another_language_gets_no_advice_for_python() -> None:
+    with pytest.raises(ConfigError, match=r"^npx starts no Python program that Carrel can run$"):
+        read_launch(["npx", "-y", "server"], "--compat")
+
+
 def test_without_uv_the_message_says_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(script, "find_uv", lambda: None)
     with pytest.raises(ConfigError, match=r"uv is not installed: https://docs\.astral\.sh/uv/"):

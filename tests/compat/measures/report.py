@@ -13,12 +13,13 @@ MAX_NAMED = 4
 
 @dataclass
 class Result:
-    """Result of a measure: lines of its table, and the failures by reason."""
+    """Result of a measure: lines of its table, the failures by reason, and the date if the result is kept."""
 
     title: str
     columns: Sequence[str]
     lines: list[Sequence[object]] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
+    date: str = ""
 
     def markdown(self) -> str:
         """Return the table, and a table of the failures grouped by reason."""

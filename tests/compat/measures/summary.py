@@ -1,12 +1,15 @@
 """Summary of the measures for the documentation: the share that works, and the reasons of the rest.
 
 A measure of all of its programs keeps its result. ``write`` puts the tables of the kept results between the markers
-of the pages: ``<!-- measured: counts ROW … -->`` (or ``reasons``, ``omitted``, ``lines``) and ``<!-- end -->``.
+of the pages: ``<!-- measured: counts ROW … -->`` (or ``reasons``, ``omitted``, ``lines``) and ``<!-- end -->``. Counts
+of other measures stay, with the date of each. Reasons and omitted files are of all measures together, and stay as they
+are until there is a result of each.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import re
 from collections import Counter
@@ -18,7 +21,8 @@ from compat.measures.report import Result, table
 __all__ = ["keep", "kept", "reasons", "render", "write"]
 
 PAGES = (ROOT / "docs" / "coming-from-mcp.md", ROOT / "docs" / "coming-from-fastmcp.md")
-MARKED = re.compile(r"(?s)(<!-- measured: (\w+) ([^\n]*?) -->\n).*?(<!-- end -->)")
+MARKED = re.compile(r"(?s)(<!-- measured: (\w+) ([^\n]*?) -->\n)(.*?)(<!-- end -->)")
+COUNTS = ("measure", "on the original", "on Carrel", "date")
 #: Reasons of failures: a pattern of the test's or program's name and its error, what it needs, and what to use instead.
 REASONS: tuple[tuple[str, str, str], ...] = (
     (
@@ -43,7 +47,8 @@ RESULTS = HOME / "results"
 
 
 def keep(row: str, result: Result) -> None:
-    """Keep the result of a measure."""
+    """Keep the result of a measure, with the date."""
+    result.date = datetime.date.today().isoformat()
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{row}.json").write_text(json.dumps(dataclasses.asdict(result), indent=1))
 
@@ -54,45 +59,59 @@ def kept(row: str) -> Result:
 
 
 def write() -> None:
-    """Write the tables of the kept results into the documentation. Rows without a result are left out."""
+    """Write the tables of the kept results into the documentation."""
     for page in PAGES:
         page.write_text(MARKED.sub(replaced, page.read_text()))
 
 
 def replaced(found: re.Match[str]) -> str:
-    head, kind, rows, end = found.groups()
-    results = [(row, kept(row)) for row in rows.split() if (RESULTS / f"{row}.json").exists()]
-    return f"{head}\n{render(kind, results)}\n{end}" if results else found[0]
+    head, kind, rows, before, end = found.groups()
+    results = {row: kept(row) for row in rows.split() if (RESULTS / f"{row}.json").exists()}
+    if not results or (kind in ("reasons", "omitted") and len(results) < len(rows.split())):
+        return found[0]
+    if kind == "counts":
+        lines = (merged(row, results.get(row), before) for row in rows.split())
+        return f"{head}\n{table(COUNTS, [])}{''.join(lines)}\n{end}"
+    return f"{head}\n{render(kind, list(results.items()))}\n{end}"
+
+
+def merged(row: str, result: Result | None, before: str) -> str:
+    """Return the lines of a measure's counts: of its result, or else its lines of an earlier table."""
+    if result is None:
+        return "".join(line for line in before.splitlines(keepends=True) if line.startswith(f"| `{row}`:"))
+    return table(COUNTS, list(counts(row, result))).partition("---")[2].partition("\n")[2]
 
 
 def render(kind: str, results: Sequence[tuple[str, Result]]) -> str:
-    """Return a table: ``counts``, ``reasons`` of failures, ``omitted`` files, or all ``lines`` of a measure."""
-    if kind == "counts":
-        columns = ("measure", "on the original", "on Carrel")
-        return table(columns, [line for row, result in results for line in counts(row, result)])
+    """Return a table: ``reasons`` of failures, ``omitted`` files, or all ``lines`` of a measure."""
     if kind == "reasons":
         return table(("number", "needs", "instead"), reasons([result for _, result in results]))
     if kind == "omitted":
         lines = [(row.removeprefix("suite-"), cell) for row, result in results for cell, *_ in result.lines]
         return table(("package", "files"), [(row, cell[10:]) for row, cell in lines if cell[:8] == "left out"])
-    return "".join(table(result.columns, result.lines) for _, result in results)
+    return "".join(f"{table(result.columns, result.lines)}\nMeasured on {result.date}.\n" for _, result in results)
 
 
-def counts(row: str, result: Result) -> Iterator[tuple[str, object, str]]:
-    """Yield the figures of a measure: its name, what the original does, and what Carrel does."""
+def counts(row: str, result: Result) -> Iterator[tuple[str, object, str, str]]:
+    """Yield the figures of a measure: its name, what the original does, what Carrel does, and the date."""
     if row.startswith("examples"):
         for what, revision, number, start, lists, answers, _ in result.lines:
             when = f" ({revision})" if revision else ""
             same = (
                 f"{lists} have the same lists, {answers} give the same answers" if revision else f"{answers} the same"
             )
-            yield f"`{row}`: programs that {what}{when}", number, f"{start} start, {same}"
+            yield f"`{row}`: programs that {what}{when}", number, f"{start} start, {same}", result.date
     elif row.startswith("snippets"):
         _, original, found = result.lines[0]
-        yield f"`{row}`: snippets whose imports resolve", original, str(found)
+        yield f"`{row}`: snippets whose imports resolve", original, str(found), result.date
     else:
         _, original, found = result.lines[0]
-        yield f"`{row}`: own tests that pass", original, f"{found} ({100 * int(str(found)) // int(str(original))} %)"
+        yield (
+            f"`{row}`: own tests that pass",
+            original,
+            f"{found} ({100 * int(str(found)) // int(str(original))} %)",
+            result.date,
+        )
 
 
 def reasons(results: Sequence[Result]) -> list[tuple[int, str, str]]:

@@ -23,6 +23,10 @@ VALUED = frozenset(
         *("-f", "--find-links", "-w", "-i", "-c", "--constraints", "--cache-dir", "--config-file"),
     )
 )
+#: Commands that start programs of other languages, or containers.
+OTHER_LAUNCHERS = frozenset(
+    ("npx", "npm", "node", "bun", "bunx", "deno", "pnpm", "yarn", "docker", "podman", "go", "java")
+)
 PYTHON = re.compile(r"python[0-9.]*w?|py")
 #: Options of Python before a file or ``-m`` that do not concern a program on Carrel.
 IGNORED = frozenset(("-u", "-B", "-E", "-s", "-P", "-O", "-OO"))
@@ -57,6 +61,8 @@ def read_launch(words: list[str], option: str) -> Launch:
             return Launch(command=[uv(), *words[1:end], *own(), *ours, *words[end:]])
     if name in ("mcp", "fastmcp") and words[1:2] == ["run"] and len(words) == 3:
         return Launch(target=words[2])
+    if name in OTHER_LAUNCHERS:
+        raise ConfigError(f"{words[0]} starts no Python program that Carrel can run")
     if PYTHON.fullmatch(name):
         return python(words, ours[1:])
     return Launch([runnable(words[0]), *words[1:]])
