@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel import Server
+from carrel import Client, Server
+from carrel.client.handlers import Handlers, Sampling
 from carrel.context.by_model import ModelChoice
 from carrel.errors import TransportError
 from carrel.search.results import SearchPassage
+from carrel.transports.client.options import ProcessOptions
 from carrel.vendors.token_estimate import estimate_tokens
+from carrel.wire.content import TextContent
 from carrel.wire.resources import Resource
-from search.indexed import searching
+from search.indexed import searching, write
+from support.answering_client import SAMPLE, answering, said
+from support.carrel_process import COMMAND
+from support.memory_client import ALL, LATEST, NOVEMBER
 
 
 def passage(number: int, text: str) -> SearchPassage:
@@ -84,3 +91,69 @@ async def test_the_model_reads_and_writes_no_more_than_its_tokens(tokens: int, t
     await choice.words()
     await choice.ranked([passage(number, text) for number, text in enumerate(texts, 1)])
     assert model.tokens <= tokens
+
+
+CAR, TEA = "The vehicle needs new tyres before winter.", "Winter tea: how a change of season changes tea."
+QUESTION = "When must I change the wheels of my automobile?"
+
+
+def answer_of(prompt: str) -> str:
+    """Return search words, or the number of the passage about the vehicle."""
+    return "vehicle tyres winter" if "search words" in prompt else "1" if "[1] car" in prompt else "2"
+
+
+@pytest.mark.parametrize("revision", ALL)
+async def test_the_model_of_the_client_helps_the_tool(revision: str, tmp_path: Path) -> None:
+    app = Server("s")
+    app.resources.add("memo://car", CAR)
+    app.resources.add("memo://tea", TEA)
+
+    def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        assert method == SAMPLE
+        return said(answer_of(params["messages"][0]["content"]["text"]))
+
+    async with searching(app, tmp_path / "cache"), answering(app, revision, answer) as client:
+        plain = await client.text("context", question=QUESTION)
+        assert (CAR in plain, client.asked) == (False, [])
+        helped = await client.text("context", question=QUESTION, model_tokens=2000)
+        assert helped.index(CAR) < helped.index(TEA)
+        assert len(client.asked) == 2
+        taken = [
+            estimate_tokens(params["messages"][0]["content"]["text"]) + params["maxTokens"]
+            for _, params in client.asked
+        ]
+        assert sum(taken) <= 2000
+        refused = await client.call("context", question=QUESTION, model_tokens=-1)
+        assert refused["isError"]
+
+
+@pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
+async def test_without_sampling_the_order_of_the_search_remains(revision: str, tmp_path: Path) -> None:
+    app = Server("s")
+    app.resources.add("memo://tea", TEA)
+    async with searching(app, tmp_path / "cache"), answering(app, revision, {}, elicitation={}) as client:
+        plain = await client.text("context", question=QUESTION)
+        assert await client.text("context", question=QUESTION, model_tokens=2000) == plain
+        assert TEA in plain
+
+
+@pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
+async def test_the_model_of_a_client_helps_a_server_over_stdio(revision: str, tmp_path: Path) -> None:
+    write(tmp_path / "notes", car_md=CAR, tea_md=TEA)
+    prompts: list[str] = []
+
+    async def answer(params: Sampling) -> str:
+        content = params.messages[0].content
+        assert isinstance(content, TextContent)
+        prompts.append(content.text)
+        return answer_of(content.text)
+
+    command = [*COMMAND, "serve", str(tmp_path / "notes"), "--search"]
+    process = ProcessOptions(env={"XDG_CACHE_HOME": str(tmp_path / "cache")}, cwd=tmp_path)
+    handlers = Handlers(sample=answer)
+    async with Client(command, revision=revision, process=process, handlers=handlers) as client:
+        while CAR not in (await client.call_tool("context", {"question": "vehicle"})).text:
+            pass  # until it is indexed
+        helped = await client.call_tool("context", {"question": QUESTION, "model_tokens": 2000})
+    assert helped.text.index(CAR) < helped.text.index(TEA)
+    assert len(prompts) == 2

@@ -9,7 +9,9 @@ import msgspec
 from msgspec import Meta, Raw
 
 from carrel.catalog.provider import Page, Provider, Request
+from carrel.catalog.request import RequestContext
 from carrel.context.index import ContextIndex
+from carrel.context.options import Ask
 from carrel.context.pack import ContextPack
 from carrel.context.results import NEAREST, Format
 from carrel.errors import InvalidParams
@@ -44,6 +46,14 @@ TOOL = Tool(
             "pin": {**_URIS, "description": "URIs of resources to put first"},
             "open": {**_URIS, "description": "URIs of resources that the user has open: they count more"},
             "without": {**_URIS, "description": "URIs to leave out, or patterns such as *.log"},
+            "model_tokens": {
+                "type": "integer",
+                "minimum": 0,
+                "maximum": MOST,
+                "default": 0,
+                "description": "How many tokens the model of the client may read and write to add search words and to "
+                "rank what is found (sampling); 0: it is not asked",
+            },
             "format": {"type": "string", "enum": ["markdown", "xml", "json"], "default": "markdown"},
         },
         "required": ["question"],
@@ -70,6 +80,7 @@ class ContextArguments(msgspec.Struct, forbid_unknown_fields=True):
     pin: list[str] = []
     open: list[str] = []
     without: list[str] = []
+    model_tokens: Annotated[int, Meta(ge=0, le=MOST)] = 0
     format: Format = "markdown"
 
 
@@ -128,8 +139,15 @@ class ContextProvider(Provider):
         return GetPromptResult(messages=messages, description=PROMPT.description)
 
     async def _pack(self, given: ContextArguments, request: Request) -> ContextPack:
+        """Pack a context. With ``model_tokens``, the model of the client helps, unless the client has no sampling."""
         if not given.question.strip():
             raise ValueError("question is empty")
+        if given.model_tokens and request.contexts is not None:
+            async with request.contexts.open(request, repeatable=True) as context:
+                return await self._packed(given, request, _asker(context))
+        return await self._packed(given, request, None)
+
+    async def _packed(self, given: ContextArguments, request: Request, model: Ask | None) -> ContextPack:
         return await self._index.context(
             given.question,
             budget=given.budget,
@@ -137,8 +155,19 @@ class ContextProvider(Provider):
             open=given.open,
             without=given.without,
             format=given.format,
+            model=model,
+            model_tokens=given.model_tokens,
             request=request_to_read(request),
         )
+
+
+def _asker(context: RequestContext) -> Ask:
+    """Return the function that sends a prompt to the model of the client (sampling)."""
+
+    async def ask(prompt: str, most: int) -> str:
+        return (await context.sample(prompt, most)).text
+
+    return ask
 
 
 def _nothing(pack: ContextPack) -> str:
