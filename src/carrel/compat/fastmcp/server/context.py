@@ -85,6 +85,10 @@ class Context:
         self._session = session
         self._own_state: dict[str, Any] = {}
         self._tokens: list[Token[Context | None]] = []
+        self.input_responses: dict[str, Any] | None = None
+        """Responses to the questions of the ``InputRequiredResult`` that the function returned before."""
+        self.request_state: str | None = None
+        """``request_state`` of this result."""
 
     async def __aenter__(self) -> Context:
         outer = current_context.get()
@@ -355,6 +359,21 @@ class Context:
         found = self.request_context
         told = None if found is None else found.session.client_params
         return told is not None and identifier in (getattr(told.capabilities, "extensions", None) or {})
+
+    async def _take_input(self, result: Any) -> None:
+        """Send the requests of an ``InputRequiredResult`` to the client, and keep their responses and the state."""
+        from carrel.compat.mcp2 import types as newer  # the program has loaded it
+
+        kinds = {
+            "elicitation/create": newer.ElicitResult,
+            "roots/list": newer.ListRootsResult,
+            "sampling/createMessage": newer.CreateMessageResult,
+        }
+        requests = dict(result.input_requests or {})
+        self.input_responses = {
+            key: await self.session.send_request(each, kinds[each.method]) for key, each in requests.items()
+        }
+        self.request_state = result.request_state
 
     async def elicit(
         self,

@@ -254,7 +254,7 @@ def _contains(kind: Any, wanted: tuple[type, ...]) -> bool:
 
 def output_schema_of(callee: Callee) -> dict[str, Any] | None:
     """Return the schema of the structured result by the return annotation; None if it has none."""
-    kind = callee.hints.get("return", inspect.Signature.empty)
+    kind = _without_questions(callee.hints.get("return", inspect.Signature.empty))
     unstructured = (*UNSTRUCTURED, *prefab_types(), *blocks_of_mcp2())
     if kind in (inspect.Signature.empty, None, type(None), Any, ...) or _contains(kind, unstructured):
         return None
@@ -268,6 +268,17 @@ def output_schema_of(callee: Callee) -> dict[str, Any] | None:
     except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError):
         return None
     return compress_schema(schema, prune_titles=True)
+
+
+def _without_questions(kind: Any) -> Any:
+    """Return an annotation without ``InputRequiredResult``, whose requests the client answers before the result."""
+    if getattr(kind, "__name__", "") == "InputRequiredResult":
+        return None
+    if get_origin(kind) not in (Union, types.UnionType):
+        return kind
+    kinds = get_args(kind)
+    left = tuple(each for each in kinds if _without_questions(each) is not None or each is type(None))
+    return kind if len(left) == len(kinds) else Union[left]  # noqa: UP007
 
 
 def is_object(schema: dict[str, Any]) -> bool:

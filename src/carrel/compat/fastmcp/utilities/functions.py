@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
+from carrel.compat.fastmcp.server.context import current_context
 from carrel.compat.fastmcp.server.dependencies import find_dependencies, resolved
 from carrel.compat.fastmcp.utilities.annotations import described
 from carrel.server.schema.docstring import read_docstring
@@ -21,6 +22,8 @@ __all__ = ["APPENDED", "Callee"]
 
 #: Descriptions that types give, which follow the description of the docstring.
 APPENDED: set[str] = set()
+#: Maximum number of results of one call that require input.
+MAX_ROUNDS = 16
 SECTION = re.compile(r"\s*(?:[A-Z][a-z]+ ?[A-Za-z]*:\s*$|:\w+.*:|@\w+.*:)")
 NUMPY = re.compile(r"\n[A-Z]\w*\n-{3,}")
 
@@ -113,8 +116,22 @@ class Callee:
     async def call(self, arguments: dict[str, Any], *, thread: bool = True) -> Any:
         """Call the function with valid arguments; one that is not asynchronous in a thread, unless told otherwise.
 
-        Return what a generator yields as a list, while the dependencies are open.
+        Return what a generator yields as a list, while the dependencies are open. If the function returns an
+        ``InputRequiredResult``, send its requests to the client and call the function again.
+
+        Raises:
+            RuntimeError: the function wants input again and again.
         """
+        found = await self._call_once(dict(arguments), thread)
+        for _ in range(MAX_ROUNDS):
+            context = current_context.get()
+            if context is None or getattr(found, "result_type", None) != "input_required":
+                return found
+            await context._take_input(found)
+            found = await self._call_once(dict(arguments), thread)
+        raise RuntimeError(f"{self.name!r} requires input {MAX_ROUNDS} times")
+
+    async def _call_once(self, arguments: dict[str, Any], thread: bool) -> Any:
         if not self.needs:
             return await self._call(arguments, thread)
         async with AsyncExitStack() as stack:
