@@ -1,14 +1,19 @@
 """Benchmark of search over a folder, compared with ripgrep and git grep: ``python -m benchmarks.search FOLDER…``.
 
 The text files of the folders are copied to a separate folder, split into ``--files`` pieces, and shared by a server.
-The benchmark measures the indexing speed, the index size, a restart, the event loop lag during indexing, and the time
-of a query through the ``search`` tool. The queries are words from the files.
+The benchmark measures the indexing speed, the index size, the event loop lag during indexing, the time of a query
+through the ``search`` tool, how soon a changed file is found, and in another process the restart and the memory of a
+server that has the index already. The queries are words from the files.
+
+With ``--passages``, it measures instead how long an index with so many passages of the texts takes to open.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
+import multiprocessing
 import random
 import re
 import resource
@@ -21,12 +26,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from carrel import Server
+from carrel.search.folder import IndexFolder
 from carrel.search.index import SearchIndex
 from carrel.search.options import SearchOptions
+from carrel.search.store import IndexStore
 from carrel.transports import memory
 
 ENDS = {".py", ".md", ".rst", ".txt", ".js", ".ts", ".c", ".h", ".json", ".html"}
-QUERIES = 200
+QUERIES, CHANGES = 200, 10
+#: Characters of a passage, and passages of a resource, of an index that is only opened.
+PASSAGE, PER_RESOURCE = 1200, 10
 WORD = re.compile(r"[^\W\d_]{4,}|[\u4e00-\u9fff\u3040-\u30ff]{2}")
 
 
@@ -111,7 +120,7 @@ async def start(folder: Path, cache: Path, label: str, size: int) -> tuple[Serve
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     print(
         f"{label}: {seconds:.1f} s, {cpu:.1f} s of a core, {size / 1e6 / seconds:.1f} MB/s, "
-        f"{size / 1e6 / cpu:.1f} MB/s a core; {after.ru_maxrss / 1024:.0f} MB of memory\n  event loop late "
+        f"{size / 1e6 / cpu:.1f} MB/s a core; {memory_of('VmHWM')} MB of memory\n  event loop late "
         f"p99 {share(lag.late, 0.99)} ms, at most {share(lag.late, 1)} ms; of that by this process "
         f"p99 {share(lag.own, 0.99)} ms, at most {share(lag.own, 1)} ms"
     )
@@ -136,6 +145,66 @@ async def ask(app: Server, words: list[str], at_once: int) -> list[float]:
     return times
 
 
+async def change(index: SearchIndex, folder: Path) -> list[float]:
+    """Change a file several times, and return how long it takes until the change is found."""
+    path = next(path for path in sorted(folder.rglob("*")) if path.is_file())
+    times = []
+    for number in range(CHANGES):
+        word = f"zyzzyva{number}q"
+        begin = time.perf_counter()
+        path.write_text(f"{path.read_text()}\n{word}\n")
+        while not (await index.search(word)).hits:
+            await asyncio.sleep(0.01)
+        times.append(time.perf_counter() - begin)
+    return times
+
+
+def reopen(folder: Path, cache: Path, size: int, words: list[str]) -> None:
+    """Print how long a new process takes to pick up the index, and its memory after queries."""
+
+    async def measure() -> None:
+        app, _ = await start(folder, cache, "picked up by another process", size)
+        await ask(app, words, 1)
+        print(
+            f"memory of this process after {QUERIES} queries: {memory_of('VmRSS')} MB, without mapped files "
+            f"{memory_of('RssAnon')} MB"
+        )
+        await app.endpoint.stop()
+
+    asyncio.run(measure())
+
+
+def memory_of(name: str) -> str:
+    """Return a figure of the memory of this process in megabytes."""
+    status = Path("/proc/self/status")
+    found = re.search(rf"{name}:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    return "?" if found is None else f"{int(found[1]) / 1024:.0f}"
+
+
+def open_many(folders: list[Path], cache: Path, count: int) -> None:
+    """Write an index of so many passages, and print how long it takes to open."""
+    paths = (path for folder in folders for path in sorted(folder.rglob("*")) if path.suffix in ENDS and path.is_file())
+    texts = [text[at : at + PASSAGE] for text in map(_text, paths) for at in range(0, len(text), PASSAGE)]
+    store = IndexStore(IndexFolder(str(cache), "passages"))
+    taken, begin = itertools.islice(itertools.cycle(texts), count), time.process_time()
+    for number in range(0, count, PER_RESOURCE):
+        parts = list(itertools.islice(taken, PER_RESOURCE))
+        passages = [(text, "", 50 * at + 1, 50 * at + 50) for at, text in enumerate(parts)]
+        store.engine.put(number + 1, f"file {number}", "", passages, known=False)
+    store.commit()
+    print(f"{store.engine.documents:,} passages and resources written in {time.process_time() - begin:.0f} s of a core")
+    print(f"index: {store.size() / 1e6:.0f} MB")
+    store.close()
+    times, used = [], time.process_time()
+    for _ in range(10):
+        begin = time.perf_counter()
+        store = IndexStore(IndexFolder(str(cache), "passages"))
+        times.append(time.perf_counter() - begin)
+        store.close()
+    cpu = (time.process_time() - used) / len(times)
+    print(f"opened: p50 {share(times, 0.5)} ms, at most {share(times, 1)} ms, {1000 * cpu:.0f} ms of a core")
+
+
 def others(folder: Path, words: list[str]) -> None:
     """Print how long ripgrep and git grep take for one word, where they are installed."""
     commands = {
@@ -150,7 +219,7 @@ def others(folder: Path, words: list[str]) -> None:
             print(f"{name} is not installed (in Debian: apt install ripgrep git)")
             continue
         times = []
-        for word in random.Random(3).sample(words, 20):
+        for word in random.Random(3).sample(words, min(20, len(words))):
             begin = time.perf_counter()
             subprocess.run([*before, word, *after], stdout=subprocess.DEVNULL, check=False)
             times.append(time.perf_counter() - begin)
@@ -162,9 +231,13 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--passages", type=int, metavar="NUMBER", help="only open an index of so many passages")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder, cache = Path(temporary, "files"), Path(temporary, "cache")
+        if options.passages is not None:
+            open_many(options.folders, cache, options.passages)
+            return
         count, size, words = corpus(options.folders, folder, options.files)
         print(f"{count:,} files, {size / 1e6:.0f} MB")
         app, index = await start(folder, cache, "indexed", size)
@@ -173,9 +246,12 @@ async def main() -> None:
         for at_once in (1, 4):
             times = await ask(app, words, at_once)
             print(f"queries, {at_once} at once: p50 {share(times, 0.5)} ms, p95 {share(times, 0.95)} ms")
+        times = await change(index, folder)
+        print(f"a changed file is found: p50 {share(times, 0.5)} ms, at most {share(times, 1)} ms")
         await app.endpoint.stop()
-        app, index = await start(folder, cache, "picked up after a restart", size)
-        await app.endpoint.stop()
+        process = multiprocessing.get_context("spawn").Process(target=reopen, args=(folder, cache, size, words))
+        process.start()
+        await asyncio.to_thread(process.join)
         others(folder, words)
 
 
