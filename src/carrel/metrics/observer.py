@@ -61,7 +61,12 @@ class MetricsObserver:
             return  # it is counted at its end
         if outcome == "error":
             self._count_denial(call)
-        key = (request.method, outcome, "stateless" if call.peer.revision.stateless else "session")
+        known = request.operation or request.method in call.peer.revision.requests
+        key = (
+            request.method if known else "_OTHER",
+            outcome,
+            "stateless" if call.peer.revision.stateless else "session",
+        )
         child = self._children.get(key)
         if child is None:
             child = self._children[key] = (self._requests.labels(*key).inc, self._duration.labels(*key).observe)

@@ -142,12 +142,14 @@ class Notification(msgspec.Struct, gc=False):
 class ErrorResponse(msgspec.Struct, gc=False):
     """Error response to a rejected message: ``reply`` is its encoding, ``status`` the HTTP status.
 
-    ``retry_after`` is the time in seconds after which the request may be sent again, if it is known.
+    ``retry_after`` is the time in seconds after which the request may be sent again, if it is known. ``call`` is the
+    rejected request of an unknown method or with invalid parameters, for observers: its request type has no operation.
     """
 
     reply: bytes
     status: int
     retry_after: float | None = None
+    call: Call | None = None
 
 
 Reply: TypeAlias = bytes | ErrorResponse
@@ -241,9 +243,36 @@ class Connection(connection.Connection[Requester]):
         except DuplicateId as error:
             return self._reject(UNSET, error)
         except ProtocolError as error:
-            return self._reject(id, error, stateless=_is_stateless(message))
+            rejected = self._reject(id, error, stateless=_is_stateless(message))
+            rejected.call = self._rejected_call(message)
+            return rejected
         except (msgspec.DecodeError, RecursionError) as error:
             return self._reject(id, unreadable(error))
+
+    def _rejected_call(self, message: Message) -> Call | None:
+        """Return a rejected request for observers; None for other messages, and if the revision is not known."""
+        id, method, raw = message.id, message.method, message.params
+        if method is UNSET or not (type(id) is int or type(id) is str):
+            return None
+        raw = _NO_PARAMS if raw is UNSET else raw
+        try:
+            peer = self._peer_of(raw)
+        except (ProtocolError, msgspec.ValidationError):
+            peer = self.peer
+        row = RequestType(method[:200], "", Params, Result)
+        return None if peer is None else Call(self, peer, id, row, Params(), raw)
+
+    def _peer_of(self, raw: Any) -> Peer | None:
+        """Return the peer of a request by its parameters.
+
+        Raises:
+            ProtocolError: its revision is not known.
+            msgspec.ValidationError: its metadata is invalid.
+        """
+        meta = _read_unknown(raw).meta
+        if meta is None or meta.protocol_version is None:
+            return self.peer
+        return stateless_peer(meta, self.version_header, self.description.revisions)
 
     def _added(self, method: str) -> RequestType | None:
         extension = self.description.extended.get(method)
@@ -337,12 +366,7 @@ class Connection(connection.Connection[Requester]):
     def _invalid_params(self, method: str, raw: Any, error: msgspec.ValidationError) -> ProtocolError:
         """Return the error that names the invalid parameter, or MethodNotFound if the peer has no such method."""
         try:
-            meta = _read_unknown(raw).meta
-            peer = (
-                stateless_peer(meta, self.version_header, self.description.revisions)
-                if meta is not None and meta.protocol_version is not None
-                else self.peer
-            )
+            peer = self._peer_of(raw)
         except msgspec.ValidationError:
             peer = self.peer
         except ProtocolError as worse:

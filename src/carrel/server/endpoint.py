@@ -59,6 +59,7 @@ class ServerEndpoint:
         self.answer: Callable[[Call, Channel], MaybeAwaitable[Reply]] = dispatch.answer
         self.reject: Callable[[Call, BaseException], ErrorResponse] = dispatch.reject
         self.refuse: Callable[[Call, BaseException], ErrorResponse] = _refuse
+        self.rejected: Callable[[ErrorResponse], None] = _ignore
         self.refused: Callable[[Refusal], None] | None = None
         self.position: Callable[[], int] = runtime.position
         self.stop = lifecycle.stop
@@ -116,6 +117,7 @@ class ServerEndpoint:
 
             found = self._observation = Observation(self._dispatch)
             self.answer, self.refuse, self.refused = found.answer, found.refuse, found.refused
+            self.rejected = found.rejected
         self._observation.add(observer)
 
     def inside_middleware(self) -> Provider:
@@ -201,6 +203,10 @@ class ServerEndpoint:
         if telemetry.is_configured() and not self._is_observed and not self.runtime.is_mounted:
             self._dispatch.add_middleware(telemetry.middleware(self.description.info.version))
             self._is_observed = True
+
+
+def _ignore(response: ErrorResponse) -> None:
+    """Ignore a rejected request, as there are no observers."""
 
 
 def _refuse(call: Call, error: BaseException) -> ErrorResponse:

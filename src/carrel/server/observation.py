@@ -65,6 +65,11 @@ class Observation:
         self._tell(call, reply, 0.0)
         return reply
 
+    def rejected(self, response: ErrorResponse) -> None:
+        """Tell the observers of a request of an unknown method or with invalid parameters."""
+        if response.call is not None:
+            self._tell(response.call, response, 0.0)
+
     def refused(self, refusal: Refusal) -> None:
         """Tell the observers of a request that the HTTP transport has refused."""
         for observer in self._observers:

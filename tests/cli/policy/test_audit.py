@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,54 @@ async def test_arguments_with_line_breaks_stay_on_one_line(folder: Path) -> None
             await client.post(url, content=sent, headers={**headers, **session, "content-type": "application/json"})
     (found,) = [line for line in records(folder) if line["method"] == "tools/call"]
     assert found["arguments"] == {"text": [{"time": 1}]}
+
+
+STATELESS = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+REJECTED = (("no/such", {}, -32601), ("resources/read", {"uri": ["sesame"]}, -32602))
+
+
+async def test_requests_of_unknown_methods_and_with_invalid_parameters_have_a_line(folder: Path) -> None:
+    token, line = make_token("ann")
+    (folder / "tokens.txt").write_text(line)
+    with serving(*configure(folder, "run", '[auth]\ntokens = "tokens.txt"\n')) as (url, _):
+        async with httpx2.AsyncClient() as client:
+            for method, params, code in REJECTED:
+                headers = {
+                    "mcp-protocol-version": "2026-07-28",
+                    "mcp-method": method,
+                    "authorization": f"Bearer {token}",
+                }
+                headers["accept"] = "application/json, text/event-stream"
+                body = {"jsonrpc": "2.0", "id": method, "method": method, "params": {**params, "_meta": STATELESS}}
+                assert (await client.post(url, json=body, headers=headers)).json()["error"]["code"] == code
+    found = {line["request"]: line for line in records(folder)}
+    for method, _, code in REJECTED:
+        line = found[method]
+        assert (line["method"], line["code"], line["outcome"]) == (method, code, "error")
+        assert (line["principal"], line["roles"], line["address"]) == ("ann", ["ann"], "127.0.0.1")
+    assert "sesame" not in (folder / "audit.jsonl").read_text()
+
+
+async def test_rejected_requests_of_sessions_on_stdio_have_a_line(folder: Path) -> None:
+    arguments = command(*configure(folder, "run"))
+    begun = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    sent: list[Any] = [{"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": begun}]
+    sent += [
+        {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+        for id, (method, params, _) in enumerate(REJECTED, 1)
+    ]
+    sent.append([{"jsonrpc": "2.0", "id": 3, "method": "no/such", "params": {}}])
+    text = "".join(json.dumps(message) + "\n" for message in sent)
+    done = subprocess.run(arguments, input=text, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.count('"error"') == 3
+    found = {line["request"]: (line["method"], line.get("code"), line["client"]) for line in records(folder)}
+    assert found[1] == ("no/such", -32601, "c 1")
+    assert found[2] == ("resources/read", -32602, "c 1")
+    assert found[3] == ("no/such", -32601, "c 1")
 
 
 async def test_over_http_lines_name_the_caller_and_refused_requests(folder: Path) -> None:

@@ -89,6 +89,21 @@ async def test_the_requests_of_serve_are_limited_on_stdio(folder: Path) -> None:
     assert any("carrel.toml:4: 1 request refused: at most 3 requests per hour" in line for line in lines)
 
 
+async def test_requests_of_unknown_methods_count_as_requests(folder: Path) -> None:
+    Path("carrel.toml").write_text(PROGRAMS["serve"])
+    begun = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}
+    with serving("serve", "--config", "carrel.toml", cwd=str(folder)) as (url, _):
+        body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": begun}
+        session = {"mcp-session-id": httpx.post(url, json=body, headers=headers).headers["mcp-session-id"], **headers}
+
+        def ask(method: str) -> str:
+            return httpx.post(url, json={"jsonrpc": "2.0", "id": 1, "method": method}, headers=session).text
+
+        assert all("Method not found" in ask("no/such") for _ in range(4))
+        assert "Too many requests: at most 3 requests per hour" in ask("tools/list")
+
+
 def test_a_stateless_request_beyond_a_limit_is_answered_with_429_and_retry_after(folder: Path) -> None:
     Path("carrel.toml").write_text(PROGRAMS["run"].replace("2/hour", "2/minute"))
     message = {

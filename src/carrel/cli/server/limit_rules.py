@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
-from carrel.errors import ConfigError
+from carrel.errors import ConfigError, MCPError, TooManyRequests
 from carrel.log import Log
 
 if TYPE_CHECKING:
     from carrel.cli.config.read import Configuration
-    from carrel.policy.limiter import LimitRule
+    from carrel.policy.limiter import Limiter, LimitRule
     from carrel.policy.policy import Policy
+    from carrel.protocol.observer import Refusal
     from carrel.protocol.principal import Principal
-    from carrel.protocol.server import Call
+    from carrel.protocol.server import Call, Reply
     from carrel.server.app import Server
     from carrel.server.middleware.middleware import Next
     from carrel.transports.server.options import ServeOptions
@@ -70,9 +72,39 @@ def add_limits(app: Server[Any], configuration: Configuration, http: ServeOption
         return result
 
     app.middleware(limit)
+    app.endpoint.observe(RejectedRequests(limiter))
     changes = FileChanges([file], read_again)
     app.on_startup(changes.start)
     app.on_shutdown(changes.stop)
+
+
+class RejectedRequests:
+    """Observer that counts requests of unknown methods and with invalid parameters, which middleware does not see."""
+
+    def __init__(self, limiter: Limiter) -> None:
+        self._limiter = limiter
+        self._counting: set[asyncio.Task[None]] = set()
+
+    def admit(self, call: Call) -> None:
+        """Admit every call."""
+
+    def answered(self, call: Call, reply: Reply | None, seconds: float) -> None:
+        """Count a request that has no operation."""
+        if not call.request.operation:
+            task = asyncio.get_running_loop().create_task(self._count(call))
+            self._counting.add(task)
+            task.add_done_callback(self._counting.discard)
+
+    def refused(self, refusal: Refusal) -> None:
+        """Ignore a request that HTTP has refused."""
+
+    async def _count(self, call: Call) -> None:
+        try:
+            (await self._limiter.admit(call)).close()
+        except TooManyRequests:
+            pass  # the limiter has counted and logged it; its client has got the error of the request itself
+        except MCPError as error:
+            log.warning("a rejected request is not counted: %s", error)
 
 
 def _read(file: str, policy: Policy | None) -> tuple[list[LimitRule], Policy | None]:

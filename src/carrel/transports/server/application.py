@@ -80,6 +80,9 @@ class Application(Protocol):
     def refuse(self, call: Call, error: BaseException) -> ErrorResponse:
         """Return the error response to a call that is not answered, because of a limit or of its HTTP headers."""
 
+    def rejected(self, response: ErrorResponse) -> None:
+        """Take note of the error response to a request of an unknown method or with invalid parameters."""
+
     @property
     def gauges(self) -> dict[str, Callable[[], float]]:
         """Numbers for metrics by name, to which transports add theirs: connections, sessions, streams."""

@@ -14,7 +14,7 @@ from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, Protocol
 
 from carrel.protocol.principal import Caller, Challenge
-from carrel.protocol.server import Batch, Call, Event
+from carrel.protocol.server import Batch, Call, ErrorResponse, Event
 from carrel.transports.server.http_request import Headers, Rejection
 
 if TYPE_CHECKING:
@@ -63,12 +63,14 @@ def permit(authorizer: Authorizer | None, caller: Caller | None, event: Event) -
     Raises:
         Rejection: the caller is not authorized.
     """
-    if authorizer is None or caller is None or not isinstance(event, Call | Batch):
+    if authorizer is None or caller is None:
         return
-    lack = authorizer.permit(caller, event)
-    if lack is not None:
-        raise Rejection(lack.status, lack.message, lack.headers)
-    for call in (event,) if isinstance(event, Call) else event.events:
+    if isinstance(event, Call | Batch):
+        lack = authorizer.permit(caller, event)
+        if lack is not None:
+            raise Rejection(lack.status, lack.message, lack.headers)
+    for each in event.events if isinstance(event, Batch) else (event,):
+        call = each.call if isinstance(each, ErrorResponse) else each
         if isinstance(call, Call):
             call.principal = caller.principal
 

@@ -161,7 +161,8 @@ def attach(
     event: Event, client: ConnectedClient, headers: Mapping[bytes, bytes] | None = None, address: str = ""
 ) -> None:
     """Set the client of the calls of a message, and the headers and the client address of their HTTP request."""
-    for call in event.events if type(event) is Batch else (event,):
+    for each in event.events if type(event) is Batch else (event,):
+        call = each.call if type(each) is ErrorResponse else each
         if type(call) is Call:
             call.client = client
             call.raw_headers = headers
@@ -265,6 +266,9 @@ class Dispatcher:
 
     def _receive_other(self, event: Event) -> bytes | None:
         if type(event) is ErrorResponse:
+            if event.call is not None:
+                event.call.client = self.client
+                self._app.rejected(event)
             return event.reply
         if type(event) is Notification:
             if event.operation == "cancelled":

@@ -211,6 +211,7 @@ class Endpoint:
         """Handle a notification, a response, a batch or an invalid message."""
         send, extra = exchange.send, exchange.extra
         if type(event) is ErrorResponse:
+            self._app.rejected(event)
             await respond_error(send, event, extra)
             return None
         if type(event) is Batch:
@@ -226,6 +227,7 @@ class Endpoint:
 
     def _take(self, event: Event, session: StreamableHTTPSession | None) -> bytes | None:
         if type(event) is ErrorResponse:
+            self._app.rejected(event)
             return event.reply
         if type(event) is Notification and session is not None:
             self._sessions.take_notification(session, event)
