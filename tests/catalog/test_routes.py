@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from carrel.catalog.provider import Provider, Request
-from carrel.catalog.routes import Routes, check_length, valid_uri
+from carrel.catalog.routes import ProviderRoutes, check_length, valid_uri
 from carrel.errors import InvalidParams
 from carrel.uri.template import MAX_URI
 
@@ -21,7 +21,7 @@ class Named(Provider):
 
 
 def routes_of(*providers, **templates):
-    routes = Routes()
+    routes = ProviderRoutes()
     routes.index(providers)
     for provider in providers:
         routes.route(provider, templates.get(provider.name, ()))

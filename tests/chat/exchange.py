@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from carrel.chat.model import Completion, Model, ModelRequest, TextDelta, ThinkingDelta
+from carrel.chat.model import Model, ModelAnswer, ModelRequest, TextDelta, ThinkingDelta
 from carrel.chat.models.open import open_model
 from carrel.wire.client_features import SamplingContent, SamplingMessage, ToolResultContent, ToolUseContent
 from carrel.wire.content import TextContent
@@ -35,7 +35,7 @@ class Exchange(NamedTuple):
 
     text: str
     thinking: str
-    completion: Completion
+    completion: ModelAnswer
 
     @property
     def message(self) -> SamplingMessage:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, Usage
+from carrel.chat.model import ModelAnswer, ModelEvent, ModelRequest, TextDelta, Usage
 from carrel.wire.client_features import SampledContent, ToolUseContent
 from carrel.wire.content import TextContent
 
@@ -51,7 +51,7 @@ class ScriptedModel:
         content: Sequence[SampledContent] = step
         reason = "toolUse" if any(isinstance(block, ToolUseContent) for block in content) else "endTurn"
         usage = Usage(input_tokens=self.count(request), output_tokens=10)
-        yield Completion(content=content, stop_reason=reason, model="model", usage=usage)
+        yield ModelAnswer(content=content, stop_reason=reason, model="model", usage=usage)
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from carrel.catalog.paging import all_of
 from carrel.catalog.provider import Change, ListChanges, Provider, Recipients, ReportedEvents
-from carrel.catalog.routes import Routes
+from carrel.catalog.routes import ProviderRoutes
 from carrel.errors import ConfigError, MCPError, ProviderUnavailable
 from carrel.log import Log
 from carrel.protocol.methods import LIST_REQUESTS
@@ -53,7 +53,7 @@ class Registry(Provider):
 
     def __init__(self, listener: ChangeListener | None = None) -> None:
         self._listener = listener
-        self.routes = Routes()
+        self.routes = ProviderRoutes()
         """Finds the provider of a URI."""
         self.only: Provider | None = None
         """The only provider, where there is one."""

@@ -19,7 +19,7 @@ from carrel.protocol.principal import View
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import MAX_URI, UriTemplate, UriTemplateError, shared_template
 
-__all__ = ["Routes", "check_length", "valid_uri"]
+__all__ = ["ProviderRoutes", "check_length", "valid_uri"]
 
 log = Log("carrel")
 
@@ -32,7 +32,7 @@ class _Route(msgspec.Struct, frozen=True, eq=False):
     provider: Provider
 
 
-class Routes(Container[str]):
+class ProviderRoutes(Container[str]):
     """Exact URIs, prefixes and templates of providers, and the providers that take any URI; a container of all URIs."""
 
     def __init__(self) -> None:

@@ -6,14 +6,14 @@ from carrel.late import late
 
 if TYPE_CHECKING:
     from carrel.chat.arguments import argument_error
-    from carrel.chat.model import Completion, Model, ModelRequest, TextDelta, ThinkingDelta, Usage
+    from carrel.chat.model import Model, ModelAnswer, ModelRequest, TextDelta, ThinkingDelta, Usage
     from carrel.chat.models.open import list_models, open_model
     from carrel.chat.prices import Price, Prices
     from carrel.chat.sampling import answer_sampling
 
 __all__ = [
-    "Completion",
     "Model",
+    "ModelAnswer",
     "ModelRequest",
     "Price",
     "Prices",
@@ -30,7 +30,7 @@ __all__ = [
 MODULES = {
     "carrel.chat.arguments": ("argument_error",),
     "carrel.chat.model": (
-        "Completion",
+        "ModelAnswer",
         "Model",
         "ModelRequest",
         "TextDelta",

@@ -11,7 +11,7 @@ import msgspec
 from carrel.chat.compaction import compact
 from carrel.chat.conversation import CANCELLED, Conversation, add_usage, cancelled
 from carrel.chat.events import ChatEvent, Media, Notice, Text, Thinking, TurnEnd
-from carrel.chat.model import Completion, Model, ModelRequest, TextDelta, ThinkingDelta, Usage
+from carrel.chat.model import Model, ModelAnswer, ModelRequest, TextDelta, ThinkingDelta, Usage
 from carrel.chat.rejected_media import may_be_media, without_media
 from carrel.chat.tokens import tokens_of
 from carrel.chat.toolbox import ChatToolbox
@@ -153,7 +153,7 @@ class Chat:
         self._show(answer)
         return answer
 
-    async def _ask(self) -> Completion:
+    async def _ask(self) -> ModelAnswer:
         """Request one message from the model, without media that its vendor rejects."""
         tools = await self.toolbox.tools()
         system = system_prompt(self.toolbox.host) if self._options.system is None else self._options.system
@@ -174,7 +174,7 @@ class Chat:
                 raise
             return completion
 
-    async def _without_media(self, request: ModelRequest, rejected: HTTPStatusError) -> Completion | None:
+    async def _without_media(self, request: ModelRequest, rejected: HTTPStatusError) -> ModelAnswer | None:
         """Retry without the media that the vendor may have rejected; None if that was not the reason."""
         for instead in without_media(request.messages, str(rejected)):
             left_out = "; ".join(instead.left_out)
@@ -197,7 +197,7 @@ class Chat:
         """Return whether the vendor may have rejected media: not if it has begun to answer, as all would show twice."""
         return not self._said and may_be_media(error)
 
-    async def _completion(self, request: ModelRequest) -> Completion:
+    async def _completion(self, request: ModelRequest) -> ModelAnswer:
         """Send a request, and show its answer as it comes."""
         estimated = self._estimate(request.tools, request.system_prompt or "")
         said = self._said = []

@@ -15,7 +15,7 @@ import msgspec
 from carrel.wire.client_features import SampledContent, SamplingMessage, ToolChoice
 from carrel.wire.tools import Tool
 
-__all__ = ["Completion", "Model", "ModelEvent", "ModelRequest", "TextDelta", "ThinkingDelta", "Usage"]
+__all__ = ["Model", "ModelAnswer", "ModelEvent", "ModelRequest", "TextDelta", "ThinkingDelta", "Usage"]
 
 
 class ModelRequest(msgspec.Struct, kw_only=True, frozen=True):
@@ -55,7 +55,7 @@ class ThinkingDelta(msgspec.Struct, frozen=True):
     text: str
 
 
-class Completion(msgspec.Struct, kw_only=True, frozen=True):
+class ModelAnswer(msgspec.Struct, kw_only=True, frozen=True):
     """Complete answer, the last event of a stream.
 
     ``stop_reason`` has the values of sampling ("endTurn", "toolUse", "maxTokens", "stopSequence"), or is "refusal" if
@@ -72,7 +72,7 @@ class Completion(msgspec.Struct, kw_only=True, frozen=True):
     usage: Usage
 
 
-ModelEvent: TypeAlias = TextDelta | ThinkingDelta | Completion
+ModelEvent: TypeAlias = TextDelta | ThinkingDelta | ModelAnswer
 
 
 class Model(Protocol):
@@ -83,7 +83,7 @@ class Model(Protocol):
         """The model's name as ``--model`` takes it: ``VENDOR:MODEL``."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Stream the next message: events as they arrive, a ``Completion`` last.
+        """Stream the next message: events as they arrive, a ``ModelAnswer`` last.
 
         Cancelling the task, or closing the iterator (``contextlib.aclosing``), closes the connection at once.
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 
 from carrel.chat.arguments import argument_error
-from carrel.chat.model import Completion, Model, ModelRequest, Usage
+from carrel.chat.model import Model, ModelAnswer, ModelRequest, Usage
 from carrel.chat.sampling_reasoning import Reasoning
 from carrel.client.handlers import Handlers, Sampling
 from carrel.errors import TransportError
@@ -110,7 +110,7 @@ async def answer(model: Model, sampling: Sampling, most_tokens: int, reasoning: 
     )
 
 
-async def complete(model: Model, request: ModelRequest) -> Completion:
+async def complete(model: Model, request: ModelRequest) -> ModelAnswer:
     """Return the whole answer of a model.
 
     Raises:
@@ -118,7 +118,7 @@ async def complete(model: Model, request: ModelRequest) -> Completion:
     """
     async with aclosing(model.stream(request)) as events:  # type: ignore[type-var]
         async for event in events:
-            if isinstance(event, Completion):
+            if isinstance(event, ModelAnswer):
                 return event
     raise TransportError(f"{model.name} ended its answer early")
 
@@ -140,7 +140,7 @@ def question_asker(
     return ask
 
 
-def corrections(completion: Completion, uses: list[ToolUseContent]) -> list[SamplingMessage]:
+def corrections(completion: ModelAnswer, uses: list[ToolUseContent]) -> list[SamplingMessage]:
     """Return the answer and the tool errors for its arguments; uses that are fine are to be made again too."""
     again = TextContent(text="Not called, as another call of the same answer cannot be read; call it again.")
     results = [

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Protocol
 
-from carrel.chat.model import Completion, Model, ModelEvent, ModelRequest, Usage
+from carrel.chat.model import Model, ModelAnswer, ModelEvent, ModelRequest, Usage
 from carrel.chat.sampling import answer_sampling
 from carrel.chat.sampling_reasoning import Reasoning
 from carrel.client.handlers import SampleHandler, Sampling
@@ -77,7 +77,7 @@ class CountedModel:
         """Stream the next message; see ``Model``."""
         async with aclosing(self._model.stream(request)) as events:  # type: ignore[type-var]
             async for event in events:
-                if isinstance(event, Completion):
+                if isinstance(event, ModelAnswer):
                     self._count(event.model, event.usage)
                 yield event
 

@@ -11,7 +11,7 @@ from carrel.client.client import Client
 from carrel.doctor.changes import changes_observed
 from carrel.doctor.hostile import check_hostile
 from carrel.doctor.lists import check_lists
-from carrel.doctor.recorder import Recording
+from carrel.doctor.recorder import RecordedMessages
 from carrel.doctor.report import Report
 from carrel.doctor.schemas import Judge
 from carrel.doctor.subject import Subject, record_messages
@@ -28,7 +28,7 @@ LIST_CHANGES = {LIST_NOTIFICATIONS[name].method: kind for name, kind in LIST_CAP
 async def examine(
     client: Client,
     report: Report,
-    recording: Recording,
+    recording: RecordedMessages,
     *,
     hostile: bool = False,
     call: bool = False,

@@ -15,7 +15,7 @@ from carrel.protocol.revision import Revision
 from carrel.transports.client.transport import Receiver, Transport
 from carrel.wire.base import Id
 
-__all__ = ["MessageSink", "ProbeResponse", "Recorder", "Recording"]
+__all__ = ["MessageSink", "ProbeResponse", "RecordedMessages", "RecordingTransport"]
 
 
 class ProbeResponse(msgspec.Struct):
@@ -35,7 +35,7 @@ class MessageSink(Protocol):
         """Record a message; whether it was sent by the client."""
 
 
-class Recording(msgspec.Struct):
+class RecordedMessages(msgspec.Struct):
     """Messages in the order in which they were sent and received, as bytes; whether each was sent by the client."""
 
     messages: list[tuple[bool, bytes]] = []
@@ -47,7 +47,7 @@ class Recording(msgspec.Struct):
         self.messages.append((sent, bytes(data)))
 
 
-class Recorder:
+class RecordingTransport:
     """Transport around another one. Implements ``Transport`` for the client, and ``Receiver`` for that transport."""
 
     def __init__(self, transport: Transport, recording: MessageSink) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from carrel.client.client import Client
-from carrel.doctor.recorder import ProbeResponse, Recorder, Recording
+from carrel.doctor.recorder import ProbeResponse, RecordedMessages, RecordingTransport
 from carrel.doctor.report import Report
 from carrel.errors import MCPError
 from carrel.protocol.client import OutgoingMessage
@@ -26,12 +26,12 @@ SLOW = 5.0
 PREFIX = "io.modelcontextprotocol/"
 
 
-def record_messages(client: Client, recording: Recording) -> None:
+def record_messages(client: Client, recording: RecordedMessages) -> None:
     """Have a client that is not connected yet record its messages."""
     endpoint: ClientEndpoint = client.session.endpoint
 
     def around(open: Callable[[], Any]) -> Callable[[], Any]:
-        return lambda: Recorder(open(), recording)
+        return lambda: RecordingTransport(open(), recording)
 
     older = endpoint.open_older
     client.session.endpoint = msgspec.structs.replace(
@@ -42,7 +42,9 @@ def record_messages(client: Client, recording: Recording) -> None:
 class Subject:
     """Server under examination. ``call``: tools may be called that do not only read."""
 
-    def __init__(self, client: Client, recording: Recording, report: Report, *, call: bool, timeout: float) -> None:
+    def __init__(
+        self, client: Client, recording: RecordedMessages, report: Report, *, call: bool, timeout: float
+    ) -> None:
         self.client = client
         self.recording = recording
         self.report = report

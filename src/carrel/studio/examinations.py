@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from carrel.doctor.examination import examine
-from carrel.doctor.recorder import Recording
+from carrel.doctor.recorder import RecordedMessages
 from carrel.doctor.report import Report
 from carrel.host.hosted_server import HostedServer
 from carrel.printable import printable, printable_lines
@@ -156,7 +156,7 @@ class Examinations:
             examination.current = about
             self._events.put(type="doctor", name=server.name)
 
-        recording = Recording()
+        recording = RecordedMessages()
         try:
             client = await server.another_client(handlers=None, process=ProcessOptions(stderr=recording.errors.append))
             await examine(

@@ -20,7 +20,7 @@ from carrel.sources.folder import snapshot
 from carrel.sources.folder.notices import MAX_LOGGED, Notices
 from carrel.sources.folder.sandbox import DirectoryHandle, Excluded, OpenDirectory, SandboxRoot
 from carrel.sources.folder.selection import MAX_IGNORE_FILE, FileSelection
-from carrel.sources.folder.snapshot import Changes, Snapshot
+from carrel.sources.folder.snapshot import PathChanges, Snapshot
 from carrel.sources.folder.tree import Tree
 from carrel.sources.skills.source import SkillsSource
 from carrel.testing import Caller, count_descriptors, running
@@ -408,9 +408,9 @@ def test_while_descriptors_run_out_a_watch_takes_nothing_for_removed(
         put(path)
     monkeypatch.setattr(snapshot, "PAUSES", (0.0,) * 3)
     seen = Snapshot(Tree(SandboxRoot(str(folder)), FileSelection()), lambda: False)
-    seen.look((), Changes())
+    seen.look((), PathChanges())
     known = {parts: (set(names.directories), set(names.others)) for parts, names in seen.known.items()}
-    changes = Changes()
+    changes = PathChanges()
     with no_descriptors():
         seen.look((), changes)
         seen.look_at((), ["a.txt", "sub"], changes)

@@ -14,7 +14,7 @@ from carrel.catalog.provider import Change, Page, Provider
 from carrel.server import watching
 from carrel.sources.folder.sandbox import SandboxRoot
 from carrel.sources.folder.selection import FileSelection
-from carrel.sources.folder.snapshot import Changes, Snapshot
+from carrel.sources.folder.snapshot import PathChanges, Snapshot
 from carrel.sources.folder.tree import Tree
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.resources import ReadResourceResult, Resource, TextResourceContents
@@ -240,5 +240,5 @@ def test_the_first_look_at_a_tree_ends_when_the_watch_is_stopped(tmp_path):
     looks = []
     tree = Tree(SandboxRoot(str(tmp_path), follow_links=False), FileSelection((), (), hidden=False, gitignore=True))
     snapshot = Snapshot(tree, lambda: looks.append(0) or len(looks) > 2)
-    snapshot.look((), Changes())
+    snapshot.look((), PathChanges())
     assert len(snapshot.known) == 2

@@ -12,7 +12,7 @@ from typing import Any
 from anthropic import APIError, AsyncAnthropic
 
 from carrel.chat.arguments import tool_use
-from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
+from carrel.chat.model import ModelAnswer, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
 from carrel.chat.models.conversation import (
     only_content,
     only_results,
@@ -228,7 +228,7 @@ class AnthropicStream:
         names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
         self._usage |= {name: value for name in names if (value := getattr(usage, name, None)) is not None}
 
-    def completion(self) -> Completion:
+    def completion(self) -> ModelAnswer:
         """Return the whole answer."""
         read, written = (self._usage.get(f"cache_{name}_input_tokens", 0) for name in ("read", "creation"))
         usage = Usage(
@@ -238,7 +238,7 @@ class AnthropicStream:
             written_tokens=written,
         )
         stop = STOP_REASONS.get(self._stop or "end_turn", self._stop or "endTurn")
-        return Completion(content=self._content(), stop_reason=stop, model=self._answered_by, usage=usage)
+        return ModelAnswer(content=self._content(), stop_reason=stop, model=self._answered_by, usage=usage)
 
     def _content(self) -> list[SampledContent]:
         found: list[SampledContent] = []

@@ -18,7 +18,7 @@ from google import genai
 from google.genai import errors, types
 
 from carrel.chat.arguments import tool_use
-from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
+from carrel.chat.model import ModelAnswer, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
 from carrel.chat.models.conversation import only_content, only_results, only_uses, vendor_data, with_vendor_data
 from carrel.chat.models.failures import VendorAccess, http_errors, raise_status, retry_time
 from carrel.chat.models.vendors import VendorKey
@@ -296,7 +296,7 @@ class GeminiStream:
         text = f"[Gemini {what} ({reason.lower().replace('_', ' ')}){': ' + self._message if self._message else '.'}]"
         return [self._say(text)]
 
-    def completion(self) -> Completion:
+    def completion(self) -> ModelAnswer:
         """Return the whole answer."""
         if self._blocked:
             stop = "refusal"
@@ -304,7 +304,7 @@ class GeminiStream:
             stop = "maxTokens"
         else:
             stop = "toolUse" if only_uses(self._content) else "endTurn"
-        return Completion(content=self._content, stop_reason=stop, model=self._answered_by, usage=self._usage)
+        return ModelAnswer(content=self._content, stop_reason=stop, model=self._answered_by, usage=self._usage)
 
 
 def _media(blob: Any) -> SampledContent:

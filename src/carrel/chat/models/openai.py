@@ -14,7 +14,7 @@ import msgspec
 from openai import APIError, AsyncOpenAI, BadRequestError
 
 from carrel.chat.arguments import tool_use
-from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
+from carrel.chat.model import ModelAnswer, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
 from carrel.chat.models.conversation import (
     only_content,
     only_results,
@@ -257,7 +257,7 @@ class ResponsesStream:
             self._add(TextContent(text=self._text + held))
         return held
 
-    def completion(self) -> Completion:
+    def completion(self) -> ModelAnswer:
         """Return the whole answer."""
         if self._refused:
             reason = "refusal"
@@ -267,7 +267,7 @@ class ResponsesStream:
             reason = "maxTokens"
         else:
             reason = "toolUse" if only_uses(self._content) else "endTurn"
-        return Completion(content=self._content, stop_reason=reason, model=self._answered_by, usage=self._usage)
+        return ModelAnswer(content=self._content, stop_reason=reason, model=self._answered_by, usage=self._usage)
 
 
 def _reasoning(item: Any) -> dict[str, Any]:

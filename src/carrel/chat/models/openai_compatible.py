@@ -16,7 +16,7 @@ import msgspec
 from openai import APIError, AsyncOpenAI
 
 from carrel.chat.arguments import tool_use
-from carrel.chat.model import Completion, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
+from carrel.chat.model import ModelAnswer, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
 from carrel.chat.models.conversation import only_content, only_results, only_uses, text_of_blocks, valid_id
 from carrel.chat.models.failures import VendorAccess, http_errors, raise_api_error
 from carrel.chat.models.vendors import VendorKey
@@ -243,7 +243,7 @@ class ChatStream:
         self._text += said
         return [TextDelta(said)] if said else []
 
-    def completion(self) -> Completion:
+    def completion(self) -> ModelAnswer:
         """Return the whole answer."""
         found: list[SampledContent] = [TextContent(text=self._text)] if self._text else []
         if self._audio:
@@ -257,4 +257,4 @@ class ChatStream:
             stop = "toolUse"
         if self._refusal:
             stop = "refusal"
-        return Completion(content=found, stop_reason=stop, model=self._answered_by, usage=self._usage)
+        return ModelAnswer(content=found, stop_reason=stop, model=self._answered_by, usage=self._usage)

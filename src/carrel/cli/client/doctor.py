@@ -50,10 +50,10 @@ def run(arguments: list[str]) -> int:
 
     async def show() -> int:
         from carrel.doctor.examination import examine
-        from carrel.doctor.recorder import Recording
+        from carrel.doctor.recorder import RecordedMessages
         from carrel.doctor.report import Report
 
-        recording, report = Recording(), Report(target=target.name)
+        recording, report = RecordedMessages(), Report(target=target.name)
 
         bar = Bar.of(options)
         client = open_client(target, options, revision=options.revision, stderr=recording.errors.append)

@@ -30,7 +30,7 @@ __all__ = [
     "LoggingSettings",
     "MetricsSettings",
     "SearchSettings",
-    "ServerSettings",
+    "ServerSection",
     "SettingOrigin",
     "Settings",
     "SkillsSettings",
@@ -47,7 +47,7 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 FilePath = Annotated[str, Meta(extra={"path": True})]
 
 
-class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ServerSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Name and other information about the server, and its list options."""
 
     name: Annotated[str | None, Meta(description="the name of the server (default: the name of the first source)")] = (
@@ -230,7 +230,7 @@ class LoggingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings besides ``[[sources]]``."""
 
-    server: ServerSettings = ServerSettings()
+    server: ServerSection = ServerSection()
     app: AppSettings = AppSettings()
     skills: SkillsSettings = SkillsSettings()
     search: SearchSettings = SearchSettings()
@@ -245,7 +245,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 #: Structs of the sections, by their names in the file.
 SECTIONS: dict[str, type[msgspec.Struct]] = {
-    "server": ServerSettings,
+    "server": ServerSection,
     "app": AppSettings,
     "skills": SkillsSettings,
     "search": SearchSettings,

@@ -11,7 +11,7 @@ from typing import Any
 from carrel.cli.install import toml_edit
 from carrel.errors import ConfigError
 from carrel.host.config import jsonc
-from carrel.host.config.applications import URL_KEYS, Application
+from carrel.host.config.applications import URL_KEYS, ClientApplication
 
 __all__ = ["edit", "masked"]
 
@@ -27,7 +27,7 @@ MASK = '"********"'
 LONG = 4
 
 
-def edit(client: Application, file: Path, text: str, name: str, entry: dict[str, Any] | None) -> str:
+def edit(client: ClientApplication, file: Path, text: str, name: str, entry: dict[str, Any] | None) -> str:
     """Return the configuration with the entry added or updated. If the entry is None, remove it.
 
     Raises:
@@ -42,7 +42,7 @@ def edit(client: Application, file: Path, text: str, name: str, entry: dict[str,
         raise ConfigError(f"{file} cannot be changed safely, so it was not changed: {error}") from error
 
 
-def edit_json(client: Application, file: Path, text: str, name: str, entry: dict[str, Any] | None) -> str:
+def edit_json(client: ClientApplication, file: Path, text: str, name: str, entry: dict[str, Any] | None) -> str:
     """Return JSON, or JSON with comments, with the entry added, updated or removed."""
     document = text if text.strip() else "{}\n"
     servers = jsonc.parse(document, comments=client.format == "jsonc")
@@ -60,7 +60,7 @@ def edit_json(client: Application, file: Path, text: str, name: str, entry: dict
     return document
 
 
-def edit_toml(client: Application, file: Path, text: str, name: str, entry: dict[str, Any] | None) -> str:
+def edit_toml(client: ClientApplication, file: Path, text: str, name: str, entry: dict[str, Any] | None) -> str:
     """Return TOML with the entry added, updated or removed."""
     servers = toml_edit.parse(text).get(client.section)
     present = servers.get(name) if isinstance(servers, dict) else None
@@ -108,7 +108,7 @@ def ours(entry: dict[str, Any]) -> bool:
     return program == "carrel" or leading == ["-m", "carrel"]
 
 
-def masked(client: Application, text: str) -> str:
+def masked(client: ClientApplication, text: str) -> str:
     """Mask the values of environment variables and headers in a configuration with asterisks.
 
     Regular expressions mask values in the usual syntax, also short values. Values in unusual syntax (dotted keys,
@@ -140,7 +140,7 @@ def secrets_in(data: object, *, hidden: bool = False) -> Iterator[str]:
             yield from secrets_in(value, hidden=hidden)
 
 
-def masked_by_form(client: Application, text: str) -> str:
+def masked_by_form(client: ClientApplication, text: str) -> str:
     if client.format != "toml":
         return JSON_HIDDEN.sub(lambda found: found[1] + re.sub(rf"(:\s*){JSON_STRING}", rf"\1{MASK}", found[2]), text)
     text = TOML_HIDDEN.sub(lambda found: found[1] + re.sub(rf"(=\s*){TOML_STRING}", rf"\1{MASK}", found[2]), text)

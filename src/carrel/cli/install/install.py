@@ -28,7 +28,7 @@ from carrel.cli.source_flags import SourceFlags
 from carrel.cli.target import is_url, read_location
 from carrel.cli.terminal.messages import confirmed, print_stderr, say
 from carrel.errors import ConfigError
-from carrel.host.config.applications import CLIENTS, Application, locate
+from carrel.host.config.applications import CLIENTS, ClientApplication, locate
 from carrel.near_names import near
 from carrel.sources.registry import Source
 from carrel.sources.relative import missing_file
@@ -131,7 +131,7 @@ def run(arguments: list[str]) -> int:
 
 
 def change_of(
-    client: Application, file: Path, reader: Parser, options: argparse.Namespace
+    client: ClientApplication, file: Path, reader: Parser, options: argparse.Namespace
 ) -> tuple[Callable[[str], str], str]:
     """Return the change that adds or removes a server, and why there may be nothing to change."""
     name, entry = (entry_name(options, []), None) if options.remove else server_entry(client, options, reader.flags)
@@ -139,7 +139,9 @@ def change_of(
     return lambda text: edit(client, file, text, name, entry), absent
 
 
-def compat_change(client: Application, file: Path, options: argparse.Namespace) -> tuple[Callable[[str], str], str]:
+def compat_change(
+    client: ClientApplication, file: Path, options: argparse.Namespace
+) -> tuple[Callable[[str], str], str]:
     """Return the change that lets servers run on Carrel, or run without it, and why there may be nothing to change."""
     from carrel.cli.install.rewriting import rewrite
 
@@ -151,7 +153,7 @@ def compat_change(client: Application, file: Path, options: argparse.Namespace) 
     return lambda text: rewrite(client, file, text, names, start)[0], f"no server of {file} can be rewritten"
 
 
-def configuration_file(client: Application, options: argparse.Namespace) -> Path:
+def configuration_file(client: ClientApplication, options: argparse.Namespace) -> Path:
     if options.config and options.workspace:
         raise ConfigError("--config and --workspace both name a file; give one of them")
     if options.workspace:
@@ -166,7 +168,7 @@ def configuration_file(client: Application, options: argparse.Namespace) -> Path
     return locate(client, sys.platform, os.environ)
 
 
-def find_client(name: str) -> Application:
+def find_client(name: str) -> ClientApplication:
     """Return the application with a name.
 
     Raises:
@@ -177,7 +179,9 @@ def find_client(name: str) -> Application:
     raise ConfigError(f"there is no application {name!r}{near(name, CLIENTS)} (see carrel install --help)")
 
 
-def server_entry(client: Application, options: argparse.Namespace, flags: SourceFlags) -> tuple[str, dict[str, Any]]:
+def server_entry(
+    client: ClientApplication, options: argparse.Namespace, flags: SourceFlags
+) -> tuple[str, dict[str, Any]]:
     """Return the name of the server in the configuration, and its entry."""
     if not (options.targets or options.skills):
         raise ConfigError("nothing to install: name a Python file with a server, a URL, a folder, or --skills FOLDER")

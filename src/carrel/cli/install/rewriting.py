@@ -13,7 +13,7 @@ from carrel.cli.server.compat_option import COMPAT
 from carrel.cli.server.launchers import read_launch
 from carrel.errors import ConfigError
 from carrel.host.config import jsonc
-from carrel.host.config.applications import Application
+from carrel.host.config.applications import ClientApplication
 from carrel.near_names import near
 
 __all__ = ["rewrite"]
@@ -25,7 +25,7 @@ EMPTY = "--"
 
 
 def rewrite(
-    client: Application, file: Path, text: str, names: Sequence[str], start: Sequence[str] | None
+    client: ClientApplication, file: Path, text: str, names: Sequence[str], start: Sequence[str] | None
 ) -> tuple[str, list[str]]:
     """Return a configuration whose servers run on Carrel, and a line about each server that stays as it is.
 
@@ -93,7 +93,7 @@ def restored(entry: dict[str, Any]) -> dict[str, Any]:
     return {"command": command, "args": remaining} if remaining else {"command": command}
 
 
-def put(client: Application, text: str, name: str, before: dict[str, Any], new: dict[str, Any]) -> str:
+def put(client: ClientApplication, text: str, name: str, before: dict[str, Any], new: dict[str, Any]) -> str:
     """Return a configuration with the command of a server replaced; its other fields stay."""
     if client.format == "toml":
         kept = {key: value for key, value in before.items() if key in new or key != "args"}

@@ -50,7 +50,7 @@ OUTCOMES = {"allowed": True, "denied": False}
 ACTIONS = {"check": (0, ""), "explain": (2, "VERB TARGET"), "test": (1, "FILE"), "diff": (2, "OLD NEW")}
 
 
-class Caller(NamedTuple):
+class PolicyCaller(NamedTuple):
     """Caller to decide about: its roles and claims."""
 
     roles: frozenset[str]
@@ -205,7 +205,7 @@ async def test(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def expectations(policy: Policy, file: str) -> Iterator[tuple[str, Caller, Verb, str, bool]]:
+def expectations(policy: Policy, file: str) -> Iterator[tuple[str, PolicyCaller, Verb, str, bool]]:
     """Yield the rows of a table: where it is, caller, verb, target and whether it is allowed.
 
     Raises:
@@ -258,7 +258,7 @@ async def diff(options: argparse.Namespace) -> int:
             )
             if one.allowed != other.allowed:
                 differences += 1
-                write_text(f"{Caller(held, claims)}: {verb} {target} becomes {word(other)}: {other}")
+                write_text(f"{PolicyCaller(held, claims)}: {verb} {target} becomes {word(other)}: {other}")
     write_text(f"{differences} differences in {len(targets)} resources, tools and prompts")
     return 1 if differences else 0
 
@@ -295,7 +295,7 @@ def verb_of(text: str) -> Verb:
     return text
 
 
-def caller_of(policy: Policy, roles: Iterable[str], claims: Iterable[str]) -> Caller:
+def caller_of(policy: Policy, roles: Iterable[str], claims: Iterable[str]) -> PolicyCaller:
     """Return a caller with roles and claims.
 
     Raises:
@@ -306,7 +306,7 @@ def caller_of(policy: Policy, roles: Iterable[str], claims: Iterable[str]) -> Ca
             raise ConfigError(f"there is no role {role!r}{near(role, policy.roles)}")
     found = claims_of(claims)
     named = tuple(token for role in roles if (token := policy.roles[role].token) is not None)
-    return Caller(frozenset(roles), {"sub": named, **found} if named else found)
+    return PolicyCaller(frozenset(roles), {"sub": named, **found} if named else found)
 
 
 def claims_of(claims: Iterable[str]) -> dict[str, tuple[str, ...]]:

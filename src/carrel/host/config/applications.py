@@ -20,10 +20,10 @@ from typing import Any, Literal, NamedTuple
 
 from carrel.errors import ConfigError
 
-__all__ = ["CLIENTS", "URL_KEYS", "Application", "locate"]
+__all__ = ["CLIENTS", "URL_KEYS", "ClientApplication", "locate"]
 
 
-class Application(NamedTuple):
+class ClientApplication(NamedTuple):
     """Client application.
 
     ``section`` is the key of the section with the servers, ``workspace`` the path of the file inside a project (None if
@@ -64,7 +64,7 @@ class Application(NamedTuple):
 CLIENTS = {
     client.name: client
     for client in (
-        Application(
+        ClientApplication(
             name="claude-desktop",
             title="Claude Desktop",
             section="mcpServers",
@@ -73,7 +73,7 @@ CLIENTS = {
             next_step="Quit Claude Desktop completely and open it again. "
             "The server is then listed in Settings > Developer.",
         ),
-        Application(
+        ClientApplication(
             name="claude-code",
             title="Claude Code",
             section="mcpServers",
@@ -82,7 +82,7 @@ CLIENTS = {
             workspace=".mcp.json",
             next_step="Start Claude Code again; /mcp shows the server. One in a project it asks about first.",
         ),
-        Application(
+        ClientApplication(
             name="vscode",
             title="VS Code",
             section="servers",
@@ -91,21 +91,21 @@ CLIENTS = {
             next_step="In VS Code, run 'MCP: List Servers' from the command palette and start the server there. "
             "Its resources are under Add Context > MCP Resources in the chat.",
         ),
-        Application(
+        ClientApplication(
             name="cursor",
             title="Cursor",
             section="mcpServers",
             workspace=".cursor/mcp.json",
             next_step="In Cursor, open Settings > MCP and switch the server on.",
         ),
-        Application(
+        ClientApplication(
             name="zed",
             title="Zed",
             section="context_servers",
             workspace=".zed/settings.json",
             next_step="In Zed, the settings of the Agent Panel show the server, with a green dot once it runs.",
         ),
-        Application(
+        ClientApplication(
             name="windsurf",
             title="Windsurf",
             section="mcpServers",
@@ -113,7 +113,7 @@ CLIENTS = {
             url="serverUrl",
             next_step="In Windsurf, press refresh in the MCP settings of Cascade.",
         ),
-        Application(
+        ClientApplication(
             name="gemini-cli",
             title="Gemini CLI",
             section="mcpServers",
@@ -121,7 +121,7 @@ CLIENTS = {
             url="httpUrl",  # there, "url" means HTTP+SSE
             next_step="Start Gemini CLI again; /mcp shows the server.",
         ),
-        Application(
+        ClientApplication(
             name="codex",
             title="Codex",
             section="mcp_servers",
@@ -129,7 +129,7 @@ CLIENTS = {
             workspace=".codex/config.toml",
             next_step="Start Codex again; /mcp shows the server. A project's file is read once you trust the project.",
         ),
-        Application(
+        ClientApplication(
             name="mcp.json",
             title="an mcp.json",
             section="mcpServers",
@@ -144,7 +144,7 @@ CLIENTS = {
 URL_KEYS = tuple(dict.fromkeys(client.url for client in CLIENTS.values() if client.url is not None))
 
 
-def locate(client: Application, platform: str, environment: Mapping[str, str]) -> Path:
+def locate(client: ClientApplication, platform: str, environment: Mapping[str, str]) -> Path:
     """Return the path of the user's configuration file for ``client``. The file may not exist.
 
     ``platform`` is a value of ``sys.platform``, ``environment`` the process's environment variables.
@@ -194,7 +194,7 @@ def home(platform: str, environment: Mapping[str, str]) -> Path:
 def application_data(platform: str, environment: Mapping[str, str]) -> Path:
     """Return the platform's folder for application settings."""
     if platform == "darwin":
-        return home(platform, environment) / "Library" / "Application Support"
+        return home(platform, environment) / "Library" / "ClientApplication Support"
     if platform == "win32":
         roaming = environment.get("APPDATA")
         return Path(roaming) if roaming else home(platform, environment) / "AppData" / "Roaming"

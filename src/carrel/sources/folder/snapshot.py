@@ -15,7 +15,7 @@ from carrel.sources.folder.position import Parts
 from carrel.sources.folder.sandbox import OpenNode
 from carrel.sources.folder.tree import Tree
 
-__all__ = ["Changes", "Snapshot"]
+__all__ = ["PathChanges", "Snapshot"]
 
 Kind: TypeAlias = Literal["created", "changed", "removed"]
 
@@ -30,7 +30,7 @@ class DirectoryNames(NamedTuple):
     others: set[str]
 
 
-class Changes(dict[Parts, Kind]):
+class PathChanges(dict[Parts, Kind]):
     """Accumulated changes: the net kind of change for each path."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Snapshot:
         self.version = 0
         """Incremented when directories appear or disappear."""
 
-    def look(self, parts: Parts, changes: Changes) -> None:
+    def look(self, parts: Parts, changes: PathChanges) -> None:
         """Rescan a directory recursively."""
         waiting = [parts]
         while waiting and not self._stopping():
@@ -98,7 +98,7 @@ class Snapshot:
             self.known[here] = now
             waiting += [(*here, name) for name in now.directories]
 
-    def look_at(self, parts: Parts, names: Collection[str], changes: Changes) -> None:
+    def look_at(self, parts: Parts, names: Collection[str], changes: PathChanges) -> None:
         """Rescan some names in a known directory; new directories recursively."""
         before = self.known[parts]
         now = self._names(parts, names)
@@ -120,7 +120,7 @@ class Snapshot:
                 before.directories.add(name)
                 self.look(there, changes)
 
-    def look_for_writes(self, since: int, changes: Changes) -> None:
+    def look_for_writes(self, since: int, changes: PathChanges) -> None:
         """Record files changed after ``since`` (by ``st_ctime_ns``, nanoseconds since 1970)."""
         for parts, names in self.known.items():
             try:
@@ -136,7 +136,7 @@ class Snapshot:
                     except OSError:
                         continue
 
-    def _remove_directory(self, parts: Parts, changes: Changes) -> None:
+    def _remove_directory(self, parts: Parts, changes: PathChanges) -> None:
         """Record that a directory is gone, and everything in it."""
         waiting = [parts]
         while waiting:

@@ -25,7 +25,7 @@ from carrel.sources.folder.work import PAGE, Work
 from carrel.sources.sized_cache import SizedCache
 from carrel.threads import stop_if_cancelled
 
-__all__ = ["Directory", "Tree", "TreeEntry", "VisitedDirectory"]
+__all__ = ["DirectoryNames", "Tree", "TreeEntry", "VisitedDirectory"]
 
 MAX_ENTRIES = 250_000  # names in one directory
 MAX_NAMES = MAX_ENTRIES + 1  # names, and directories, kept in the cache of directories
@@ -41,7 +41,7 @@ COARSE = 2_100_000_000  # the same on file systems with timestamps in seconds
 Key: TypeAlias = tuple[int, int, int, int]
 
 
-class Directory(NamedTuple):
+class DirectoryNames(NamedTuple):
     """Sorted names in a directory, without those excluded by name alone.
 
     ``links`` are the names of symbolic links. They are among both the files and the directories: their targets are
@@ -69,7 +69,7 @@ class VisitedDirectory(NamedTuple):
 
     parts: Parts
     node: OpenNode
-    directory: Directory
+    directory: DirectoryNames
     start: int = 0
 
 
@@ -85,10 +85,10 @@ class Level:
         self.parts = parts
         self.name = name
         self.index = 0
-        self.directory: Directory | None = None
+        self.directory: DirectoryNames | None = None
         self.guard: Guard | None = None
 
-    def load(self, directory: Directory, guard: Guard) -> Level:
+    def load(self, directory: DirectoryNames, guard: Guard) -> Level:
         self.directory, self.guard = directory, guard
         self.index = bisect_right(directory.directories, self.name)
         return self
@@ -105,7 +105,7 @@ class Tree:
         self._root = root
         self._selection = selection
         self.notices = Notices(root.path)
-        self._kept: SizedCache[Parts, tuple[Key, Directory]] = SizedCache(MAX_NAMES)
+        self._kept: SizedCache[Parts, tuple[Key, DirectoryNames]] = SizedCache(MAX_NAMES)
 
     def open(self, parts: Parts, work: Work | None = None) -> OpenNode:
         """Open a file or a directory; the caller closes it. The cost is added to ``work``.
@@ -135,7 +135,7 @@ class Tree:
         """Return whether a walk goes into a directory in the directory of a guard."""
         return guard.admits(name, True)
 
-    def directory(self, node: OpenNode, parts: Parts, work: Work | None = None) -> Directory:
+    def directory(self, node: OpenNode, parts: Parts, work: Work | None = None) -> DirectoryNames:
         """Return the names in a directory opened as ``parts``; cached until it changes.
 
         Raises:
@@ -277,7 +277,7 @@ class Tree:
                     levels.append(level.load(opened[1], node.guard))
             here, start = self._next(levels, work), ""
 
-    def _enter(self, parts: Parts, work: Work) -> tuple[OpenNode, Directory] | None:
+    def _enter(self, parts: Parts, work: Work) -> tuple[OpenNode, DirectoryNames] | None:
         """Open a directory on a walk; None if it cannot be read, or its real path is another one."""
         try:
             node = self.open_on_way(parts, work)
@@ -361,7 +361,7 @@ class Tree:
             return self.look(visited, name, is_directory=is_directory, work=work) is not None
         return visited.node.guard.admits(name, is_directory)
 
-    def _scan(self, node: OpenNode, parts: Parts) -> Directory:
+    def _scan(self, node: OpenNode, parts: Parts) -> DirectoryNames:
         assert node.handle is not None
         files: list[str] = []
         directories: list[str] = []
@@ -380,4 +380,4 @@ class Tree:
                     directories.append(entry.name)
                 elif entry.is_file(follow_symlinks=False):
                     files.append(entry.name)
-        return Directory(sorted(files + links), sorted(directories + links), frozenset(links))
+        return DirectoryNames(sorted(files + links), sorted(directories + links), frozenset(links))

@@ -25,7 +25,7 @@ from carrel.log import Log
 from carrel.sources.folder.position import Parts
 from carrel.sources.folder.sandbox import relative_to
 from carrel.sources.folder.selection import IGNORE_FILE
-from carrel.sources.folder.snapshot import Changes, Snapshot
+from carrel.sources.folder.snapshot import PathChanges, Snapshot
 from carrel.sources.folder.tree import Tree
 from carrel.sources.packages import needed
 
@@ -63,7 +63,7 @@ class FolderWatch:
     """Changes in a tree, as an asynchronous iterator of batches. The first one is empty, sent once it is watching."""
 
     def __init__(self, tree: Tree, path: str, uri: Callable[[Parts], str], *, is_file: bool) -> None:
-        self._observer = Observer(tree, path, is_file=is_file)
+        self._observer = WatchThread(tree, path, is_file=is_file)
         self._uri = uri
         self._batches: asyncio.Queue[Collection[Change] | BaseException | None] = asyncio.Queue()
         self._taken = threading.Semaphore(0)
@@ -120,7 +120,7 @@ class FolderWatch:
             call_soon(self._batches.put_nowait, None)
             call_soon(self._ended.set)
 
-    def _changes_of(self, changes: Changes) -> list[Change]:
+    def _changes_of(self, changes: PathChanges) -> list[Change]:
         entries = {directory: tuple(map(self._uri, inside)) for directory, inside in changes.inside.items()}
         return [
             Change(kind, self._uri(parts), entries.get(parts, ()) if kind == "changed" else ())
@@ -128,7 +128,7 @@ class FolderWatch:
         ]
 
 
-class Observer:
+class WatchThread:
     """The blocking side of a watch, which waits for events in its own thread."""
 
     def __init__(self, tree: Tree, path: str, *, is_file: bool) -> None:
@@ -152,14 +152,14 @@ class Observer:
         Raises:
             ConfigError: watchfiles is not installed, or the system does not allow watching.
         """
-        self._look((), Changes())
-        self._settle(Changes())
+        self._look((), PathChanges())
+        self._settle(PathChanges())
         self._heard = time_ns()
 
-    def wait(self) -> Changes | None:
+    def wait(self) -> PathChanges | None:
         """Wait for changes, and return them; None when the watch is stopped."""
         while not self.stopping.is_set():
-            changes = Changes()
+            changes = PathChanges()
             raw = self._collect()
             if raw is None:
                 self._recover(changes)
@@ -196,7 +196,7 @@ class Observer:
             return None
         return raw
 
-    def _recover(self, changes: Changes) -> None:
+    def _recover(self, changes: PathChanges) -> None:
         """Restart watching, and scan for changes that were missed."""
         since = self._heard - SLACK
         self.stopping.wait(PAUSE)
@@ -208,7 +208,7 @@ class Observer:
         else:
             self._snapshot.look_for_writes(since, changes)
 
-    def _evaluate(self, raw: Raw, changes: Changes) -> None:
+    def _evaluate(self, raw: Raw, changes: PathChanges) -> None:
         """Scan the paths named by events, and record the changes."""
         known = self._snapshot.known
         was_there = self._is_there()
@@ -243,7 +243,7 @@ class Observer:
         """Return whether the root existed at the last scan."""
         return self._exists if self._is_file else () in self._snapshot.known
 
-    def _look(self, parts: Parts, changes: Changes) -> None:
+    def _look(self, parts: Parts, changes: PathChanges) -> None:
         if not self._is_file:
             self._snapshot.look(parts, changes)
             return
@@ -251,7 +251,7 @@ class Observer:
         if existed or self._exists:
             changes.note("changed" if existed and self._exists else "removed" if existed else "created", ())
 
-    def _settle(self, changes: Changes, *, anew: bool = False) -> None:
+    def _settle(self, changes: PathChanges, *, anew: bool = False) -> None:
         """Watch exactly the directories that exist now, and scan those newly watched, until nothing changes."""
         while not self.stopping.is_set():
             if self._settled == self._snapshot.version and self._is_there() and not (anew or self._is_file):

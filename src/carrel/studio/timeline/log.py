@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from carrel.client.client import Client
-from carrel.doctor.recorder import Recorder
+from carrel.doctor.recorder import RecordingTransport
 from carrel.printable import printable
 from carrel.protocol.client import OutgoingMessage
 from carrel.protocol.methods import INITIALIZE
@@ -136,7 +136,7 @@ class WireLog:
                 return
 
 
-class WireRecorder(Recorder):
+class WireRecorder(RecordingTransport):
     """Transport that records the messages of a connection, and sends additional requests."""
 
     def __init__(self, transport: Transport, connection: WireConnection, log: WireLog) -> None:
