@@ -27,6 +27,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["p
 REPLACED = {
     "backports.zstd",
     "genai_prices",
+    "hiredis",
     "httptools",
     "uvloop",
     "keyring",

@@ -31,6 +31,7 @@ MODULES = {
     "onnx": ("onnxruntime", "tokenizers"),
     "openai": ("openai",),
     "postgres": ("asyncpg", "greenlet"),
+    "redis": ("hiredis", "redis"),
     "s3": ("botocore",),
     "screen": ("mss", "xcffib"),
     "search": ("tantivy",),

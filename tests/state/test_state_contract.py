@@ -1,12 +1,16 @@
-"""The contract of shared state: the store in memory, and one whose calls pass bytes."""
+"""The contract of shared state: the store in memory, stores whose calls pass bytes, Redis and Valkey."""
 
 from __future__ import annotations
+
+import time
 
 import pytest
 import pytest_asyncio
 
 from carrel.state.contract import StateContract
 from carrel.state.memory import MemoryState, MemoryStore
+from carrel.state.redis.state import RedisState
+from support.redis_servers import age, redis_server
 from support.socket_store import SocketState, StoreServer
 
 from .encoded import EncodedState
@@ -64,3 +68,54 @@ class TestSocketState(StateContract):
 
     async def pass_time(self, seconds):
         self.now += seconds
+
+
+class OnRedis(StateContract):
+    """Servers that share a Redis or a Valkey."""
+
+    __test__ = False
+    notices = 2000
+    program = ""
+    clock = False
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def server(cls):
+        with redis_server(cls.program, clock=cls.clock) as server:
+            yield server
+
+    @pytest.fixture(autouse=True)
+    def store(self, server, request):
+        self.server = server
+        self.prefix = request.node.name
+        self.passed = time.monotonic()
+
+    async def join(self):
+        state = RedisState(self.server.url, [bytes(32)], prefix=self.prefix, notices=500)
+        await state.start()
+        return state
+
+
+@pytest.mark.slow
+class TestRedisState(OnRedis):
+    """Servers that share a Redis."""
+
+    __test__ = True
+    program = "redis-server"
+    clock = True
+
+    async def pass_time(self, seconds):
+        self.server.clock.advance(seconds)
+
+
+@pytest.mark.slow
+class TestValkeyState(OnRedis):
+    """Servers that share a Valkey."""
+
+    __test__ = True
+    program = "valkey-server"
+
+    async def pass_time(self, seconds):
+        now = time.monotonic()
+        age(self.server, self.prefix, max(0.0, seconds - (now - self.passed)))
+        self.passed = now

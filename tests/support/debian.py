@@ -28,16 +28,23 @@ PACKAGES = {
     "libxcb-render.so": "libxcb-render0",
     "libxcb-shm.so": "libxcb-shm0",
     "libxcb-xfixes.so": "libxcb-xfixes0",
+    "libfaketime": "libfaketime",
     "logrotate": "logrotate",
     "mariadbd": "mariadb-server-core",
     "nginx": "nginx-light",
     "postgres": "postgresql",
     "psql": "postgresql",
+    "redis-server": "redis-server",
     "ssh-keygen": "openssh-client",
     "sshd": "openssh-server",
     "systemd-journal-remote": "systemd-journal-remote",
+    "valkey-server": "valkey-server",
     "zsh": "zsh",
 }
+#: Packages that Debian 12 has in bookworm-backports only.
+BACKPORTS = {"valkey-server": ("valkey-server", "valkey-tools")}
+#: Libraries that programs load by path, since they are in a folder of their own.
+LIBRARIES = {"libfaketime": "/usr/lib/*/faketime/libfaketime.so.1"}
 #: Folders of programs that Debian keeps out of PATH.
 PLACES = ("/usr/sbin", "/usr/libexec", "/usr/lib/systemd", "/usr/lib/postgresql/*/bin")
 
@@ -56,6 +63,8 @@ def find(name: str) -> str | None:
     """Return the path of a program, or the name of a library, or None."""
     if name.endswith(".so"):
         return find_library(name.removeprefix("lib").removesuffix(".so"))
+    if name in LIBRARIES:
+        return next(iter(glob(LIBRARIES[name])), None)
     places = [os.environ.get("PATH", ""), *(place for one in PLACES for place in sorted(glob(one), reverse=True))]
     return shutil.which(name, path=os.pathsep.join(places))
 
@@ -72,8 +81,17 @@ def install(names: set[str]) -> None:
         sys.stderr.write(f"installing {', '.join(missing)} for the tests\n")
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         apt = ["apt-get", "-y", "-qq", "-o", "DPkg::Lock::Timeout=300"]
-        for arguments in (["update"], ["install", "--no-install-recommends", *missing]):
-            subprocess.run([*apt, *arguments], check=True, env=environment, stdout=subprocess.DEVNULL, timeout=900)
+        with tempfile.TemporaryDirectory() as folder:
+            if BACKPORTS.keys() & set(missing) and "bookworm" in Path("/etc/os-release").read_text():
+                sources = Path(folder, "backports.list")
+                key = "/usr/share/keyrings/debian-archive-keyring.gpg"
+                place = "http://deb.debian.org/debian bookworm-backports main"
+                sources.write_text(f"deb [signed-by={key}] {place}\n")
+                apt += ["-o", f"Dir::Etc::sourcelist={sources}"]
+                old = [f"{part}/bookworm-backports" for name in missing for part in BACKPORTS.get(name, ())]
+                missing = [name for name in missing if name not in BACKPORTS] + old
+            for arguments in (["update"], ["install", "--no-install-recommends", *missing]):
+                subprocess.run([*apt, *arguments], check=True, env=environment, stdout=subprocess.DEVNULL, timeout=900)
 
 
 if __name__ == "__main__":

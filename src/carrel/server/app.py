@@ -85,8 +85,8 @@ class Server(Registration, Generic[State]):
     process generates its own. ``limits`` apply to every transport (docs/limits.md). With ``mask_errors``, models get
     the message of an exception of a tool only if it is a ToolError; otherwise they get a reference to the log.
     ``strict`` and ``unknown_arguments`` ("reject", "ignore") are the defaults for all tools and prompts; see
-    ``tools.add``. ``state`` is the store of sessions, streams and tasks that replicas share; without it, they are in
-    the memory of this process (docs/scale.md). ``gate`` decides which resources, tools and prompts each caller may use
+    ``tools.add``. ``state`` is the store of sessions, streams and tasks that replicas share, or the URL of Redis or
+    Valkey, which needs ``state_keys``; without it, they are in the memory of this process (docs/scale.md). ``gate`` decides which resources, tools and prompts each caller may use
     (docs/access.md). ``log_level`` is the default of the option of ``run``.
 
     Raises:
@@ -123,7 +123,7 @@ class Server(Registration, Generic[State]):
         mask_errors: bool = False,
         strict: bool = False,
         unknown_arguments: UnknownArguments = "reject",
-        state: SharedState | None = None,
+        state: SharedState | str | None = None,
         gate: Gate | None = None,
         log_level: str | None = None,
     ) -> None:

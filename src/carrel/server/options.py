@@ -44,7 +44,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     mask_errors: bool
     strict: bool
     unknown_arguments: UnknownArguments
-    state: State | None
+    state: State | str | None
 
     def __post_init__(self) -> None:
         if self.page_size < 1:

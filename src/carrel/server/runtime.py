@@ -294,15 +294,22 @@ class Runtime:
             from carrel.state.records import Changed, Gap
             from carrel.state.replica import Replica
 
-            state: SharedState | None = self.settings.state
-            if state is None:
-                from carrel.state.memory import MemoryState
-
-                state = MemoryState()
-            self._replica = Replica(state)
+            self._replica = Replica(self._make_state())
             self._replica.on(Changed, self._take)
             self._replica.on(Gap, lambda gap: self.hub.resync_all(gap.since))
         return self._replica
+
+    def _make_state(self) -> SharedState:
+        state = self.settings.state
+        if state is None:
+            from carrel.state.memory import MemoryState
+
+            return MemoryState()
+        if isinstance(state, str):
+            from carrel.state.redis.state import RedisState
+
+            return RedisState(state, self.settings.state_keys)
+        return state
 
     def _publish(self, uris: UriChanges, lists: ListChanges) -> None:
         """Publish changes to all replicas, this one too."""

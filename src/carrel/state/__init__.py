@@ -1,4 +1,4 @@
-"""State that replicas of a server share, as records: interfaces, the store in memory, and their contract tests."""
+"""State that replicas of a server share, as records: interfaces, stores in memory and on Redis, and their contract."""
 
 from typing import TYPE_CHECKING
 
@@ -7,10 +7,12 @@ from carrel.late import late
 if TYPE_CHECKING:
     from carrel.state.interfaces import State
     from carrel.state.memory import MemoryState, MemoryStore
+    from carrel.state.redis.state import RedisState
 
 __all__ = [
     "MemoryState",
     "MemoryStore",
+    "RedisState",
     "State",
 ]
 
@@ -21,6 +23,7 @@ MODULES = {
         "MemoryState",
         "MemoryStore",
     ),
+    "carrel.state.redis.state": ("RedisState",),
 }
 
 if not TYPE_CHECKING:

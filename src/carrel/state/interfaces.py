@@ -10,11 +10,26 @@ from typing import Protocol
 
 from carrel.state.records import Letter, Notice, NoticeBatch, Replay, SessionRecord, TaskRecord
 
-__all__ = ["Bus", "EventLog", "LeaseExpired", "Mailbox", "Quotas", "Sessions", "State", "TaskStore", "UsedStates"]
+__all__ = [
+    "Bus",
+    "EventLog",
+    "LeaseExpired",
+    "Mailbox",
+    "Quotas",
+    "Sessions",
+    "State",
+    "StoreUnavailable",
+    "TaskStore",
+    "UsedStates",
+]
 
 
 class LeaseExpired(Exception):
     """The replica has no slot any more, because its lease was not renewed in time."""
+
+
+class StoreUnavailable(Exception):
+    """The store cannot be reached, or refuses to work. The store logs it once, when it begins."""
 
 
 class Sessions(Protocol):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from carrel.errors import ServerUnavailable
 from carrel.log import Log
-from carrel.state.interfaces import LeaseExpired, State
+from carrel.state.interfaces import LeaseExpired, State, StoreUnavailable
 from carrel.state.records import Changed, Gap, Letter, Notice, SlotExpired
 
 __all__ = ["Replica"]
@@ -116,6 +116,8 @@ class Replica:
             self._slot_expired.clear()
             try:
                 await self.renew()
+            except StoreUnavailable:
+                pass
             except Exception:
                 log.exception("renewing the lease of slot %d failed", self.state.slot)
 
@@ -148,6 +150,9 @@ class Replica:
         while True:
             try:
                 batch = await self.state.bus.read(self.position)
+            except StoreUnavailable:
+                await asyncio.sleep(RETRY)
+                continue
             except Exception:
                 log.exception("reading the notices of other replicas failed")
                 await asyncio.sleep(RETRY)
@@ -234,10 +239,12 @@ class Replica:
         """Return the result of an operation of the store that a request needs.
 
         Raises:
-            ServerUnavailable: the store has failed, which is logged.
+            ServerUnavailable: the store has failed, or cannot be reached; this is logged.
         """
         try:
             return await coroutine
+        except StoreUnavailable as error:
+            raise ServerUnavailable("The state of the server is not available now: try again later") from error
         except Exception as error:
             log.exception("the store of shared state failed during a request")
             raise ServerUnavailable("The state of the server is not available now: try again later") from error
@@ -268,6 +275,8 @@ class Replica:
                 coroutine = self._writes.popleft()
                 try:
                     await coroutine
+                except StoreUnavailable:
+                    pass
                 except Exception:
                     log.exception("writing to the store of shared state failed")
         finally:

@@ -1,0 +1,338 @@
+"""Connections to Redis: one for commands, sent in pipelines, and one that waits for messages.
+
+All commands of one turn of the event loop are one pipeline. Commands of several callers have their order, so a caller
+need not wait for one command before it sends the next.
+
+While Redis cannot be reached, commands wait for ``PATIENCE`` seconds, and at most ``MAX_WAITING`` bytes of them; then
+they fail at once until Redis is back (a circuit breaker).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from carrel.errors import ConfigError
+from carrel.extras import explain_missing
+from carrel.log import Log
+from carrel.state.interfaces import StoreUnavailable
+from carrel.state.redis.scripts import SCRIPTS, Script
+
+__all__ = ["Address", "Client", "connect"]
+
+#: Seconds after which a command without a response has failed, also while Redis cannot be reached.
+PATIENCE = 1.0
+#: Bytes of commands that wait at most.
+MAX_WAITING = 8 * 1024 * 1024
+#: Commands and bytes of one pipeline at most, except that each has one command.
+MAX_PIPELINE = 1000
+MAX_PIPELINE_BYTES = 1024 * 1024
+#: Seconds between attempts to reconnect: the first, and the longest.
+RETRY = 0.05
+MAX_RETRY = 1.0
+#: How error responses begin that tell about the state of Redis, not about the command.
+TROUBLES = (
+    *("OOM", "READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "MISCONF", "NOAUTH", "NOPERM"),
+    *("BUSY", "WRONGPASS", "MOVED", "UNBLOCKED"),
+)
+
+log = Log("carrel")
+
+
+class Address:
+    """Address of Redis: ``redis://``, ``rediss://`` (TLS) or ``unix://``, with user, password and database.
+
+    Raises:
+        ConfigError: the URL is not valid, or the package redis is not installed. The message has no password.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            from redis.asyncio import connection
+        except ModuleNotFoundError as error:
+            raise ConfigError(explain_missing(error) or str(error)) from None
+        try:
+            parts = urlsplit(url)
+            options: dict[str, Any] = dict(connection.parse_url(url))
+            self._connect: Callable[..., Any] = options.pop("connection_class", connection.Connection)
+        except ValueError:
+            raise ConfigError("The state has a URL such as redis://HOST:6379/0, rediss://… or unix://PATH") from None
+        user = f"{parts.username}@" if parts.username else ""
+        place = options.get("path") if parts.scheme == "unix" else f"{options.get('host') or 'localhost'}"
+        port = f":{parts.port}" if parts.port else ""
+        self.shown = f"{parts.scheme}://{user}{place}{port}"
+        """The URL without the password."""
+        self._options = {"socket_timeout": None, "socket_connect_timeout": PATIENCE, "protocol": 2, **options}
+        try:
+            self._connect(**self._options)
+        except TypeError:
+            raise ConfigError(f"{self.shown}: the URL has an option that redis-py does not know") from None
+
+    def make_connection(self) -> Any:
+        """Return a connection of redis-py that is not connected yet."""
+        return self._connect(**self._options)
+
+
+async def connect(address: Address) -> Any:
+    """Return a connection that knows the scripts.
+
+    Raises:
+        StoreUnavailable: Redis cannot be reached, or refuses the password.
+    """
+    from redis.exceptions import AuthenticationError, RedisError
+
+    connection = address.make_connection()
+    try:
+        async with asyncio.timeout(2 * PATIENCE):
+            await connection.connect()
+            await send(connection, [("SCRIPT", "LOAD", script.source) for script in SCRIPTS])
+            for _ in SCRIPTS:
+                await connection.read_response()
+    except BaseException as error:
+        await disconnect(connection)
+        if isinstance(error, AuthenticationError):
+            raise StoreUnavailable("it refuses the user or the password") from None
+        if isinstance(error, (RedisError, OSError, TimeoutError)):
+            raise StoreUnavailable(explain(error)) from None
+        raise
+    return connection
+
+
+async def send(connection: Any, commands: list[tuple[Any, ...]]) -> None:
+    """Send commands in one pipeline."""
+    await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+
+
+async def disconnect(connection: Any) -> None:
+    """Close a connection."""
+    with contextlib.suppress(Exception):
+        await connection.disconnect(nowait=True)
+
+
+def explain(error: BaseException) -> str:
+    """Return a sentence about an error of redis-py, which has no password."""
+    if isinstance(error, TimeoutError):
+        return "it does not respond"
+    return str(error) or type(error).__name__
+
+
+class Command:
+    """A command that waits to be sent."""
+
+    __slots__ = ("parts", "reply", "since", "size")
+
+    def __init__(self, parts: tuple[Any, ...], reply: asyncio.Future[Any], since: float) -> None:
+        self.parts = parts
+        self.reply = reply
+        self.since = since
+        self.size = sum(len(part) if isinstance(part, (bytes, str)) else 8 for part in parts)
+
+
+class Client:
+    """Sends commands in pipelines, and reconnects."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.on_return: list[Callable[[], None]] = []
+        """Called when Redis can be reached again, after commands have failed."""
+        self._waiting: deque[Command] = deque()
+        self._bytes = 0
+        self._wake = asyncio.Event()
+        self._connection: Any = None
+        self._busy = False
+        self._trouble: str | None = None
+        """Why commands fail at once."""
+        self._refused: str | None = None
+        """The error response about the state of Redis that was logged last."""
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Connect.
+
+        Raises:
+            ConfigError: Redis cannot be reached, or refuses the password.
+        """
+        try:
+            self._connection = await connect(self.address)
+        except StoreUnavailable as error:
+            raise ConfigError(f"{self.address.shown} cannot be used: {error}") from None
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Disconnect. Commands that wait fail."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._connection is not None:
+            await disconnect(self._connection)
+        self._fail(StoreUnavailable("the server is stopping"))
+
+    def submit(self, *parts: Any) -> asyncio.Future[Any]:
+        """Return the future response of a command, sent after all earlier ones."""
+        loop = asyncio.get_running_loop()
+        reply: asyncio.Future[Any] = loop.create_future()
+        command = Command(parts, reply, loop.time())
+        trouble = self._trouble
+        if trouble is None and self._bytes + command.size > MAX_WAITING and self._waiting:
+            trouble = f"more than {MAX_WAITING} bytes of commands wait"
+        if trouble is not None:
+            reply.set_exception(StoreUnavailable(trouble))
+        else:
+            self._waiting.append(command)
+            self._bytes += command.size
+            self._wake.set()
+        return reply
+
+    async def call(self, *parts: Any) -> Any:
+        """Return the response to a command.
+
+        Raises:
+            StoreUnavailable: Redis cannot be reached, or refuses to work; the command may have had an effect.
+        """
+        return await self.submit(*parts)
+
+    async def run(self, script: Script, keys: list[str], *arguments: Any) -> Any:
+        """Return the result of a script.
+
+        Raises:
+            StoreUnavailable: Redis cannot be reached, or refuses to work; the script may have had an effect.
+        """
+        from redis.exceptions import NoScriptError
+
+        try:
+            return await self.submit("EVALSHA", script.digest, len(keys), *keys, *arguments)
+        except NoScriptError:  # SCRIPT FLUSH
+            return await self.submit("EVAL", script.source, len(keys), *keys, *arguments)
+
+    def check(self) -> None:
+        """Reconnect before the next command: the other connection was lost."""
+        if not self._busy and self._connection is not None:
+            connection, self._connection = self._connection, None
+            asyncio.get_running_loop().create_task(disconnect(connection))
+            self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            if self._connection is None:
+                await self._reconnect()
+            if not self._waiting:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            self._busy = True
+            try:
+                await self._send(self._take())
+            finally:
+                self._busy = False
+
+    def _take(self) -> list[Command]:
+        batch: list[Command] = []
+        size = 0
+        while self._waiting and len(batch) < MAX_PIPELINE and (not batch or size < MAX_PIPELINE_BYTES):
+            command = self._waiting.popleft()
+            size += command.size
+            batch.append(command)
+        self._bytes -= size
+        return batch
+
+    async def _send(self, batch: list[Command]) -> None:
+        from redis.exceptions import RedisError, ResponseError
+
+        answered = 0
+        failure: BaseException | None = None
+        try:
+            await self._within_patience(send(self._connection, [command.parts for command in batch]))
+            for command in batch:
+                try:
+                    reply = await self._within_patience(self._connection.read_response(disconnect_on_error=False))
+                except ResponseError as error:
+                    self._refuse(command, error)
+                else:
+                    self._refused = None
+                    if not command.reply.done():
+                        command.reply.set_result(reply)
+                answered += 1
+        except (RedisError, OSError, TimeoutError) as error:
+            failure = StoreUnavailable(explain(error))
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            if failure is not None:
+                connection, self._connection = self._connection, None
+                await disconnect(connection)
+                for command in batch[answered:]:
+                    if not command.reply.done():
+                        command.reply.set_exception(StoreUnavailable(str(failure)))
+
+    @staticmethod
+    async def _within_patience(operation: Any) -> Any:
+        async with asyncio.timeout(PATIENCE):
+            return await operation
+
+    def _refuse(self, command: Command, error: Exception) -> None:
+        """Pass an error response to the caller. Log errors about the state of Redis once."""
+        text = str(error)
+        kind = type(error).__name__.removesuffix("Error")
+        raised = error
+        if text.startswith(TROUBLES) or kind in (
+            "OutOfMemory",
+            "ReadOnly",
+            "BusyLoading",
+            "NoPermission",
+            "MasterDown",
+        ):
+            raised = StoreUnavailable(text)
+            if self._refused != text:
+                log.error("%s refuses to store the state of sessions and tasks: %s", self.address.shown, text)
+            self._refused = text
+        if not command.reply.done():
+            command.reply.set_exception(raised)
+
+    async def _reconnect(self) -> None:
+        """Connect again. Commands that have waited for too long fail, and others from then on at once."""
+        loop = asyncio.get_running_loop()
+        begun, wait = loop.time(), RETRY
+        while True:
+            attempt = asyncio.create_task(connect(self.address))
+            try:
+                while not (await asyncio.wait({attempt}, timeout=RETRY))[0]:
+                    self._give_up(begun, "it does not respond")
+                self._connection = attempt.result()
+                break
+            except StoreUnavailable as error:
+                self._give_up(begun, str(error))
+            finally:
+                if not attempt.done():
+                    attempt.cancel()
+            await asyncio.sleep(wait)
+            wait = (
+                min(2 * wait, MAX_RETRY, max(RETRY, begun + PATIENCE - loop.time())) if not self._trouble else MAX_RETRY
+            )
+        if self._trouble is not None:
+            self._trouble = None
+            log.warning("%s can be reached again", self.address.shown)
+        for callback in self.on_return:
+            callback()
+
+    def _give_up(self, begun: float, reason: str) -> None:
+        if self._trouble is None and asyncio.get_running_loop().time() >= begun + PATIENCE:
+            self._trouble = reason
+            log.error(
+                "%s cannot be reached: %s. Requests that need the shared state get status 503 until it is back",
+                self.address.shown,
+                reason,
+            )
+            self._fail(StoreUnavailable(reason))
+
+    def _fail(self, error: StoreUnavailable) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        self._bytes = 0
+        for command in waiting:
+            if not command.reply.done():
+                command.reply.set_exception(error)
+                command.reply.exception()  # nobody may wait for it any more

@@ -1,0 +1,130 @@
+"""State of a replica whose store is Redis or Valkey."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+from carrel.errors import ConfigError
+from carrel.protocol.connection import MAX_SLOT
+from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, Sessions, TaskStore, UsedStates
+from carrel.state.records import Notice, ReplicaGone
+from carrel.state.redis import scripts
+from carrel.state.redis.connection import Address, Client
+from carrel.state.redis.messages import Reader, RedisBus, RedisMailbox
+from carrel.state.redis.sealing import Sealer
+from carrel.state.redis.tables import Keys, RedisEvents, RedisQuotas, RedisSessions, RedisTasks, RedisUsedStates
+
+__all__ = ["LEASE", "NOTICES", "RedisState"]
+
+#: Seconds after which a replica that does not renew its lease is taken for dead.
+LEASE = 15.0
+#: Notices that the bus keeps, about.
+NOTICES = 4096
+
+
+class RedisState:
+    """State of a replica in Redis (6.2 or later) or Valkey: ``redis://``, ``rediss://`` or ``unix://``.
+
+    ``keys`` encrypt everything that is stored; all replicas need the same ones (32 bytes each; the first one encrypts,
+    all of them decrypt). Stores with different prefixes are independent. ``lease`` is in seconds.
+
+    Raises:
+        ConfigError: the URL or a key is not valid, or the extra ``redis`` is not installed.
+    """
+
+    shared = True
+    immediate = False
+
+    def __init__(
+        self, url: str, keys: Sequence[bytes], *, prefix: str = "carrel", lease: float = LEASE, notices: int = NOTICES
+    ) -> None:
+        if not prefix or set(prefix) & set("{}") or lease <= 0:
+            raise ConfigError("The prefix of a state in Redis is a text without braces, and its lease is positive")
+        self.lease = lease
+        self.slot = -1
+        self.bus_name = ""
+        self._keys = names = Keys(prefix)
+        self._client = client = Client(Address(url))
+        self._sealer = sealer = Sealer(keys)
+        self.sessions: Sessions = RedisSessions(client, names, sealer)
+        self.events: EventLog = RedisEvents(client, names, sealer)
+        self.tasks: TaskStore = RedisTasks(client, names, sealer)
+        self.used: UsedStates = RedisUsedStates(client, names)
+        self.quotas: Quotas = RedisQuotas(client, names)
+        self._bus = RedisBus(client, names, sealer, notices)
+        self._mailbox = RedisMailbox(client, names, sealer)
+        self.bus: Bus = self._bus
+        self.mailbox: Mailbox = self._mailbox
+        self._reader = Reader(client, self._bus, self._mailbox, names)
+        self._reader.on_notice = self._on_notice
+
+    @property
+    def _replicas(self) -> list[str]:
+        return [self._keys.counters, self._keys.bus, self._keys.leases]
+
+    async def start(self) -> None:
+        """Connect, and take a slot.
+
+        Raises:
+            ConfigError: Redis cannot be reached, or the other replicas have other keys.
+        """
+        await self._client.start()
+        try:
+            self._bus.begin(await self._join())
+        except BaseException:
+            await self._client.stop()
+            raise
+        self._reader.start()
+
+    async def _join(self) -> int:
+        """Take a slot, and return the position of the bus."""
+        sealed = self._sealer.seal(b"", self._keys.counters.encode())
+        arguments = self._microseconds, MAX_SLOT, secrets.randbelow(MAX_SLOT), secrets.token_hex(4), sealed
+        slot, name, position, sealed = await self._client.run(scripts.JOIN, self._replicas, *arguments)
+        if self._sealer.try_open(sealed, self._keys.counters.encode()) is None:
+            self.slot = slot
+            await self._leave()
+            raise ConfigError(
+                f"The replicas at {self._client.address.shown} have other state_keys: all of them need the same ones"
+            )
+        self.slot, self.bus_name = slot, name.decode()
+        self._mailbox.begin(slot)
+        return int(position)
+
+    @property
+    def _microseconds(self) -> int:
+        return int(self.lease * 1_000_000)
+
+    async def stop(self) -> None:
+        """Give the slot back, and disconnect."""
+        await self._reader.stop()
+        try:
+            await self._leave()
+        finally:
+            await self._client.stop()
+
+    async def _leave(self) -> None:
+        await self._client.run(scripts.LEAVE, self._replicas, self.slot, self._keys.mailboxes, self._bus.size)
+
+    async def renew(self) -> bool:
+        """Begin the lease of the slot anew; return False if it is lost."""
+        arguments = self._microseconds, self.slot, self._keys.mailboxes, self._bus.size
+        held = bool(await self._client.run(scripts.RENEW, self._replicas, *arguments))
+        if not held:
+            self._mailbox.expire()
+        return held
+
+    def _on_notice(self, notice: Notice) -> None:
+        if isinstance(notice, ReplicaGone) and notice.slot == self.slot:
+            self._mailbox.expire()
+
+    async def take_slot(self) -> None:
+        """Take another slot, after the one before was lost."""
+        await self._reader.stop()
+        await self._join()
+        self._reader.start()
+
+    async def has_replica(self, slot: int) -> bool:
+        """Return whether a running replica has this slot."""
+        return bool(await self._client.run(scripts.HAS_REPLICA, [self._keys.leases], slot))
