@@ -130,7 +130,7 @@ class RedisServer:
 
 @contextmanager
 def redis_server(kind: str = "redis-server", *arguments: str, clock: bool = False) -> Iterator[RedisServer]:
-    """Run a server until the end of the block; with a ``clock`` that stands still if asked for."""
+    """Run a server until the end of the block; optionally with a ``clock`` that stands still."""
     with folder() as path:
         server = RedisServer(kind, path, FakeClock(path / "clock") if clock else None, arguments)
         server.start()

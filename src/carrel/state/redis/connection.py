@@ -335,4 +335,4 @@ class Client:
         for command in waiting:
             if not command.reply.done():
                 command.reply.set_exception(error)
-                command.reply.exception()  # nobody may wait for it any more
+                command.reply.exception()  # its caller may have been cancelled

@@ -13,7 +13,7 @@ __all__ = ["SCRIPTS", "Script"]
 DAY = 86_400_000
 
 #: Adds an entry to the bus. KEYS[1] is the hash of counters, KEYS[2] the stream. A new bus begins with the time in
-#: microseconds, so that its positions are above those of an earlier bus, which FLUSHALL has removed.
+#: microseconds, so that its positions are above all positions of an earlier bus that FLUSHALL has removed.
 ADD = f"""
 local function now()
   local time = redis.call('TIME')

@@ -1,4 +1,4 @@
-"""Encryption of records in the store, and the names of their keys, from which nobody learns an id or a URI."""
+"""Encryption of records in the store, and digests for the names of their keys"""
 
 from __future__ import annotations
 

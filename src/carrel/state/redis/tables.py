@@ -66,7 +66,7 @@ def milliseconds(seconds: float) -> int:
 class RedisSessions:
     """Sessions in Redis: a hash per session, with its record, its subscriptions and its values.
 
-    The id of a session is sealed: it proves its owner, so an id that somebody made up is refused without Redis.
+    The id of a session is sealed: it proves its owner, so a made-up id is refused without asking Redis.
     """
 
     def __init__(self, client: Client, keys: Keys, sealer: Sealer) -> None:
