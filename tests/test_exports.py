@@ -114,7 +114,7 @@ PUBLIC = {
     "Server": """
         add_provider add_resource_tools add_search asgi capabilities dependency_overrides disable enable endpoint extend
         gate limits list_changed middleware middlewares name on_shutdown on_startup prompt prompts remove_provider
-        resource resources route run run_async skills state tool tools ui
+        resource resources route run run_async share_state skills state tool tools ui
     """,
 }
 

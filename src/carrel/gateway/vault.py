@@ -61,8 +61,8 @@ class VaultKeys:
         return self._sealer
 
 
-def parse_keys(text: str) -> list[bytes]:
-    """Parse comma-separated keys of 32 bytes in hexadecimal digits.
+def parse_keys(text: str, variable: str = KEYS) -> list[bytes]:
+    """Parse comma-separated keys of 32 bytes in hexadecimal digits. ``variable`` is their name in errors.
 
     Raises:
         ConfigError: a key is not valid.
@@ -72,7 +72,9 @@ def parse_keys(text: str) -> list[bytes]:
     except ValueError:
         keys = [b""]
     if any(len(key) != KEY_SIZE for key in keys):
-        raise ConfigError(f"keys ({KEYS}): each has {2 * KEY_SIZE} hexadecimal digits: openssl rand -hex {KEY_SIZE}")
+        raise ConfigError(
+            f"keys ({variable}): each has {2 * KEY_SIZE} hexadecimal digits: openssl rand -hex {KEY_SIZE}"
+        )
     return keys
 
 

@@ -86,8 +86,9 @@ class Server(Registration, Generic[State]):
     the message of an exception of a tool only if it is a ToolError; otherwise they get a reference to the log.
     ``strict`` and ``unknown_arguments`` ("reject", "ignore") are the defaults for all tools and prompts; see
     ``tools.add``. ``state`` is the store of sessions, streams and tasks that replicas share, or the URL of Redis or
-    Valkey, which needs ``state_keys``; without it, they are in the memory of this process (docs/scale.md). ``gate`` decides which resources, tools and prompts each caller may use
-    (docs/access.md). ``log_level`` is the default of the option of ``run``.
+    Valkey, which needs ``state_keys``; without it, they are in the memory of this process (docs/scale.md). ``gate``
+    decides which resources, tools and prompts each caller may use (docs/access.md). ``log_level`` is the default of the
+    option of ``run``.
 
     Raises:
         ConfigError: an argument is not valid.
@@ -218,6 +219,14 @@ class Server(Registration, Generic[State]):
     @state.setter
     def state(self, state: State) -> None:
         self._runtime.state = state
+
+    def share_state(self, state: SharedState | str, keys: Sequence[bytes]) -> None:
+        """Use a store of shared state, or the URL of Redis or Valkey, and ``state_keys``. Call it before the start.
+
+        Raises:
+            ConfigError: a key or the URL is not valid, or a package is missing.
+        """
+        self._runtime.share_state(state, tuple(keys))
 
     # Registration
 

@@ -299,6 +299,18 @@ class Runtime:
             self._replica.on(Gap, lambda gap: self.hub.resync_all(gap.since))
         return self._replica
 
+    def share_state(self, state: SharedState | str, keys: tuple[bytes, ...]) -> None:
+        """Use a store of shared state, and keys, in place of those of the settings."""
+        if isinstance(state, str):
+            state = self._open_state(state, keys)
+        self.settings = msgspec.structs.replace(self.settings, state=state, state_keys=keys)
+
+    @staticmethod
+    def _open_state(url: str, keys: tuple[bytes, ...]) -> SharedState:
+        from carrel.state.redis.state import RedisState
+
+        return RedisState(url, keys)
+
     def _make_state(self) -> SharedState:
         state = self.settings.state
         if state is None:
@@ -306,9 +318,7 @@ class Runtime:
 
             return MemoryState()
         if isinstance(state, str):
-            from carrel.state.redis.state import RedisState
-
-            return RedisState(state, self.settings.state_keys)
+            return self._open_state(state, self.settings.state_keys)
         return state
 
     def _publish(self, uris: UriChanges, lists: ListChanges) -> None:

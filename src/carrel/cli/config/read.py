@@ -54,6 +54,7 @@ FLAGS = {
     "behind_proxy": "http.behind_proxy",
     "insecure": "http.insecure",
     "sse": "http.sse",
+    "state": "state.url",
     "tokens": "auth.tokens",
     "log_format": "logging.format",
     "log_level": "logging.level",

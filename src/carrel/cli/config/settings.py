@@ -35,6 +35,7 @@ __all__ = [
     "Settings",
     "SkillsSettings",
     "SourceEntry",
+    "StateSettings",
     "fields",
     "fields_of",
     "table",
@@ -187,6 +188,19 @@ class GatewaySettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_
     idle_seconds: Annotated[Seconds, Meta(description="seconds for which a session without requests is kept")] = 1800.0
 
 
+class StateSettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """State that several servers share, so that they are one server to clients."""
+
+    url: Annotated[
+        str | None, Meta(description="redis://, rediss:// or unix:// URL of Redis or Valkey (default: memory)")
+    ] = None
+    keys: Annotated[
+        Secret | None,
+        Meta(description="64 hexadecimal digits, the same for all servers, to encrypt; older keys follow after commas"),
+    ] = None
+    prefix: Annotated[str, Meta(description="a name that servers which share nothing have different")] = "carrel"
+
+
 class AuditSettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Audit log: a JSON line for each request."""
 
@@ -237,6 +251,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     http: HTTPSettings = HTTPSettings()
     auth: AuthSettings = AuthSettings()
     gateway: GatewaySettings = GatewaySettings()
+    state: StateSettings = StateSettings()
     audit: AuditSettings = AuditSettings()
     metrics: MetricsSettings = MetricsSettings()
     limits: Limits = Limits()
@@ -253,6 +268,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "auth": AuthSettings,
     "auth.introspection": IntrospectionSettings,
     "gateway": GatewaySettings,
+    "state": StateSettings,
     "audit": AuditSettings,
     "metrics": MetricsSettings,
     "limits": Limits,

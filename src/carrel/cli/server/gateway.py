@@ -26,6 +26,7 @@ from carrel.cli.server.http_options import (
 from carrel.cli.server.limit_rules import add_limits
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.operations import add_operations
+from carrel.cli.server.shared_state import add_state
 from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.progress import Bar, ProgressState, is_wanted
 from carrel.cli.values import positive
@@ -216,6 +217,7 @@ def create(
     )
     add_policy(gateway.app, configuration, http, gateway.catalog.find_target)
     add_limits(gateway.app, configuration, http)
+    add_state(gateway.app, configuration)
     return gateway
 
 

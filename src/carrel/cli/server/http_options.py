@@ -66,6 +66,12 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
         help="accept only callers with a token whose hash is in this file; carrel token add NAME --file FILE makes one",
     )
     group.add_argument(
+        "--state",
+        metavar="URL",
+        help="share sessions, streams and tasks with other servers in Redis or Valkey: redis://HOST, rediss://HOST or "
+        "unix://PATH. CARREL_STATE_KEYS has the key that encrypts them; the URL may have ${env:NAME} for its password",
+    )
+    group.add_argument(
         "--trusted-proxy",
         metavar="ADDRESS",
         action="append",

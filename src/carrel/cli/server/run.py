@@ -21,6 +21,7 @@ from carrel.cli.server.load import load, load_program, ready, requires_compat
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.operations import add_operations
 from carrel.cli.server.script import enter
+from carrel.cli.server.shared_state import add_state
 from carrel.cli.server.sharing import Targets, app_location, read_targets, share
 from carrel.cli.source_flags import SourceFlags
 from carrel.cli.target import ServerLocation, read_location
@@ -217,6 +218,7 @@ def prepare(app: Server[Any], configuration: Configuration, targets: Targets, ht
     add_operations(app, configuration)
     add_policy(app, configuration, http)
     add_limits(app, configuration, http)
+    add_state(app, configuration)
     app.limits = msgspec.structs.replace(app.limits, **configuration.given("limits"))
     share(app, targets)
 

@@ -30,6 +30,7 @@ from carrel.cli.server.http_options import (
 from carrel.cli.server.limit_rules import add_limits
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.operations import add_operations
+from carrel.cli.server.shared_state import add_state
 from carrel.cli.server.sharing import Targets, default_name, read_targets, share
 from carrel.cli.terminal.messages import print_stderr
 from carrel.errors import ConfigError, MCPError
@@ -119,6 +120,7 @@ def run(arguments: list[str]) -> int:
     add_operations(app, configuration)
     add_policy(app, configuration, http)
     add_limits(app, configuration, http)
+    add_state(app, configuration)
     providers = share(app, targets)
     add_search(app, targets, configuration)
     if http is None:
