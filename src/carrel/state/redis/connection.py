@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +36,8 @@ MAX_PIPELINE_BYTES = 1024 * 1024
 #: Seconds between attempts to reconnect: the first, and the longest.
 RETRY = 0.05
 MAX_RETRY = 1.0
+#: Seconds without refused commands after which the next one is logged again.
+QUIET = 60.0
 #: How error responses begin that tell about the state of Redis, not about the command.
 TROUBLES = (
     *("OOM", "READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "MISCONF", "NOAUTH", "NOPERM"),
@@ -94,7 +98,7 @@ async def connect(address: Address) -> Any:
                 await connection.read_response()
     except BaseException as error:
         await disconnect(connection)
-        if isinstance(error, AuthenticationError):
+        if isinstance(error, AuthenticationError) or "username-password pair" in str(error):
             raise StoreUnavailable("it refuses the user or the password") from None
         if isinstance(error, (RedisError, OSError, TimeoutError)):
             raise StoreUnavailable(explain(error)) from None
@@ -117,19 +121,24 @@ def explain(error: BaseException) -> str:
     """Return a sentence about an error of redis-py, which has no password."""
     if isinstance(error, TimeoutError):
         return "it does not respond"
-    return str(error) or type(error).__name__
+    return (str(error) or type(error).__name__).rstrip(".")
 
 
 class Command:
     """A command that waits to be sent."""
 
-    __slots__ = ("parts", "reply", "since", "size")
+    __slots__ = ("parts", "reply", "size")
 
-    def __init__(self, parts: tuple[Any, ...], reply: asyncio.Future[Any], since: float) -> None:
+    def __init__(self, parts: tuple[Any, ...], reply: asyncio.Future[Any]) -> None:
         self.parts = parts
         self.reply = reply
-        self.since = since
         self.size = sum(len(part) if isinstance(part, (bytes, str)) else 8 for part in parts)
+
+    def fail(self, error: Exception) -> None:
+        """Pass an error to the caller, if there still is one."""
+        if not self.reply.done():
+            self.reply.set_exception(error)
+            self.reply.exception()  # a caller that no longer waits need not be logged
 
 
 class Client:
@@ -146,8 +155,8 @@ class Client:
         self._busy = False
         self._trouble: str | None = None
         """Why commands fail at once."""
-        self._refused: str | None = None
-        """The error response about the state of Redis that was logged last."""
+        self._refused_at = -math.inf
+        """When Redis last refused a command."""
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -173,14 +182,13 @@ class Client:
 
     def submit(self, *parts: Any) -> asyncio.Future[Any]:
         """Return the future response of a command, sent after all earlier ones."""
-        loop = asyncio.get_running_loop()
-        reply: asyncio.Future[Any] = loop.create_future()
-        command = Command(parts, reply, loop.time())
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        command = Command(parts, reply)
         trouble = self._trouble
         if trouble is None and self._bytes + command.size > MAX_WAITING and self._waiting:
             trouble = f"more than {MAX_WAITING} bytes of commands wait"
         if trouble is not None:
-            reply.set_exception(StoreUnavailable(trouble))
+            command.fail(StoreUnavailable(trouble))
         else:
             self._waiting.append(command)
             self._bytes += command.size
@@ -252,7 +260,6 @@ class Client:
                 except ResponseError as error:
                     self._refuse(command, error)
                 else:
-                    self._refused = None
                     if not command.reply.done():
                         command.reply.set_result(reply)
                 answered += 1
@@ -266,8 +273,7 @@ class Client:
                 connection, self._connection = self._connection, None
                 await disconnect(connection)
                 for command in batch[answered:]:
-                    if not command.reply.done():
-                        command.reply.set_exception(StoreUnavailable(str(failure)))
+                    command.fail(StoreUnavailable(str(failure)))
 
     @staticmethod
     async def _within_patience(operation: Any) -> Any:
@@ -275,7 +281,7 @@ class Client:
             return await operation
 
     def _refuse(self, command: Command, error: Exception) -> None:
-        """Pass an error response to the caller. Log errors about the state of Redis once."""
+        """Pass an error response to the caller. Log errors about the state of Redis, but not each of a series."""
         text = str(error)
         kind = type(error).__name__.removesuffix("Error")
         raised = error
@@ -287,11 +293,11 @@ class Client:
             "MasterDown",
         ):
             raised = StoreUnavailable(text)
-            if self._refused != text:
+            now = time.monotonic()
+            if now - self._refused_at > QUIET:
                 log.error("%s refuses to store the state of sessions and tasks: %s", self.address.shown, text)
-            self._refused = text
-        if not command.reply.done():
-            command.reply.set_exception(raised)
+            self._refused_at = now
+        command.fail(raised)
 
     async def _reconnect(self) -> None:
         """Connect again. Commands that have waited for too long fail, and others from then on at once."""
@@ -307,8 +313,11 @@ class Client:
             except StoreUnavailable as error:
                 self._give_up(begun, str(error))
             finally:
-                if not attempt.done():
+                if self._connection is None:
                     attempt.cancel()
+                    for left in await asyncio.gather(attempt, return_exceptions=True):
+                        if not isinstance(left, BaseException):
+                            await disconnect(left)
             await asyncio.sleep(wait)
             wait = (
                 min(2 * wait, MAX_RETRY, max(RETRY, begun + PATIENCE - loop.time())) if not self._trouble else MAX_RETRY
@@ -333,6 +342,4 @@ class Client:
         waiting, self._waiting = self._waiting, deque()
         self._bytes = 0
         for command in waiting:
-            if not command.reply.done():
-                command.reply.set_exception(error)
-                command.reply.exception()  # its caller may have been cancelled
+            command.fail(error)

@@ -43,6 +43,7 @@ class RedisBus:
         self._keys = keys
         self._sealer = sealer
         self.size = size
+        self.name = ""
         self.last = 0
         """Position up to which the reader of this replica has read."""
         self._start = 0
@@ -61,7 +62,7 @@ class RedisBus:
             self.lost = True
             raise
 
-    async def skip(self) -> None:
+    async def _skip(self) -> None:
         """Leave out a position: all replicas look again at everything that clients listen to."""
         await self._client.run(scripts.SKIP, [self._keys.counters, self._keys.bus], self.size)
         self.lost = False
@@ -69,6 +70,19 @@ class RedisBus:
     async def position(self) -> int:
         """Return the position after the last notice."""
         return int(await self._client.call("HGET", self._keys.counters, "position") or 0)
+
+    def rename(self, name: str) -> None:
+        """Record the name of the bus. If it is another bus than before, notices were lost."""
+        self.lost = self.lost or self.name not in ("", name)
+        self.name = name
+
+    async def check(self) -> None:
+        """Leave out a position if the bus has lost some, or if a notice of this replica may be lost."""
+        name, position = await self._client.call("HMGET", self._keys.counters, "name", "position")
+        if name is not None:
+            self.rename(name.decode())
+        if self.lost or (position is not None and int(position) < self.last):
+            await self._skip()
 
     def begin(self, position: int) -> None:
         """Read from a position on."""
@@ -239,7 +253,6 @@ class Reader:
                 self._mailbox.add([(id, values[:2]) for id, values in entries])
 
     async def _check(self) -> None:
-        """Leave out a position if the bus has lost some, or if a notice of this replica may be lost."""
+        """Check that the bus is the same, and has everything. While Redis is away, a later check does it."""
         with contextlib.suppress(StoreUnavailable):
-            if self._bus.lost or await self._bus.position() < self._bus.last:
-                await self._bus.skip()
+            await self._bus.check()

@@ -43,7 +43,6 @@ class RedisState:
             raise ConfigError("The prefix of a state in Redis is a text without braces, and its lease is positive")
         self.lease = lease
         self.slot = -1
-        self.bus_name = ""
         self._keys = names = Keys(prefix)
         self._client = client = Client(Address(url))
         self._sealer = sealer = Sealer(keys)
@@ -58,6 +57,11 @@ class RedisState:
         self.mailbox: Mailbox = self._mailbox
         self._reader = Reader(client, self._bus, self._mailbox, names)
         self._reader.on_notice = self._on_notice
+
+    @property
+    def bus_name(self) -> str:
+        """Name of the bus; FLUSHALL begins another one."""
+        return self._bus.name
 
     @property
     def _replicas(self) -> list[str]:
@@ -88,7 +92,8 @@ class RedisState:
             raise ConfigError(
                 f"The replicas at {self._client.address.shown} have other state_keys: all of them need the same ones"
             )
-        self.slot, self.bus_name = slot, name.decode()
+        self.slot = slot
+        self._bus.rename(name.decode())
         self._mailbox.begin(slot)
         return int(position)
 

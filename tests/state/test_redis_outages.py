@@ -1,0 +1,221 @@
+"""Redis that goes away, comes back, is full, or is emptied."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+import redis
+
+from carrel import Server
+from carrel.errors import ConfigError
+from carrel.state.interfaces import StoreUnavailable
+from carrel.state.records import Changed, SessionRecord, TaskChanged
+from carrel.state.redis import connection
+from carrel.state.redis.state import RedisState
+from support.redis_servers import RedisServer, redis_server
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
+
+KEY = bytes(range(32))
+RECORD = SessionRecord("2025-06-18", owner="ann")
+TIMEOUT = 60
+
+
+@pytest.fixture
+def server() -> Iterator[RedisServer]:
+    with redis_server() as running:
+        yield running
+
+
+@asynccontextmanager
+async def joined(server: RedisServer, **options: float) -> AsyncIterator[RedisState]:
+    state = RedisState(server.url, [KEY], **options)
+    await state.start()
+    try:
+        yield state
+    finally:
+        try:
+            await state.stop()
+        except StoreUnavailable:
+            pass
+
+
+async def until_back(state: RedisState) -> None:
+    async with asyncio.timeout(TIMEOUT):
+        while True:
+            try:
+                await state.bus.position()
+                return
+            except StoreUnavailable:
+                await asyncio.sleep(0.02)
+
+
+async def cut_off(server: RedisServer, state: RedisState) -> None:
+    """Stop the server, and wait until the state knows that its connection is lost."""
+    server.stop()
+    async with asyncio.timeout(TIMEOUT):
+        while state._client._connection is not None:
+            await asyncio.sleep(0.02)
+
+
+async def test_while_redis_is_away_operations_fail_and_the_log_has_one_line(
+    server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with joined(server) as state:
+        server.stop()
+        for _ in range(20):
+            with pytest.raises(StoreUnavailable):
+                await asyncio.wait_for(state.sessions.create(RECORD, 60), TIMEOUT)
+        errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
+        assert len(errors) == 1
+        assert "cannot be reached" in errors[0].getMessage()
+        server.start()
+        await until_back(state)
+        assert await state.sessions.create(RECORD, 60)
+
+
+async def test_a_server_that_restarts_within_a_second_fails_no_operation_that_begins_then(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "PATIENCE", 30.0)  # however slow the machine is
+    async with joined(server) as state:
+        await cut_off(server, state)
+        creating = asyncio.ensure_future(state.sessions.create(RECORD, 60))
+        await asyncio.to_thread(server.start)
+        assert await asyncio.wait_for(creating, TIMEOUT)
+
+
+async def test_commands_wait_up_to_a_number_of_bytes(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "PATIENCE", 30.0)
+    monkeypatch.setattr(connection, "MAX_WAITING", 100_000)
+    async with joined(server) as state:
+        await cut_off(server, state)
+        appended = [
+            asyncio.ensure_future(state.events.append("s", "0.1", number, bytes(10_000), 1, 60)) for number in range(20)
+        ]
+        with pytest.raises(StoreUnavailable, match="100000 bytes"):
+            await appended[-1]
+        await asyncio.to_thread(server.start)
+        done = await asyncio.gather(*appended, return_exceptions=True)
+        assert 5 < done.count(None) < 10
+
+
+async def test_a_known_session_can_be_used_while_redis_is_away_and_an_unknown_one_not(server: RedisServer) -> None:
+    async with joined(server) as state, joined(server) as other:
+        id, unknown = await state.sessions.create(RECORD, 60), await other.sessions.create(RECORD, 60)
+        server.stop()
+        assert await state.sessions.touch(id, "ann", 60) == RECORD
+        assert await state.sessions.touch(id, "bob", 60) is None
+        with pytest.raises(StoreUnavailable):
+            await state.sessions.touch(unknown, "ann", 60)
+        server.start()
+
+
+async def test_all_replicas_look_again_after_a_notice_was_lost(server: RedisServer) -> None:
+    async with joined(server) as state, joined(server) as other:
+        position = await other.bus.position()
+        reading = asyncio.ensure_future(other.bus.read(position))
+        server.stop()
+        with pytest.raises(StoreUnavailable):
+            await state.bus.publish(Changed(["memo://1"]))
+        server.start()
+        batch = await asyncio.wait_for(reading, TIMEOUT)
+        assert batch.gap
+        assert batch.position > position
+        await until_back(state)
+        await state.bus.publish(TaskChanged("t"))
+        async with asyncio.timeout(TIMEOUT):
+            while TaskChanged("t") not in [notice for _, notice in batch.notices]:
+                batch = await other.bus.read(batch.position)
+
+
+async def test_after_flushall_the_slot_is_lost_and_positions_go_on(server: RedisServer) -> None:
+    async with joined(server) as state, joined(server) as other:
+        id = await state.sessions.create(RECORD, 60)
+        await state.bus.publish(TaskChanged("t"))
+        position = await other.bus.position()
+        with redis.Redis(unix_socket_path=str(server.socket)) as client:
+            client.flushall()
+        assert not await state.renew()
+        await state.take_slot()
+        assert not await other.renew()
+        await other.take_slot()
+        assert state.slot != other.slot
+        assert await other.sessions.touch(id, "ann", 60) is None
+        batch = await asyncio.wait_for(other.bus.read(position), TIMEOUT)
+        assert batch.gap
+        assert batch.position > position
+
+
+async def test_a_full_redis_is_an_outage_that_is_logged_once(
+    server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with joined(server) as state:
+        with redis.Redis(unix_socket_path=str(server.socket)) as client:
+            client.config_set("maxmemory", 1)
+            for _ in range(3):
+                with pytest.raises(StoreUnavailable):
+                    await state.sessions.create(RECORD, 60)
+            client.config_set("maxmemory", 0)
+        assert len([record for record in caplog.records if "refuses to store" in record.getMessage()]) == 1
+        assert await state.sessions.create(RECORD, 60)
+
+
+async def test_scripts_that_were_flushed_are_sent_again(server: RedisServer) -> None:
+    async with joined(server) as state:
+        with redis.Redis(unix_socket_path=str(server.socket)) as client:
+            client.script_flush()
+        assert await state.sessions.create(RECORD, 60)
+
+
+async def test_a_wrong_password_is_an_error_at_the_start_that_does_not_show_it() -> None:
+    with redis_server("redis-server", "--requirepass", "right") as server:
+        url = f"unix://:wrongly@{server.socket}"
+        with pytest.raises(ConfigError, match="refuses the user or the password") as raised:
+            await RedisState(url, [KEY]).start()
+        assert "wrongly" not in str(raised.value)
+        state = RedisState(f"unix://:right@{server.socket}", [KEY])
+        await state.start()
+        await state.stop()
+
+
+async def test_replicas_with_other_keys_are_refused(server: RedisServer) -> None:
+    async with joined(server):
+        with pytest.raises(ConfigError, match="have other state_keys"):
+            await RedisState(server.url, [bytes(32)]).start()
+        rotated = RedisState(server.url, [bytes(32), KEY])
+        await rotated.start()
+        await rotated.stop()
+
+
+async def test_a_reader_of_redis_learns_no_id_and_no_content(server: RedisServer) -> None:
+    async with joined(server) as state:
+        record = SessionRecord("2025-06-18", owner="https://issuer.example ann")
+        id = await state.sessions.create(record, 60)
+        await state.sessions.subscribe(id, "memo://secret", "memo://secret")
+        await state.sessions.put_value(id, "secret-name", b"secret-value", 1000)
+        await state.events.append(id, "0.1", 1, b"secret-event", 1, 60)
+        await state.bus.publish(Changed(["memo://secret"]))
+        await state.quotas.take("sessions 192.0.2.1", 1, 10, 60)
+        with redis.Redis(unix_socket_path=str(server.socket)) as client:
+            keys = client.keys()
+            dumps = b"".join(client.dump(key) + key for key in keys)  # type: ignore[operator]
+            assert {int(client.pttl(key)) > 0 for key in keys} == {True}, "every key has a lifetime"
+        for secret in (id, "memo://secret", "secret-name", "secret-value", "secret-event", "ann", "192.0.2.1"):
+            assert secret.encode() not in dumps
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1", "redis://127.0.0.1:nonsense", "redis://:pw@h?nonsense=1"])
+async def test_a_url_that_is_not_valid_is_an_error_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        RedisState(url, [KEY])
+    assert "pw" not in str(raised.value)
+
+
+async def test_a_server_with_redis_needs_keys() -> None:
+    with pytest.raises(ConfigError, match="all replicas need the same state_keys"):
+        _ = Server("s", state="redis://127.0.0.1").endpoint.replica
