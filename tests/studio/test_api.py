@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from carrel.studio import api, apps, bodies, chat_api, skills
+from carrel.studio import api, apps, bodies, chat_api, hand_over, skills
 
 LIB = Path(__file__).parents[2] / "ui/src/lib"
 TYPES = "".join((LIB / name).read_text(encoding="utf-8") for name in ("types.ts", "chat-types.ts"))
 INTERFACES = dict(re.findall(r"^export interface (\w+)(?:<T>)? \{\n(.*?)^\}", TYPES, re.MULTILINE | re.DOTALL))
-STRUCTS = {**vars(api), **vars(apps), **vars(bodies), **vars(chat_api), **vars(skills)}
+STRUCTS = {**vars(api), **vars(apps), **vars(hand_over), **vars(bodies), **vars(chat_api), **vars(skills)}
 #: Structs with another name in the page.
 NAMED = {"Operation": "OperationView", "Skill": "SkillView"}
 

@@ -109,3 +109,25 @@ async def test_a_server_that_cannot_be_reached_says_which_step_has_failed(visit:
         await expect(item.get_by_role("listitem").first).to_contain_text("failed")
         await item.get_by_role("button", name="Reconnect").click()
         await expect(item).to_contain_text("Start the program")
+
+
+async def test_a_server_is_handed_over_to_other_applications(visit: Visit, targets: tuple[str, str]) -> None:
+    async with visit(*targets) as me:
+        await me.ready("notes", "everything")
+        servers = me.region("Servers")
+        await servers.get_by_role("button", name="Details of everything").click()
+        await servers.get_by_text("Open in another application").click()
+        link = await servers.get_by_role("link", name="VS Code").get_attribute("href")
+        assert link is not None
+        assert link.startswith("vscode:mcp/install?%7B%22name%22%3A%22everything%22")
+        link = await servers.get_by_role("link", name="Cursor").get_attribute("href")
+        assert link is not None
+        assert link.startswith("cursor://anysphere.cursor-deeplink/mcp/install?name=everything&config=")
+        await servers.get_by_role("button", name="Copy JSON").click()
+        await expect(me.page.get_by_text("Copied")).to_be_visible()
+        entry = json.loads(await me.copied())["mcpServers"]["everything"]
+        assert entry["args"][0].endswith("server-everything/dist/index.js")
+        await servers.get_by_role("button", name="Details of everything").click()
+        await servers.get_by_role("button", name="Details of notes").click()
+        await servers.get_by_text("Open in another application").click()
+        await expect(servers).to_contain_text("The server runs inside Carrel")

@@ -111,6 +111,11 @@ export interface Skill {
 }
 
 /** Place of a resource in the tree: nodes to open, and its row then; null if it is not in the tree. */
+export interface HandOver {
+  entry: Struct | null;
+  blank: string[];
+}
+
 export interface App {
   uri: string;
   url: string;

@@ -1,4 +1,4 @@
-"""Routes of the servers: their state, the stream of events, standard error, and reconnecting."""
+"""Routes of the servers: state, events, standard error, entries for other applications, and reconnecting."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from starlette.routing import Route
 from carrel.printable import printable
 from carrel.redaction import without_secrets
 from carrel.studio.bodies import QuestionAnswer
+from carrel.studio.hand_over import hand_over
 from carrel.studio.routes.responses import number, read_body, route
 from carrel.studio.studio import Studio
 
@@ -35,6 +36,9 @@ def routes(studio: Studio) -> list[Route]:
         text = without_secrets(studio.servers.find(request.path_params["name"]).stderr)
         return {"lines": [printable(line, MAX_LINE) for line in text.splitlines()[-MAX_LINES:]]}
 
+    async def entry(request: Request) -> Any:
+        return hand_over(studio.servers.find(request.path_params["name"]).config)
+
     async def reconnect(request: Request) -> None:
         await studio.servers.reconnect(request.path_params["name"])
 
@@ -45,6 +49,7 @@ def routes(studio: Studio) -> list[Route]:
         route("GET", "/state", state),
         route("GET", "/events", events),
         route("GET", "/servers/{name:path}/stderr", stderr),
+        route("GET", "/servers/{name:path}/entry", entry),
         route("POST", "/servers/{name:path}/reconnect", reconnect),
         route("POST", "/questions/{id}", question),
     ]
