@@ -190,7 +190,7 @@ class Catalog(Registry):
         return provider is None or await resolved(provider.shows(normal, request))
 
     async def accepts(self, uri: str, request: Request) -> bool:
-        """Return whether a request to subscribe to a resource succeeds: a hidden one is answered like an absent one."""
+        """Return whether a request to subscribe succeeds. A hidden resource is treated like an absent one."""
         view = request.view
         if view is None and not self.guards:
             return True

@@ -73,7 +73,7 @@ P = TypeVar("P", bound="type[Provider]")
 ListChanges: TypeAlias = Mapping[ListName, Collection[str] | None]
 """Lists that have changed, each with the URIs, templates or names that are new, gone or different; None: not known."""
 UriChanges: TypeAlias = Mapping[str, Collection[str] | None]
-"""Resources that have changed, each with the entries whose changes have changed it; None: it has changed itself."""
+"""Changed resources by URI. A value has the changed entries of a directory; None: the resource itself has changed."""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -100,8 +100,7 @@ class Hit(msgspec.Struct, frozen=True):
 class Change(msgspec.Struct, frozen=True):
     """Change of a resource. A rename is one ``removed`` and one ``created``.
 
-    A directory may name the ``entries`` whose changes have changed it: only callers who may list one of them are
-    notified.
+    ``entries`` are the changed entries of a directory: only callers who may list one of them are notified.
     """
 
     kind: Literal["created", "changed", "removed"]
@@ -188,7 +187,7 @@ class Events(Protocol):
 
 
 def uri_changes(uris: Iterable[str] | UriChanges) -> UriChanges:
-    """Return the changed resources, each with the entries whose changes have changed it, None if it has itself."""
+    """Return changed resources by URI, each with its changed entries; None if the resource itself has changed."""
     return uris if isinstance(uris, Mapping) else dict.fromkeys(uris)
 
 

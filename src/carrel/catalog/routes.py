@@ -87,7 +87,7 @@ class ProviderRoutes(Container[str]):
         return self.find_by_prefix(uri) or self.find_by_template(uri, request) or next(iter(self.catch_all), None)
 
     def find_absent(self, uri: str, view: View) -> Provider | None:
-        """Return the provider that an absent URI like a hidden one in normal form has, by all that a view shows."""
+        """Return the provider of a hidden URI in normal form as if it were absent, by the routes that a view shows."""
         prefix = self._prefix_of(uri)
         if prefix is not None and view.reaches("list", prefix, prefix):
             return self.prefixes[prefix]

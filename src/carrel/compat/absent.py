@@ -1,4 +1,4 @@
-"""Explanations of modules and names of ``mcp`` and ``fastmcp`` that the mirrors do not have: what to use instead."""
+"""What to use instead of modules and names of ``mcp`` and ``fastmcp`` that the mirrors do not have."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NAMES = {
 }
 #: What to do if nothing in Carrel replaces a module or name.
 ORIGINAL = "run the program without --compat, with the package itself"
-#: Message of an import of a name, the only place of both in Python 3.11.
+#: Message of a failed import of a name. In Python 3.11, only the message has both the name and the module.
 CANNOT_IMPORT = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 
 

@@ -1,4 +1,4 @@
-"""Detection of imports that a program guards with ``try``, such as to find out which version of ``mcp`` it runs on."""
+"""Detection of imports that a program guards with ``try``, for example to detect the version of ``mcp``."""
 
 from __future__ import annotations
 

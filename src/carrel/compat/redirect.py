@@ -129,7 +129,7 @@ def _of_both(fullname: str, other: int) -> ModuleSpec:
     """Return a module that only the other generation has, for a program that uses both.
 
     Raises:
-        NotMirroredError: neither has it, or the import is guarded, such as to find out the generation.
+        NotMirroredError: neither generation has it, or the import is guarded, for example to detect the generation.
     """
     from carrel.compat.absent import ORIGINAL, NotMirroredError
     from carrel.compat.guarded_imports import is_unconditional

@@ -28,9 +28,9 @@ _MARKUP = re.compile(
     r"|^[ \t]*(?:`{3}|~{3})[^\n]*",
     re.IGNORECASE | re.MULTILINE,
 )
-#: Words of a shingle, and the share of the shingles of the smaller text that near-duplicates have in common.
+#: Words of a shingle, and the share of the shingles of one text that near-duplicates have in common.
 SIZE, SHARE = 5, 0.8
-#: Smallest share of a text that a text in it has: a short text does not stand for a long one.
+#: Smallest length of an earlier text, as a share of a later text that contains it, for near-duplicates.
 ALIKE = 0.6
 
 
@@ -51,9 +51,10 @@ class Seen:
         self._sizes.append(len(self._owners) - before)
 
     def owner_of(self, text: str) -> Key | None:
-        """Return the resource that has most of a text already, or most of whose text the text has, or None.
+        """Return the resource whose texts contain most of a text, or None.
 
-        In the second case, its text is not much shorter.
+        If there is no such resource, return a resource with a text that is mostly contained in ``text``, if that text
+        is not much shorter.
         """
         found = set(shingles(text))
         counts = Counter(owner for owner in map(self._owners.get, found) if owner is not None)

@@ -26,7 +26,7 @@ __all__ = ["ContextIndex"]
 
 #: Tokens of the budget for each passage that is looked for, and passages at least.
 PER_PASSAGE, LEAST = 100, 20
-#: How many times as much a passage counts if the user has its resource open.
+#: Factor for the scores of passages of resources that the user has open.
 OPEN = 1.25
 #: Bytes up to which the whole text of a resource is read; of larger ones, only passages are packed.
 MAX_WHOLE = 256 * 1024
@@ -54,7 +54,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.open) and normal_form(resource.uri) in self.open
 
     def open_first(self, passages: Sequence[SearchPassage]) -> Sequence[SearchPassage]:
-        """Return passages with lower scores for resources that are not open, if one is open."""
+        """If a resource is open, return passages with lower scores for resources that are not open."""
         if not any(self.has_open(each.resource) for each in passages):
             return passages
         return [

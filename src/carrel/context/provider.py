@@ -139,7 +139,7 @@ class ContextProvider(Provider):
         return GetPromptResult(messages=messages, description=PROMPT.description)
 
     async def _pack(self, given: ContextArguments, request: Request) -> ContextPack:
-        """Pack a context. With ``model_tokens``, the model of the client helps, unless the client has no sampling."""
+        """Pack a context. With ``model_tokens``, the model of the client helps if the client supports sampling."""
         if not given.question.strip():
             raise ValueError("question is empty")
         if given.model_tokens and request.contexts is not None:

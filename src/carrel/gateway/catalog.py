@@ -399,7 +399,7 @@ class GatewayCatalog(HostCatalog):
         return found is None or await resolved(found.shows(uri, request))
 
     async def accepts(self, uri: str, request: Request) -> bool:
-        """Return whether a resource can be subscribed to, as ``shows`` does. A hidden one is like an absent one.
+        """Return whether a request to subscribe succeeds. A hidden resource is treated like an absent one.
 
         Raises:
             MCPError: subscribing is not possible, and the request is a subscription to this resource only.

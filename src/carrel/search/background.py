@@ -177,7 +177,7 @@ class BackgroundIndex:
         return self._store is not None and self._store.writes
 
     async def size(self) -> int:
-        """Return the bytes that the index has on the disk."""
+        """Return the size of the index on disk, in bytes."""
         store = self._store
         return 0 if store is None else await self.in_thread(Request(), store.size)
 
@@ -214,7 +214,7 @@ class BackgroundIndex:
 
     @asynccontextmanager
     async def _embedding(self, store: IndexStore) -> AsyncIterator[None]:
-        """Have the passages of an index embedded meanwhile."""
+        """Embed the passages of an index during the block."""
         if self._embeddings is None:
             yield
             return

@@ -27,7 +27,7 @@ __all__ = ["Filters", "FoundPassages", "Query", "find", "named"]
 RANKED_PER_HIT, RANKED = 8, 300
 #: Resources by their text, of which all passages are ranked, and most of these passages.
 WHOLE, OF_WHOLE = 20, 400
-#: Passages with all words of an identifier.
+#: Maximum number of passages with all words of an identifier.
 NAMED = 30
 #: Share of the words of a query, by their weight, that may be absent from the whole index; else nothing is relevant: in
 #: an index of one document, how much less it is for ten times as many documents, and at least.

@@ -42,7 +42,7 @@ PATIENCE = 2.0
 MAX_SPAN = 5000
 #: Bonus of a passage that has all identifiers of a query exactly, as a share of the best score.
 EXACT = 0.2
-#: Passages that are read to find identifiers in them, and passages from which on an identifier tells nothing.
+#: Maximum number of passages that are read to find identifiers, and number of matches of a common identifier.
 MAX_NAMED, COMMON = 30, 4
 
 
@@ -95,8 +95,8 @@ class Hits:
     ) -> list[Ranked]:
         """Return the passages with a bonus for passages that have identifiers exactly, best first.
 
-        Of the passages that the index says to have all words of an identifier, the first ones are read. An identifier
-        that many of them have exactly is common, and gives no bonus.
+        The first passages that have all words of an identifier according to the index are read. An identifier that
+        ``COMMON`` or more of them have exactly gives no bonus.
         """
         named = [each for each in ranked if each.named][:MAX_NAMED]
         read = await self._readable(store, named, len(named), request) if named else []

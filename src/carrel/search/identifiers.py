@@ -15,9 +15,9 @@ from carrel.sources.content.words import CJK
 
 __all__ = ["Identifier", "identifiers_of"]
 
-#: Identifiers of a question that are looked for.
+#: Maximum number of identifiers. If a question has more, none is looked for.
 MOST = 4
-#: Quoted phrases, which have two words at least.
+#: Quoted phrases of two words or more.
 _QUOTED = re.compile(r"[\"“„«「`]([^\"“”„«»「」`]*\w\s+\w[^\"“”„«»「」`]*)[\"”“»」`]")
 _TOKEN = re.compile(rf"[^\s{CJK}\u3000-\u303f\uff00-\uffef\"“”„«»`]+")
 #: Options such as ``-k`` and ``--no-wrap``, paths, and words with a mark, a capital or a digit inside.
@@ -30,7 +30,7 @@ _IDENTIFIER = re.compile(
 )
 #: Marks before and after an identifier in a sentence.
 _BEFORE, _AFTER = "([{<'’", ".,;:!?()]}>'’"
-#: A member, and the keywords before the name in its definition.
+#: A qualified name, and the keywords before the name of a member in its definition.
 _MEMBER, _DEFINED = re.compile(r"\w+(?:(?:\.|::)\w+)*(?:\.|::)([A-Za-z_]\w*)"), "def|class|fn|func|function"
 _ESCAPED = re.compile(r"\\(?=[^A-Za-z0-9\s])")
 
@@ -47,7 +47,7 @@ class Identifier(NamedTuple):
 
 
 def identifiers_of(query: str) -> list[Identifier]:
-    """Return the distinct identifiers of a query, none if it has many."""
+    """Return the distinct identifiers of a query, or none if there are more than ``MOST``."""
     query = query[:MAX_QUERY]
     found = {" ".join(phrase.split()): re.IGNORECASE for phrase in _QUOTED.findall(query)}
     for token in _TOKEN.findall(_QUOTED.sub(" ", query)):
@@ -59,10 +59,10 @@ def identifiers_of(query: str) -> list[Identifier]:
 
 
 def _pattern(text: str, flags: re.RegexFlag) -> re.Pattern[str]:
-    """Return the pattern for exactly an identifier, which is not part of a longer one."""
+    """Return the pattern that matches exactly an identifier, but not a part of a longer one."""
     before = r"(?<![\w-])" if text.startswith("-") else r"(?<!\w)" if text[0].isalnum() else ""
     after = r"(?!\w|[-./:]\w)" if re.match(r"\w", text[-1]) else ""
     exact = before + r"\s+".join(map(re.escape, text.split())) + after
-    if (member := _MEMBER.fullmatch(text)) is not None:  # where it is defined, the class has another line
+    if (member := _MEMBER.fullmatch(text)) is not None:  # its definition does not name the class
         exact += rf"|\b(?:{_DEFINED})[ \t]+{member[1]}\b"
     return re.compile(exact, flags)

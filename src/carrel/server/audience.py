@@ -44,7 +44,7 @@ class Audience:
 
     @classmethod
     def of_resource(cls, gate: Gate | None, uri: str, entries: Collection[str] | None = None) -> Audience:
-        """Return the audience of a change of a resource, or of a directory by its changed entries."""
+        """Return the audience of a change of a resource; ``entries`` are the changed entries of a directory."""
 
         def shows(view: View) -> bool:
             return view.allows("subscribe", uri) and (

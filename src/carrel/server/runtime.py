@@ -300,7 +300,7 @@ class Runtime:
         return self._replica
 
     def share_state(self, state: SharedState | str, keys: tuple[bytes, ...]) -> None:
-        """Use a store of shared state, and keys, in place of those of the settings."""
+        """Replace the store and the keys of the settings by a store of shared state and its keys."""
         if isinstance(state, str):
             state = self._open_state(state, keys)
         self.settings = msgspec.structs.replace(self.settings, state=state, state_keys=keys)
@@ -412,7 +412,7 @@ def _recorded(lists: ListChanges) -> dict[str, list[str] | None]:
 
 
 def _entries(uris: UriChanges) -> dict[str, list[str]]:
-    """Return the entries whose changes have changed a resource, as they are recorded."""
+    """Return the changed entries of directories as they are recorded."""
     return {uri: list(entries) for uri, entries in uris.items() if entries is not None}
 
 

@@ -129,7 +129,7 @@ class Hub:
         self._pending: dict[What, int] = {}
         """Changes that are not sent yet, each with a position of the bus before it."""
         self._keys: dict[What, set[str] | None] = {}
-        """Changed entries of the directories and lists in ``_pending``; None where they are not known."""
+        """Changed entries of the directories and lists in ``_pending``; None if they are not known."""
         self._timer: asyncio.Handle | None = None
         self._last: dict[What, float] = {}
         self._asking: set[asyncio.Task[None]] = set()
@@ -190,7 +190,7 @@ class Hub:
             forget(self._windows, uri.partition("?")[0], uri)
 
     def touched(self, uris: Iterable[str] | UriChanges) -> dict[str, Collection[str] | None]:
-        """Return the URIs with subscribers that changes of resources concern, with the changed entries of each.
+        """Return the URIs with subscribers that are affected by changes of resources, each with its changed entries.
 
         A URI with a query shows a part of a resource or another form of it, and so changes with the resource.
         """

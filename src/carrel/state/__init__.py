@@ -1,4 +1,4 @@
-"""State that replicas of a server share, as records: interfaces, stores in memory and on Redis, and their contract."""
+"""State that replicas of a server share, as records: interfaces, stores in memory and in Redis, and their contract."""
 
 from typing import TYPE_CHECKING
 

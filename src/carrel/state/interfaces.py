@@ -29,7 +29,7 @@ class LeaseExpired(Exception):
 
 
 class StoreUnavailable(Exception):
-    """The store cannot be reached, or refuses to work. The store logs it once, when it begins."""
+    """The store cannot be reached, or refuses to work. The store logs only the first failure of an outage."""
 
 
 class Sessions(Protocol):

@@ -93,9 +93,10 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changed(msgspec.Struct, frozen=True, tag=True):
-    """Resources or lists have changed; ``lists`` are the names of their events, with the entries that have changed.
+    """Resources or lists have changed.
 
-    These are None where they are not known. ``entries`` are the entries whose changes have changed a directory.
+    ``lists`` are the changed entries of lists, by the name of the event; None if the entries are not known. ``entries``
+    are the changed entries of directories, by URI.
     """
 
     uris: list[str] = []

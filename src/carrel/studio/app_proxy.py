@@ -1,4 +1,4 @@
-"""Proxy of apps: a page of the content origin that frames an app, and passes messages on between app and page.
+"""Proxy of apps: a page of the content origin that frames an app, and passes messages between the app and the page.
 
 https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx#sandbox-proxy
 """

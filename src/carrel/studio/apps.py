@@ -1,7 +1,8 @@
-"""Apps of tools (MCP Apps): pages of servers, in a frame that has no access to the page, the network or other servers.
+"""Apps of tools (MCP Apps): pages of servers, in a frame without access to the page and to other servers.
 
 The page shows a proxy of the content origin in a frame, and the proxy shows the app in a second one. The app has an
-opaque origin, and the policy that its metadata asks for. Messages are passed on between the app and the page only.
+opaque origin. Its policy allows only the origins that its metadata names, if ``ORIGIN`` matches them. Messages are
+passed only between the app and the page.
 
 https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
 """
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
 __all__ = ["App", "AppsShown", "app_of", "open_app", "policy_of", "split"]
 
 SCHEME = "ui://"
-#: Origins that an app may use: of other machines, and encrypted.
+#: Origins that an app may use: a domain name, over TLS.
 ORIGIN = re.compile(r"(https|wss)://(\*\.)?([a-z0-9-]+\.)+[a-z]{2,}(:\d{1,5})?", re.IGNORECASE)
 
 
 class App(API, frozen=True, kw_only=True):
     """App of a tool. ``url`` opens it once, in a frame.
 
-    ``csp`` and ``origins`` are what it may use of other origins; it asks for the ``refused`` origins too.
+    ``csp`` and ``origins`` are the other origins that it may use. It also asks for the ``refused`` origins.
     """
 
     uri: str
@@ -58,11 +59,11 @@ class AppsShown(ClientExtension):
     settings = PAGES
 
     def attach(self, session: Requests) -> None:
-        """Need no session."""
+        """Do nothing, as the extension sends no requests."""
 
 
 async def open_app(host: Host, links: Links, server: str, tool: Tool) -> App:
-    """Read the app of a tool, and return the URL of its proxy, which can be opened once.
+    """Read the app of a tool, and return it with the URL of its proxy. The app can be opened once.
 
     Raises:
         ResourceNotFound: the tool has no app, or its contents are not a page.

@@ -11,12 +11,12 @@ from carrel.host.selection import KEYS, Hosted, Order
 
 __all__ = ["Entries", "ServerList", "merged"]
 
-#: Number of entries that are filtered before other work of the event loop goes on: about two milliseconds.
+#: Number of entries that are filtered before the event loop continues with other work: about two milliseconds.
 SLICE = 4000
 
 
 class Entries(NamedTuple):
-    """Entries in one order, and the text of each in which words are looked for."""
+    """Entries in one order, each with the text that is searched for words."""
 
     hosted: Sequence[Hosted[Any]]
     texts: Sequence[str]
@@ -27,7 +27,7 @@ class Entries(NamedTuple):
         Filters in slices, and lets the event loop run between them: cancel the task to stop after the current slice.
         """
         words = [term.value.casefold() for term in written.terms if term.field is None and not term.negated]
-        # A text begins with the URI. Comparing it is cheap, so that the exact test sees few entries.
+        # A text begins with the URI. This cheap comparison leaves few entries for the exact test.
         under = [term.value.rstrip("/") for term in written.terms if term.field == "under" and not term.negated]
         prefixes = tuple(prefix.casefold() for prefix in under)
         fields = written.fields
@@ -53,7 +53,7 @@ class ServerList:
         self._sorted: dict[Order | None, tuple[Sequence[Any], Entries]] = {}
 
     def sorted_by(self, sort: Order | None) -> tuple[Sequence[Any], Entries]:
-        """Return the sort keys and the entries, both in an order. Without ``sort``, there are no keys."""
+        """Return the sort keys and the entries, both in the order ``sort``. Without ``sort``, there are no keys."""
         found = self._sorted.get(sort)
         if found is None:
             found = self._sorted[sort] = self._sort(sort)

@@ -14,9 +14,9 @@ __all__ = ["HandOver", "hand_over"]
 
 
 class HandOver(API, frozen=True, kw_only=True):
-    """Entry of a server as other applications have it, or None for a server that runs inside Carrel.
+    """Entry of a server for other applications; ``entry`` is None for a server that runs inside Carrel.
 
-    ``blank`` names the variables, headers and arguments whose values are left out, to be filled in there.
+    ``blank`` names the variables and headers whose values are left out, and the URL and arguments whose secrets are.
     """
 
     entry: dict[str, Any] | None

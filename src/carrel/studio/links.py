@@ -37,7 +37,7 @@ class Linked(NamedTuple):
     name: str
     until: float
     policy: str | None = None
-    """Content Security Policy, if it is another than the policy of contents."""
+    """Content Security Policy, if it differs from the policy of contents."""
 
     @property
     def is_played(self) -> bool:

@@ -196,12 +196,12 @@ class Lists:
 
         size = sum(map(len, items.values()))
         trees = await self._make(make, size)
-        if size >= MANY:  # the list is sorted in the background before somebody opens it or types a filter
+        if size >= MANY:  # sort it in the background, before a page shows or filters it
             self._ahead = asyncio.ensure_future(self._entries(Query("resource", sort="name")))
         return trees
 
     async def derived(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return a value that is made of the lists of resources, kept until one of them changes."""
+        """Return a value that is computed from the lists of resources, and cache it until one of them changes."""
 
         async def made() -> Any:
             return make()

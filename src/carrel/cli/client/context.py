@@ -59,7 +59,7 @@ def parser() -> Parser:
         metavar="URI",
         action="append",
         default=[],
-        help="rank this resource or file higher, as you have it open; may be repeated",
+        help="rank this resource or file, which you have open, higher; may be repeated",
     )
     reader.add_argument(
         "--without",

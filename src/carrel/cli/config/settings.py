@@ -196,9 +196,14 @@ class StateSettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = None
     keys: Annotated[
         Secret | None,
-        Meta(description="64 hexadecimal digits, the same for all servers, to encrypt; older keys follow after commas"),
+        Meta(
+            description="the key that encrypts the state: 64 hexadecimal digits, the same for all servers; older keys "
+            "follow after commas"
+        ),
     ] = None
-    prefix: Annotated[str, Meta(description="a name that servers which share nothing have different")] = "carrel"
+    prefix: Annotated[
+        str, Meta(description="the prefix of the keys in Redis; servers that share nothing need different prefixes")
+    ] = "carrel"
 
 
 class AuditSettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -69,7 +69,7 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
         "--state",
         metavar="URL",
         help="share sessions, streams and tasks with other servers in Redis or Valkey: redis://HOST, rediss://HOST or "
-        "unix://PATH. CARREL_STATE_KEYS has the key that encrypts them; the URL may have ${env:NAME} for its password",
+        "unix://PATH. CARREL_STATE_KEYS has the key that encrypts them; write the password in the URL as ${env:NAME}",
     )
     group.add_argument(
         "--trusted-proxy",

@@ -96,13 +96,13 @@ class RejectedRequests:
             task.add_done_callback(self._counting.discard)
 
     def refused(self, refusal: Refusal) -> None:
-        """Ignore a request that HTTP has refused."""
+        """Ignore a request that the HTTP transport has refused."""
 
     async def _count(self, call: Call) -> None:
         try:
             (await self._limiter.admit(call)).close()
         except TooManyRequests:
-            pass  # the limiter has counted and logged it; its client has got the error of the request itself
+            pass  # the limiter has counted and logged it; the client has the error of the request itself
         except MCPError as error:
             log.warning("a rejected request is not counted: %s", error)
 

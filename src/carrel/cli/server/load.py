@@ -35,7 +35,7 @@ __all__ = ["explain_import", "imported_packages", "load", "load_program", "ready
 #: Name of the function that creates the server if a file has no server and no name is given.
 FACTORY = "make_app"
 MAX_NAMED = 5
-#: Number of files of a package that are read.
+#: Maximum number of files of a package that are read.
 MAX_FILES = 50
 #: Packages that ``carrel.compat`` replaces.
 MIRRORED = ("fastmcp", "mcp", "mcp_types")
@@ -194,9 +194,9 @@ def requires_compat(location: ServerLocation) -> bool:
 
 
 def used_packages(location: ServerLocation) -> set[str]:
-    """Return which of ``carrel``, ``mcp`` and ``fastmcp`` a file or module imports, or else the files beside it do.
+    """Return which of ``carrel``, ``mcp`` and ``fastmcp`` a file or module imports, without importing it.
 
-    Files beside it count only in a package. No module is imported.
+    If a module of a package imports none of them, return the imports of the files beside it.
     """
     if location.file is not None:
         return imported_packages(location.file)

@@ -233,7 +233,7 @@ async def prepare_welcome(
 async def say_welcome(
     app: Server, providers: list[Provider], url: str, targets: Targets, old: str | None, tokens: str | None
 ) -> None:
-    """Print the startup message, with a resource as the example that callers without any role may read."""
+    """Print the startup message. Its example is a resource that callers without a role may read."""
     from carrel.catalog.access import find_view, visible_to
     from carrel.catalog.provider import Request
     from carrel.cli.server.welcome import choose, welcome

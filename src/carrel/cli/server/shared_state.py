@@ -17,7 +17,7 @@ KEYS = "CARREL_STATE_KEYS"
 
 
 def add_state(app: Server[Any], configuration: Configuration) -> None:
-    """Use the shared state of the configuration, if there is any.
+    """Use the shared state of the configuration, if it has one.
 
     Raises:
         ConfigError: the URL or a key is missing or not valid, or a package is missing.

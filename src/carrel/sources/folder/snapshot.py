@@ -36,7 +36,7 @@ class PathChanges(dict[Parts, Kind]):
     def __init__(self) -> None:
         super().__init__()
         self.inside: dict[Parts, set[Parts]] = {}
-        """Paths whose changes have changed a directory, by directory: entries, and contents of new or removed ones."""
+        """Changed paths by directory: its entries, and the contents of new and removed directories."""
 
     def note(self, kind: Kind, parts: Parts) -> None:
         before = self.get(parts)

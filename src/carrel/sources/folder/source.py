@@ -41,7 +41,7 @@ class FolderSource(ReaderSource[R]):
         return request.visible is None or await self._run(request, lambda reader: reader.shows(uri))
 
     async def accepts(self, uri: str, request: Request) -> bool:
-        """Return True: absent files can be subscribed to, and hidden ones must not differ from them."""
+        """Return True: absent files accept subscriptions, so hidden files must accept them too."""
         return True
 
     def is_guarded(self, uri: str) -> bool:

@@ -78,7 +78,7 @@ class GitSource(ReaderSource[GitReader]):
         return self._seen(request).shows(uri)
 
     def accepts(self, uri: str, request: Request) -> bool:
-        """Return True: absent files can be subscribed to, and hidden ones must not differ from them."""
+        """Return True: absent files accept subscriptions, so hidden files must accept them too."""
         return True
 
     def is_guarded(self, uri: str) -> bool:

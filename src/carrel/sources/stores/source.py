@@ -213,7 +213,7 @@ class StoreSource(BaseSource):
             return True
 
     def accepts(self, uri: str, request: Request) -> bool:
-        """Return True: absent objects can be subscribed to, and hidden ones must not differ from them."""
+        """Return True: absent objects accept subscriptions, so hidden objects must accept them too."""
         return True
 
     def is_guarded(self, uri: str) -> bool:

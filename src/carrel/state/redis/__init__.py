@@ -1,1 +1,1 @@
-"""Store on Redis or Valkey: state that replicas on any number of machines share."""
+"""Store in Redis or Valkey: state that replicas on any number of machines share."""

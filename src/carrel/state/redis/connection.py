@@ -1,7 +1,7 @@
 """Connections to Redis: one for commands, sent in pipelines, and one that waits for messages.
 
-All commands of one turn of the event loop are one pipeline. Commands of several callers have their order, so a caller
-need not wait for one command before it sends the next.
+All commands of one turn of the event loop are sent in one pipeline. Commands are sent in the order of their submission,
+so a caller need not wait for the response to one command before it submits the next.
 
 While Redis cannot be reached, commands wait for ``PATIENCE`` seconds, and at most ``MAX_WAITING`` bytes of them; then
 they fail at once until Redis is back (a circuit breaker).
@@ -26,19 +26,19 @@ from carrel.state.redis.scripts import SCRIPTS, Script
 
 __all__ = ["Address", "Client", "connect"]
 
-#: Seconds after which a command without a response has failed, also while Redis cannot be reached.
+#: Seconds after which a command without a response fails, also while Redis cannot be reached.
 PATIENCE = 1.0
-#: Bytes of commands that wait at most.
+#: Maximum size of the waiting commands, in bytes.
 MAX_WAITING = 8 * 1024 * 1024
-#: Commands and bytes of one pipeline at most, except that each has one command.
+#: Maximum number of commands of a pipeline, and its size in bytes from which no more commands are added.
 MAX_PIPELINE = 1000
 MAX_PIPELINE_BYTES = 1024 * 1024
-#: Seconds between attempts to reconnect: the first, and the longest.
+#: Seconds between attempts to reconnect: at first, and at most.
 RETRY = 0.05
 MAX_RETRY = 1.0
 #: Seconds without refused commands after which the next one is logged again.
 QUIET = 60.0
-#: How error responses begin that tell about the state of Redis, not about the command.
+#: Prefixes of error responses that are about the state of Redis, not about the command.
 TROUBLES = (
     *("OOM", "READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "MISCONF", "NOAUTH", "NOPERM"),
     *("BUSY", "WRONGPASS", "MOVED", "UNBLOCKED"),
@@ -82,7 +82,7 @@ class Address:
 
 
 async def connect(address: Address) -> Any:
-    """Return a connection that knows the scripts.
+    """Connect, load the scripts, and return the connection.
 
     Raises:
         StoreUnavailable: Redis cannot be reached, or refuses the password.
@@ -118,7 +118,7 @@ async def disconnect(connection: Any) -> None:
 
 
 def explain(error: BaseException) -> str:
-    """Return a sentence about an error of redis-py, which has no password."""
+    """Describe an error of redis-py, without a password."""
     if isinstance(error, TimeoutError):
         return "it does not respond"
     return (str(error) or type(error).__name__).rstrip(".")
@@ -135,10 +135,10 @@ class Command:
         self.size = sum(len(part) if isinstance(part, (bytes, str)) else 8 for part in parts)
 
     def fail(self, error: Exception) -> None:
-        """Pass an error to the caller, if there still is one."""
+        """Pass an error to the caller, if the caller still waits."""
         if not self.reply.done():
             self.reply.set_exception(error)
-            self.reply.exception()  # a caller that no longer waits need not be logged
+            self.reply.exception()  # asyncio does not log an error that no caller retrieves
 
 
 class Client:
@@ -147,7 +147,7 @@ class Client:
     def __init__(self, address: Address) -> None:
         self.address = address
         self.on_return: list[Callable[[], None]] = []
-        """Called when Redis can be reached again, after commands have failed."""
+        """Called after each reconnect."""
         self._waiting: deque[Command] = deque()
         self._bytes = 0
         self._wake = asyncio.Event()
@@ -172,7 +172,7 @@ class Client:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Disconnect. Commands that wait fail."""
+        """Disconnect. Waiting commands fail."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -217,7 +217,7 @@ class Client:
             return await self.submit("EVAL", script.source, len(keys), *keys, *arguments)
 
     def check(self) -> None:
-        """Reconnect before the next command: the other connection was lost."""
+        """Reconnect before the next command, because the other connection was lost."""
         if not self._busy and self._connection is not None:
             connection, self._connection = self._connection, None
             asyncio.get_running_loop().create_task(disconnect(connection))
@@ -281,7 +281,7 @@ class Client:
             return await operation
 
     def _refuse(self, command: Command, error: Exception) -> None:
-        """Pass an error response to the caller. Log errors about the state of Redis, but not each of a series."""
+        """Pass an error response to the caller. Log the first of a series of errors about the state of Redis."""
         text = str(error)
         kind = type(error).__name__.removesuffix("Error")
         raised = error
@@ -300,7 +300,7 @@ class Client:
         command.fail(raised)
 
     async def _reconnect(self) -> None:
-        """Connect again. Commands that have waited for too long fail, and others from then on at once."""
+        """Connect again. After ``PATIENCE`` seconds, waiting commands fail, and new commands fail at once."""
         loop = asyncio.get_running_loop()
         begun, wait = loop.time(), RETRY
         while True:

@@ -1,4 +1,4 @@
-"""Messages between replicas on Redis: the bus to all of them, and the mailbox of each, both read by one connection."""
+"""Messages between replicas in Redis: the bus to all replicas and a mailbox for each, both read on one connection."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["Reader", "RedisBus", "RedisMailbox"]
 
 #: Milliseconds for which Redis holds a read; afterwards the reader checks that the bus is the same.
 BLOCK = 2000
-#: Messages of one read at most.
+#: Maximum number of messages of one read.
 COUNT = 1000
-#: Notices that are kept in the process for readers that are behind.
+#: Maximum number of notices that are kept in the process for readers that are behind.
 MAX_RECENT = 1024
-#: Letters that a mailbox keeps.
+#: Maximum number of letters in a mailbox, about.
 MAX_LETTERS = 100_000
 
 _read_notice = msgspec.msgpack.Decoder(Notice).decode
@@ -36,7 +36,7 @@ log = Log("carrel")
 
 
 class RedisBus:
-    """Bus in Redis: one stream, whose ids are positions. A position that was left out means that notices are lost."""
+    """Bus in Redis: one stream, whose ids are positions. A skipped position means that notices may be lost."""
 
     def __init__(self, client: Client, keys: Keys, sealer: Sealer, size: int) -> None:
         self._client = client
@@ -51,7 +51,7 @@ class RedisBus:
         self._recent: deque[tuple[int, Notice]] = deque()
         self._waiting: list[asyncio.Future[None]] = []
         self.lost = False
-        """A notice of this replica may not be on the bus."""
+        """Whether a notice of this replica may be missing on the bus."""
 
     async def publish(self, notice: Notice) -> None:
         """Add a notice."""
@@ -63,7 +63,7 @@ class RedisBus:
             raise
 
     async def _skip(self) -> None:
-        """Leave out a position: all replicas look again at everything that clients listen to."""
+        """Skip a position, so that all replicas notify their clients of everything that they listen to."""
         await self._client.run(scripts.SKIP, [self._keys.counters, self._keys.bus], self.size)
         self.lost = False
 
@@ -77,7 +77,7 @@ class RedisBus:
         self.name = name
 
     async def check(self) -> None:
-        """Leave out a position if the bus has lost some, or if a notice of this replica may be lost."""
+        """Skip a position if the bus has lost notices, or if a notice of this replica may be lost."""
         name, position = await self._client.call("HMGET", self._keys.counters, "name", "position")
         if name is not None:
             self.rename(name.decode())
@@ -85,7 +85,7 @@ class RedisBus:
             await self._skip()
 
     def begin(self, position: int) -> None:
-        """Read from a position on."""
+        """Start reading after a position."""
         self.last = self._start = position
         self._recent.clear()
 
@@ -160,7 +160,7 @@ class RedisMailbox:
         return bool(await self._client.run(scripts.PUT, [self._keys.leases, key], slot, sealed, MAX_LETTERS))
 
     def begin(self, slot: int) -> None:
-        """Read the letters to a slot."""
+        """Start reading the letters to a slot."""
         self.key = f"{self._keys.mailboxes}{slot}"
         self.last = b"0-0"
         self._letters.clear()
@@ -179,7 +179,9 @@ class RedisMailbox:
         self._arrived.set()
         time, _, number = self.last.partition(b"-")
         trimmed = self._client.submit("XTRIM", self.key, "MINID", b"%s-%d" % (time, int(number) + 1))
-        trimmed.add_done_callback(lambda done: done.exception())  # the mailbox has a largest size, and a lifetime
+        trimmed.add_done_callback(
+            lambda done: done.exception()
+        )  # if it fails, the size and lifetime of the mailbox are limited
 
     async def take(self) -> list[Letter]:
         """Return and remove the letters to this replica, oldest first; wait until there are some."""
@@ -253,6 +255,6 @@ class Reader:
                 self._mailbox.add([(id, values[:2]) for id, values in entries])
 
     async def _check(self) -> None:
-        """Check that the bus is the same, and has everything. While Redis is away, a later check does it."""
+        """Check that the bus is the same and complete. If Redis is away, a later check does this."""
         with contextlib.suppress(StoreUnavailable):
             await self._bus.check()

@@ -97,7 +97,7 @@ end
 #: KEYS: counters, bus. ARGV: entries that the bus keeps, entry.
 PUBLISH = Script(ADD + "add(ARGV[1], 'sealed', ARGV[2])")
 
-#: Leaves out a position, which tells all replicas that notices may be lost. KEYS: counters, bus. ARGV: entries.
+#: Skips a position, which tells all replicas that notices may be lost. KEYS: counters, bus. ARGV: entries.
 SKIP = Script(
     ADD
     + """
@@ -188,7 +188,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[1])
 """
 )
 
-#: ARGV: number after which events are wanted. Returns whether there is such a stream, then the events, latest first.
+#: ARGV: number after which events are returned. Returns whether there is such a stream, then the events, latest first.
 EVENTS = Script(
     """
 local found, index = {redis.call('EXISTS', KEYS[1])}, -1

@@ -1,4 +1,4 @@
-"""Encryption of records in the store, and digests for the names of their keys"""
+"""Encryption of records in the store, and digests for the names of their keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY_SIZE = 32
 NAME_SIZE = 4
 NONCE_SIZE = 12
 TAG_SIZE = 16
-#: Bytes by which sealing makes a text longer.
+#: Bytes that sealing adds to a text.
 OVERHEAD = NAME_SIZE + NONCE_SIZE + TAG_SIZE
 
 

@@ -17,9 +17,9 @@ from carrel.state.redis.tables import Keys, RedisEvents, RedisQuotas, RedisSessi
 
 __all__ = ["LEASE", "NOTICES", "RedisState"]
 
-#: Seconds after which a replica that does not renew its lease is taken for dead.
+#: Seconds after which a replica that does not renew its lease counts as stopped.
 LEASE = 15.0
-#: Notices that the bus keeps, about.
+#: Approximate number of notices that the bus keeps.
 NOTICES = 4096
 
 
@@ -60,7 +60,7 @@ class RedisState:
 
     @property
     def bus_name(self) -> str:
-        """Name of the bus; FLUSHALL begins another one."""
+        """Name of the bus; a new bus begins after FLUSHALL."""
         return self._bus.name
 
     @property
@@ -113,7 +113,7 @@ class RedisState:
         await self._client.run(scripts.LEAVE, self._replicas, self.slot, self._keys.mailboxes, self._bus.size)
 
     async def renew(self) -> bool:
-        """Begin the lease of the slot anew; return False if it is lost."""
+        """Renew the lease of the slot; return False if it is lost."""
         arguments = self._microseconds, self.slot, self._keys.mailboxes, self._bus.size
         held = bool(await self._client.run(scripts.RENEW, self._replicas, *arguments))
         if not held:
@@ -125,7 +125,7 @@ class RedisState:
             self._mailbox.expire()
 
     async def take_slot(self) -> None:
-        """Take another slot, after the one before was lost."""
+        """Take another slot, after the lease of the slot was lost."""
         await self._reader.stop()
         await self._join()
         self._reader.start()

@@ -1,4 +1,4 @@
-"""Tables of the store on Redis: sessions, events of streams, tasks, used request states and quotas."""
+"""Tables of the store in Redis: sessions, events of streams, tasks, used request states and quotas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from carrel.state.redis.sealing import OVERHEAD, Sealer, digest
 
 __all__ = ["Keys", "RedisEvents", "RedisQuotas", "RedisSessions", "RedisTasks", "RedisUsedStates"]
 
-#: Sessions whose records are kept in this process, so that they can be used while Redis is away.
+#: Maximum number of session records that are kept in this process for use while Redis is away.
 MAX_KNOWN = 20_000
 
 _read_session = msgspec.msgpack.Decoder(SessionRecord).decode
@@ -74,7 +74,7 @@ class RedisSessions:
         self._keys = keys
         self._sealer = sealer
         self._known: OrderedDict[str, tuple[bytes, SessionRecord]] = OrderedDict()
-        """Records by id, and how they were sealed, most recently used last."""
+        """Records by id, each with its sealed text, most recently used last."""
 
     async def create(self, record: SessionRecord, ttl: float) -> str:
         """Store a new session, and return its id."""
@@ -155,7 +155,7 @@ class RedisSessions:
         await self._client.call("HDEL", self._keys.session(id), f"uri:{digest(uri.encode())}")
 
     async def subscriptions(self, id: str) -> dict[str, str]:
-        """Return the subscriptions of a session: the spelling of the client, by URI."""
+        """Return the subscriptions of a session: the client's spelling of each URI, by URI."""
         key = self._keys.session(id)
         found = await self._client.run(scripts.FIELDS, [key], "uri:")
         pairs = zip(found[::2], found[1::2], strict=True)
@@ -281,7 +281,7 @@ class RedisTasks:
 
 
 class RedisUsedStates:
-    """Used request states in Redis: a hash per exchange, with its last step, its answers, and whether it asked more."""
+    """Used request states in Redis: a hash per exchange with its last step, its answers, and whether more was asked."""
 
     def __init__(self, client: Client, keys: Keys) -> None:
         self._client = client

@@ -109,7 +109,7 @@ def number(request: Request, name: str, default: int, most: int) -> int:
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of work. Cancel the work if the client closes the connection, as a page does after another key.
+    """Return the result of work. Cancel it if the client closes the connection, as a page does at the next key press.
 
     Raises:
         Refused: the client closed the connection.

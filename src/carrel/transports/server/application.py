@@ -81,7 +81,7 @@ class Application(Protocol):
         """Return the error response to a call that is not answered, because of a limit or of its HTTP headers."""
 
     def rejected(self, response: ErrorResponse) -> None:
-        """Take note of the error response to a request of an unknown method or with invalid parameters."""
+        """Report the error response to a request of an unknown method or with invalid parameters to observers."""
 
     @property
     def gauges(self) -> dict[str, Callable[[], float]]:

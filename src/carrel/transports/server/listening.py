@@ -30,8 +30,8 @@ def listen(host: str, port: int) -> list[socket.socket]:
         address = (name, listeners[0].getsockname()[1] if listeners else port, *more)
         try:
             listener = socket.create_server(address, family=family, backlog=BACKLOG)
-            # Connections inherit it. asyncio sets it only for sockets that name their protocol, and without it the end
-            # of a response waits for the client's acknowledgement of its beginning: 40 ms.
+            # Connections inherit this option. asyncio sets it only for sockets that name their protocol. Without it,
+            # the end of a response waits 40 ms for the client to acknowledge its beginning.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             listeners.append(listener)
         except OSError as error:

@@ -86,9 +86,9 @@ class Context:
         self._own_state: dict[str, Any] = {}
         self._tokens: list[Token[Context | None]] = []
         self.input_responses: dict[str, Any] | None = None
-        """Responses to the questions of the ``InputRequiredResult`` that the function returned before."""
+        """Responses to the requests of the ``InputRequiredResult`` that the function returned last."""
         self.request_state: str | None = None
-        """``request_state`` of this result."""
+        """``request_state`` of that ``InputRequiredResult``."""
 
     async def __aenter__(self) -> Context:
         outer = current_context.get()
@@ -263,17 +263,17 @@ class Context:
             return self._own_state
 
     def _shared(self, key: str) -> tuple[Any, str] | None:
-        """Return the store that the program has given, and the key of a value there; None without one."""
+        """Return the ``session_state_store`` and the key of a value in it; None without a store."""
         scope = None if self._fastmcp._given_store is None else self._session_scope_key()
         return None if scope is None else (self._fastmcp._given_store, f"{scope}:{key}")
 
     def set_state(self, key: str, value: Any, *, serializable: bool = True) -> Awaitable[None]:
-        """Keep a value: for the session, or if it is not ``serializable`` for the request.
+        """Keep a value for the session, or only for the request if it is not ``serializable``.
 
         Must be awaited if the server has a ``session_state_store``.
 
         Raises:
-            TypeError: JSON has no form of the value, and it is ``serializable``.
+            TypeError: the value is ``serializable``, but cannot be encoded as JSON.
         """
         if not serializable:
             self._own_state[key] = value

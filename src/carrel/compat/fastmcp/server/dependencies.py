@@ -76,13 +76,13 @@ class Dependency:
 
 
 class CycleError(Exception):
-    """Parameters refer to each other in a circle."""
+    """The dependencies of parameters form a cycle."""
 
 
 class FunctionDependency(Dependency):
     """Dependency on the result of a function, which is called once per call.
 
-    ``bindings`` are arguments of the function: values, or dependencies in place of the defaults of the function.
+    ``bindings`` are arguments of the function: values or dependencies. They replace the defaults of the function.
     """
 
     def __init__(self, function: Callable[..., Any], bindings: dict[str, Any]) -> None:
@@ -270,7 +270,7 @@ class Resolution:
         return self._arguments.get(name)
 
     async def _entered(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-        """Return the result of a function, entered if it is a context manager."""
+        """Return the result of a function. If it is a context manager, enter it and return its value."""
         found = function(**arguments)
         if inspect.isawaitable(found):
             found = await found
@@ -290,9 +290,9 @@ async def resolved(needs: dict[str, Dependency], arguments: dict[str, Any], stac
 
 @asynccontextmanager
 async def resolve_dependencies(fn: Callable[..., Any], arguments: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-    """Yield the arguments of a call with the values of its dependencies, which end with the block.
+    """Yield the arguments of a call with the values of its dependencies, which are closed at the end of the block.
 
-    Arguments of clients in place of dependencies are left out.
+    Arguments that a client sends for parameters with dependencies are ignored.
     """
     needs = find_dependencies(fn)
     given = {name: value for name, value in arguments.items() if name not in needs}
@@ -312,7 +312,7 @@ def get_context() -> Context:
     return found
 
 
-#: Classes whose parameters are filled in: the function of the value, and the one for optional parameters.
+#: Functions that return the value of a parameter, by its class: for required and for optional parameters.
 INJECTED: dict[type, tuple[Callable[[], Any], Callable[[], Any]]] = {Context: (get_context, current_context.get)}
 
 

@@ -52,7 +52,7 @@ _USER_SESSION_ID = "_user"
 
 
 class SessionAuthError(FastMCPError):
-    """A ``UserSession`` is needed, and the request has no authenticated user."""
+    """A ``UserSession`` is needed, but the request has no authenticated user."""
 
     def __init__(
         self, message: str = "UserSession requires an authenticated user; use a SessionId without one"
@@ -61,7 +61,7 @@ class SessionAuthError(FastMCPError):
 
 
 class InvalidSession(FastMCPError):
-    """No session of the user has the id."""
+    """The user has no session with this id."""
 
     def __init__(self, message: str = "Invalid or unknown session.") -> None:
         super().__init__(message)
@@ -112,7 +112,7 @@ class Session:
         """Set a value.
 
         Raises:
-            TypeError: JSON has no form of the value.
+            TypeError: the value cannot be encoded as JSON.
         """
         await self._save({**await self._values(), key: value})
 
@@ -146,7 +146,7 @@ SessionId = Annotated[str, SessionIdMarker()]
 
 
 def session_id_parameter_names(fn: Callable[..., object]) -> tuple[str, ...]:
-    """Return the parameters of a function that are annotated with ``SessionId`` and that clients give."""
+    """Return the names of the parameters of a function that are annotated with ``SessionId``."""
     inner: Any = fn
     while isinstance(inner, functools.partial):
         inner = inner.func

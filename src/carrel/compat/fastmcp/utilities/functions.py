@@ -20,7 +20,7 @@ from carrel.server.schema.docstring import read_docstring
 
 __all__ = ["APPENDED", "Callee"]
 
-#: Descriptions that types give, which follow the description of the docstring.
+#: Descriptions of types, which are appended to the description in the docstring.
 APPENDED: set[str] = set()
 #: Maximum number of results of one call that require input.
 MAX_ROUNDS = 16
@@ -114,13 +114,13 @@ class Callee:
         return schema
 
     async def call(self, arguments: dict[str, Any], *, thread: bool = True) -> Any:
-        """Call the function with valid arguments; one that is not asynchronous in a thread, unless told otherwise.
+        """Call the function with valid arguments. With ``thread``, call a synchronous function in a thread.
 
-        Return what a generator yields as a list, while the dependencies are open. If the function returns an
-        ``InputRequiredResult``, send its requests to the client and call the function again.
+        Return the values of a generator as a list; they are collected before the dependencies are closed. If the
+        function returns an ``InputRequiredResult``, send its requests to the client and call the function again.
 
         Raises:
-            RuntimeError: the function wants input again and again.
+            RuntimeError: the function has returned an ``InputRequiredResult`` ``MAX_ROUNDS`` times.
         """
         found = await self._call_once(dict(arguments), thread)
         for _ in range(MAX_ROUNDS):

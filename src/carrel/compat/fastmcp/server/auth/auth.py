@@ -80,7 +80,7 @@ class AuthProvider(mcp_provider.TokenVerifier):
         return self.get_challenge_scopes()
 
     def get_challenge_scopes(self, required_scopes: list[str] | None = None) -> list[str]:
-        """Return the scopes that clients request to get the required ones, by default the provider's own."""
+        """Return the scopes that clients should request to get the required scopes (default: of the provider)."""
         return self.required_scopes if required_scopes is None else required_scopes
 
     async def verify_token(self, token: str) -> AccessToken | None:
@@ -152,7 +152,7 @@ class RemoteAuthProvider(AuthProvider):
         return self.token_verifier.scopes_supported if self._scopes_supported is None else self._scopes_supported
 
     def get_challenge_scopes(self, required_scopes: list[str] | None = None) -> list[str]:
-        """Return the given scopes for the provider's own requirements, or else the verifier's."""
+        """Return ``challenge_scopes`` for the required scopes of the provider, or else the scopes of the verifier."""
         if self._challenge_scopes is not None and required_scopes in (None, self.required_scopes):
             return self._challenge_scopes
         if isinstance(self.token_verifier, AuthProvider):
@@ -214,11 +214,11 @@ class MultiAuth(AuthProvider):
 
     @property
     def scopes_supported(self) -> list[str]:
-        """Scopes of the server, or the required scopes without one."""
+        """Scopes of the server, or the required scopes if there is no server."""
         return list(getattr(self.server, "scopes_supported", self.required_scopes))
 
     def get_challenge_scopes(self, required_scopes: list[str] | None = None) -> list[str]:
-        """Return the scopes that the server, or else the only verifier, wants requested."""
+        """Return the scopes that clients should request, as the server or the only verifier says."""
         wanted = self._required_scopes_override if required_scopes is None else required_scopes
         chosen = self._sources[0] if self.server is not None or len(self._sources) == 1 else None
         if chosen is not None:
