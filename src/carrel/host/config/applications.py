@@ -194,7 +194,7 @@ def home(platform: str, environment: Mapping[str, str]) -> Path:
 def application_data(platform: str, environment: Mapping[str, str]) -> Path:
     """Return the platform's folder for application settings."""
     if platform == "darwin":
-        return home(platform, environment) / "Library" / "ClientApplication Support"
+        return home(platform, environment) / "Library" / "Application Support"
     if platform == "win32":
         roaming = environment.get("APPDATA")
         return Path(roaming) if roaming else home(platform, environment) / "AppData" / "Roaming"
