@@ -190,6 +190,11 @@ async def test_replicas_with_other_keys_are_refused(server: RedisServer) -> None
         rotated = RedisState(server.url, [bytes(32), KEY])
         await rotated.start()
         await rotated.stop()
+    new = RedisState(server.url, [bytes(32)])  # the older key is no longer needed
+    await new.start()
+    await new.stop()
+    with pytest.raises(ConfigError, match="have other state_keys"):
+        await RedisState(server.url, [KEY]).start()
 
 
 async def test_a_reader_of_redis_learns_no_id_and_no_content(server: RedisServer) -> None:

@@ -146,8 +146,6 @@ class Client:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self.on_return: list[Callable[[], None]] = []
-        """Called after each reconnect."""
         self._waiting: deque[Command] = deque()
         self._bytes = 0
         self._wake = asyncio.Event()
@@ -325,8 +323,6 @@ class Client:
         if self._trouble is not None:
             self._trouble = None
             log.warning("%s can be reached again", self.address.shown)
-        for callback in self.on_return:
-            callback()
 
     def _give_up(self, begun: float, reason: str) -> None:
         if self._trouble is None and asyncio.get_running_loop().time() >= begun + PATIENCE:

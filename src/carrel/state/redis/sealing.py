@@ -48,6 +48,10 @@ class Sealer:
         nonce = os.urandom(NONCE_SIZE)
         return self._name + nonce + self._cipher.encrypt(nonce, plain, binding)
 
+    def is_current(self, sealed: bytes) -> bool:
+        """Return whether a text was sealed with the first key."""
+        return sealed.startswith(self._name)
+
     def open(self, sealed: bytes, binding: bytes) -> bytes:
         """Decrypt a text.
 

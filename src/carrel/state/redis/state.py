@@ -83,8 +83,8 @@ class RedisState:
 
     async def _join(self) -> int:
         """Take a slot, and return the position of the bus."""
-        sealed = self._sealer.seal(b"", self._keys.counters.encode())
-        arguments = self._microseconds, MAX_SLOT, secrets.randbelow(MAX_SLOT), secrets.token_hex(4), sealed
+        own = self._sealer.seal(b"", self._keys.counters.encode())
+        arguments = self._microseconds, MAX_SLOT, secrets.randbelow(MAX_SLOT), secrets.token_hex(4), own
         slot, name, position, sealed = await self._client.run(scripts.JOIN, self._replicas, *arguments)
         if self._sealer.try_open(sealed, self._keys.counters.encode()) is None:
             self.slot = slot
@@ -92,6 +92,8 @@ class RedisState:
             raise ConfigError(
                 f"The replicas at {self._client.address.shown} have other state_keys: all of them need the same ones"
             )
+        if not self._sealer.is_current(sealed):  # so that the older key can be removed later
+            await self._client.call("HSET", self._keys.counters, "sealed", own)
         self.slot = slot
         self._bus.rename(name.decode())
         self._mailbox.begin(slot)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
@@ -122,14 +123,15 @@ class Callee:
         Raises:
             RuntimeError: the function has returned an ``InputRequiredResult`` ``MAX_ROUNDS`` times.
         """
-        found = await self._call_once(dict(arguments), thread)
-        for _ in range(MAX_ROUNDS):
+        for attempt in itertools.count():
+            found = await self._call_once(dict(arguments), thread)
             context = current_context.get()
             if context is None or getattr(found, "result_type", None) != "input_required":
                 return found
+            if attempt == MAX_ROUNDS:
+                break
             await context._take_input(found)
-            found = await self._call_once(dict(arguments), thread)
-        raise RuntimeError(f"{self.name!r} requires input {MAX_ROUNDS} times")
+        raise RuntimeError(f"{self.name!r} requires input more than {MAX_ROUNDS} times")
 
     async def _call_once(self, arguments: dict[str, Any], thread: bool) -> Any:
         if not self.needs:
