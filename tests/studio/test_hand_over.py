@@ -29,6 +29,39 @@ def test_secrets_are_left_out_and_named() -> None:
     assert list(handed.blank) == ["********", "postgres://me:********@host/db", "API"]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-H", "Authorization: Bearer hunter2"],
+        ["-HAuthorization: hunter2"],
+        ["--header", "X-Api-Key: hunter2"],
+        ["--header=PRIVATE-TOKEN: hunter2"],
+        ["--cookie", "hunter2"],
+        ["--mysql-pwd", "hunter2"],
+        ["--key=hunter2"],
+        ["--token", "-hunter2"],
+        ["--token=a b hunter2"],
+        ["-u", "me:hunter2"],
+        ["-phunter2"],
+        ["--Token:hunter2"],
+        ["ghp_hunter2"],
+        ['{"apiKey": "hunter2"}'],
+        ["Server=host;Password=hunter2"],
+        ["https://hunter2@host/"],
+        ["https://host/#hunter2"],
+        ["https://host/?token=hunter2"],
+    ],
+    ids=" ".join,
+)
+def test_arguments_that_may_be_secrets_are_left_out(arguments: list[str]) -> None:
+    handed = hand_over(ServerConfig(name="x", command="x", args=("before", *arguments, "--port", "8000")))
+    assert b"hunter2" not in msgspec.json.encode(handed)
+    assert handed.entry is not None
+    assert handed.entry["args"][0] == "before"
+    assert handed.entry["args"][-2:] == ["--port", "8000"]
+    assert handed.blank
+
+
 @pytest.mark.parametrize(("transport", "type"), [("http", "http"), ("sse", "sse")])
 def test_a_url_is_handed_over_without_the_values_of_headers(transport: str, type: str) -> None:
     config = ServerConfig(
