@@ -190,7 +190,7 @@ class AuditRecorder:
             seconds=round(entry.seconds, 6),
             bytes_in=len(memoryview(call.raw)),
             bytes_out=entry.size,
-            request=call.id,
+            request=call.id[:MOST] if isinstance(call.id, str) else call.id,
             session=call.client.session_id or None,
             revision=call.peer.revision.name,
             trace=trace_of(call),

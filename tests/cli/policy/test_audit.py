@@ -169,13 +169,15 @@ async def test_rejected_requests_of_sessions_on_stdio_have_a_line(folder: Path) 
         for id, (method, params, _) in enumerate(REJECTED, 1)
     ]
     sent.append([{"jsonrpc": "2.0", "id": 3, "method": "no/such", "params": {}}])
+    sent.append({"jsonrpc": "2.0", "id": "i" * 5000, "method": "no/such", "params": {}})
     text = "".join(json.dumps(message) + "\n" for message in sent)
     done = subprocess.run(arguments, input=text, capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.count('"error"') == 3
+    assert done.stdout.count('"error"') == 4
     found = {line["request"]: (line["method"], line.get("code"), line["client"]) for line in records(folder)}
     assert found[1] == ("no/such", -32601, "c 1")
     assert found[2] == ("resources/read", -32602, "c 1")
     assert found[3] == ("no/such", -32601, "c 1")
+    assert found["i" * 2000] == ("no/such", -32601, "c 1"), "the beginning of the id"
 
 
 async def test_over_http_lines_name_the_caller_and_refused_requests(folder: Path) -> None:
