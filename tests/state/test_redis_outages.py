@@ -7,13 +7,14 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 import redis
 
 from carrel import Server
 from carrel.errors import ConfigError
 from carrel.state.interfaces import StoreUnavailable
-from carrel.state.records import Changed, SessionRecord, TaskChanged
+from carrel.state.records import Changed, SessionRecord, TaskChanged, TaskRecord
 from carrel.state.redis import connection
 from carrel.state.redis.state import RedisState
 from support.redis_servers import RedisServer, redis_server
@@ -224,3 +225,49 @@ async def test_a_url_that_is_not_valid_is_an_error_without_its_password(url: str
 async def test_a_server_with_redis_needs_keys() -> None:
     with pytest.raises(ConfigError, match="all replicas need the same state_keys"):
         _ = Server("s", state="redis://127.0.0.1").endpoint.replica
+
+
+async def test_entries_on_the_bus_that_no_replica_has_written_are_ignored(
+    server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with joined(server) as state, joined(server) as other:
+        position = await other.bus.position()
+        with redis.Redis(unix_socket_path=str(server.socket)) as client:
+            for field, value in ((b"sealed", b"junk"), (b"gone", b"junk"), (b"other", b"")):
+                id = client.hincrby("{carrel}:counters", "position", 1)
+                client.xadd("{carrel}:bus", {field: value}, id=f"{id}-0")
+        await state.bus.publish(Changed(["memo://after"]))
+        notices: list[object] = []
+        async with asyncio.timeout(TIMEOUT):
+            while not notices:
+                batch = await other.bus.read(position)
+                position = batch.position
+                notices += [notice for _, notice in batch.notices]
+        assert notices == [Changed(["memo://after"])]
+        logged = [record for record in caplog.records if "not written by replicas" in record.getMessage()]
+        assert len(logged) == 2, "once for each replica"
+
+
+async def test_a_task_that_somebody_puts_into_the_list_of_another_owner_is_not_shown(server: RedisServer) -> None:
+    async with joined(server) as state:
+        record = TaskRecord(id="t", owner="ann", slot=state.slot, created=0, updated=0, ttl_ms=60_000, tool="job")
+        await state.tasks.create(record)
+        await state.tasks.create(msgspec.structs.replace(record, id="u", owner="eve"))
+        with redis.Redis(unix_socket_path=str(server.socket)) as client:
+            lists = {key: client.zrange(key, 0, -1) for key in client.keys("{carrel}:owner:*")}  # type: ignore[union-attr]
+            for key in lists:
+                for name in {name for names in lists.values() for name in names}:
+                    client.zadd(key, {name: 1_000})
+        for owner, id in (("ann", "t"), ("eve", "u")):
+            assert [each.id for _, each in await state.tasks.list(owner, 0, 10)] == [id]
+
+
+async def test_state_is_shared_by_a_server_that_has_a_tool_with_tasks(server: RedisServer) -> None:
+    app = Server("jobs")
+
+    @app.tool(task="optional")
+    async def job(word: str) -> str:
+        return word
+
+    app.share_state(server.url, [KEY])
+    assert isinstance(app.endpoint.replica.state, RedisState)

@@ -304,6 +304,8 @@ class Runtime:
         if isinstance(state, str):
             state = self._open_state(state, keys)
         self.settings = msgspec.structs.replace(self.settings, state=state, state_keys=keys)
+        if self._replica is not None:  # a tool that runs as a task has been registered
+            self._replica.state = state
 
     @staticmethod
     def _open_state(url: str, keys: tuple[bytes, ...]) -> SharedState:

@@ -18,6 +18,7 @@ from carrel.wire.jsonrpc import ErrorObject
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.server.subscriptions import Hub
+    from carrel.state.interfaces import TaskStore
 
 __all__ = ["RemoteTasks"]
 
@@ -29,7 +30,6 @@ class RemoteTasks:
 
     def __init__(self, replica: Replica, runs: Mapping[str, TaskRun], hub: Hub) -> None:
         self._replica = replica
-        self._store = replica.state.tasks
         self._runs = runs
         self._hub = hub
         self._waiting: dict[str, list[tuple[asyncio.Event, Channel]]] = {}
@@ -38,6 +38,10 @@ class RemoteTasks:
         replica.on(TaskMessageLetter, self._on_message)
         replica.on(Gap, self._on_gap)
         replica.on(ReplicaGone, self._on_gone)
+
+    @property
+    def _store(self) -> TaskStore:
+        return self._replica.state.tasks
 
     async def wait(self, record: TaskRecord, channel: Channel) -> TaskRecord:
         """Wait for the end of a task; its requests to the client are sent to ``channel`` meanwhile.

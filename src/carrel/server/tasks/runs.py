@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from carrel.protocol.server import Call
     from carrel.server.options import ServerSettings
     from carrel.server.subscriptions import Hub
+    from carrel.state.interfaces import TaskStore
 
 __all__ = ["TaskRuns", "TaskServer"]
 
@@ -70,10 +71,13 @@ class TaskRuns:
     def __init__(self, app: TaskServer) -> None:
         self._app = app
         self._replica = app.replica
-        self._store = app.replica.state.tasks
         self._runs: dict[str, TaskRun] = {}
         self._finished: dict[str, dict[str, TaskRun]] = {}
         app.replica.on(SlotExpired, self._on_slot_expired)
+
+    @property
+    def _store(self) -> TaskStore:
+        return self._replica.state.tasks
 
     @cached_property
     def _quota(self) -> Quota:

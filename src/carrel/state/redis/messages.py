@@ -50,6 +50,8 @@ class RedisBus:
         """Position after which ``_recent`` has every notice."""
         self._recent: deque[tuple[int, Notice]] = deque()
         self._waiting: list[asyncio.Future[None]] = []
+        self._unreadable = False
+        """An entry that cannot be read was logged."""
         self.lost = False
         """Whether a notice of this replica may be missing on the bus."""
 
@@ -112,10 +114,14 @@ class RedisBus:
         found: list[tuple[int, Notice | None]] = []
         for id, (field, value) in entries:
             notice: Notice | None = None
-            if field == b"sealed":
-                notice = _read_notice(self._sealer.open(value, self._keys.bus.encode()))
-            elif field == b"gone":
+            if field == b"gone" and value.isdigit():
                 notice = ReplicaGone(int(value))
+            elif field == b"sealed":
+                plain = self._sealer.try_open(value, self._keys.bus.encode())
+                notice = None if plain is None else _read_notice(plain)
+            if notice is None and not self._unreadable:
+                self._unreadable = True
+                log.warning("entries of %s were not written by replicas with these state_keys: ignored", self._keys.bus)
             found.append((int(id.partition(b"-")[0]), notice))
         return found
 

@@ -270,10 +270,11 @@ class RedisTasks:
             replies = [self._client.submit("HGET", key, "record") for key in keys]
             for name, key, position, reply in zip(names, keys, positions, replies, strict=True):
                 sealed = await reply
-                if sealed is None:
+                record = None if sealed is None else self._open(key, sealed)
+                if record is None or record.owner != owner:  # Redis does not prove that the task is the owner's
                     await self._client.call("ZREM", own, name)
                 else:
-                    page.append((position, self._open(key, sealed)))
+                    page.append((position, record))
             if len(names) < wanted:
                 break
             after = positions[-1]
