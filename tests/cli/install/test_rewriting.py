@@ -69,7 +69,7 @@ def test_a_server_runs_on_carrel_and_gets_its_own_command_back(
     assert main(options) == 0
     shown = capsys.readouterr().out
     assert "far stays as it is: it has a URL and no command." in shown
-    assert "node stays as it is: npx is neither a file nor a command of a Python package" in shown
+    assert "node stays as it is: npx starts no Python program that Carrel can run" in shown
     [server] = [each for each in read_file(file).servers if each.name == "present"]  # as an application reads it
     assert (server.env, server.args[-6:-3]) == ({"K": "value"}, ("run", "--compat", "--"))
     assert server.command is not None

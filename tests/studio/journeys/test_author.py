@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator, expect
 
 from studio.journeys.conftest import Visit
@@ -234,8 +236,14 @@ async def test_the_views_of_authors_fit_a_narrow_dark_page(visit: Visit, servers
     narrow = {"viewport": {"width": 390, "height": 800}, "locale": locale, "color_scheme": "dark"}
     async with visit(servers, **narrow) as me:
         await me.page.goto(f"{me.origin}/wire")
-        await me.see("tabpanel", wire).get_by_role("row").first.click()
-        await me.page.locator("section.message").get_by_text("jsonrpc").first.wait_for()
+        row = me.see("tabpanel", wire).get_by_role("row").first
+        message = me.page.locator("section.message")
+        await row.or_(message).first.wait_for()
+        while not await message.is_visible():  # rows move while the servers connect, and a click may miss them
+            with suppress(PlaywrightError):  # the message has opened meanwhile, in place of the rows
+                await row.click(timeout=2000)
+            await me.page.wait_for_timeout(500)
+        await message.get_by_text("jsonrpc").first.wait_for()
         assert await too_wide(me) == []
         assert await faults(me) == []
         await me.page.goto(f"{me.origin}/doctor/deficient")
