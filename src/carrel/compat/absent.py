@@ -1,4 +1,4 @@
-"""What to use instead of modules and names of ``mcp`` and ``fastmcp`` that the mirrors do not have."""
+"""Replacements for modules and names of ``mcp`` and ``fastmcp`` that the mirrors do not have."""
 
 from __future__ import annotations
 

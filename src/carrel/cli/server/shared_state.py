@@ -29,9 +29,7 @@ def add_state(app: Server[Any], configuration: Configuration) -> None:
         return
     where = configuration.origins["state.url"].text
     if configuration.settings.http.port is None:
-        raise ConfigError(
-            f"{configuration.origins['state.url'].text}: only servers over HTTP share a state; add --http"
-        )
+        raise ConfigError(f"{where}: only servers over HTTP share a state; add --http")
     if settings.keys is None:
         raise ConfigError(
             f"{where}: servers that share a state need the same key, which encrypts it: set {KEYS}, or [state] keys "
