@@ -97,6 +97,36 @@ def test_a_program_may_use_modules_that_only_one_version_has_of_both(tmp_path: P
     assert done.stdout == f"{names}\n", done.stderr
 
 
+@pytest.mark.parametrize("generation", [1, 2])
+def test_a_program_may_import_names_that_only_one_version_has_of_both(tmp_path: Path, generation: int) -> None:
+    (tmp_path / "both.py").write_text(
+        "from mcp import (\n    McpError,\n    MCPError,\n)\n"
+        "from mcp.shared.exceptions import McpError as Old, MCPError as New\n"
+        "from mcp import Client\nfrom mcp.client.streamable_http import streamablehttp_client\n"
+        "assert (McpError, MCPError) == (Old, New)\n"
+        "try:\n    raise MCPError(-32000, 'first')\nexcept McpError as error:\n    print(error.error.message)\n"
+        "import mcp, mcp.types\n"
+        "print(hasattr(mcp.types, 'DiscoverResult'), getattr(mcp.types, 'Nothing', None))\n"
+    )
+    redirect = f"from carrel.compat import redirect_imports\nredirect_imports({generation})\n"
+    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{redirect}import both")
+    assert done.stdout == f"first\n{generation == 2} None\n", done.stderr
+
+
+@pytest.mark.parametrize(("generation", "name"), [(1, "McpError"), (2, "MCPError")])
+def test_a_guarded_import_of_a_name_tells_a_program_which_version_it_runs_on(
+    tmp_path: Path, generation: int, name: str
+) -> None:
+    first, second = ("MCPError", "McpError") if generation == 1 else ("McpError", "MCPError")
+    (tmp_path / "program.py").write_text(
+        f"try:\n    from mcp import {first} as Chosen\nexcept ImportError:\n    from mcp import {second} as Chosen\n"
+        "print(Chosen.__name__)\n"
+    )
+    redirect = f"from carrel.compat import redirect_imports\nredirect_imports({generation})\n"
+    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{redirect}import program")
+    assert done.stdout == f"{name}\n", done.stderr
+
+
 @pytest.mark.parametrize(("generation", "name"), [(1, "FastMCP"), (2, "MCPServer")])
 def test_a_guarded_import_tells_a_program_which_version_it_runs_on(tmp_path: Path, generation: int, name: str) -> None:
     (tmp_path / "old.py").write_text("from mcp.server.fastmcp import FastMCP as Chosen\n")

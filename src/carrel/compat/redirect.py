@@ -9,6 +9,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 from carrel.compat.generation import default_generation, set_generation
 
@@ -81,10 +82,14 @@ BORROWED = (
 
 
 class Alias(Loader):
-    """Loader that gives a module of ``carrel.compat`` under another name: one module object, two names."""
+    """Loader that gives a module of ``carrel.compat`` under another name: one module object, two names.
 
-    def __init__(self, target: str) -> None:
+    ``other`` is the module of the other generation, if there is one. Import statements find its names, too.
+    """
+
+    def __init__(self, target: str, other: str | None = None) -> None:
         self._target = target
+        self._other = other
         self._spec: ModuleSpec | None = None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -94,6 +99,31 @@ class Alias(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self._spec  # the import system has set the alias's spec
+        if self._other is not None:
+            _add_names(module, self._other)
+
+
+def _add_names(module: ModuleType, other: str) -> None:
+    """Let import statements of a program find names in a module that only the other generation's module has."""
+    from carrel.compat.guarded_imports import is_unconditional
+
+    own = vars(module).get("__getattr__")
+
+    def find(name: str) -> Any:
+        missing = AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name, obj=module)
+        if own is not None:
+            try:
+                return own(name)
+            except AttributeError as error:
+                missing = error
+        if name.startswith("__") or not is_unconditional(name):
+            raise missing
+        try:
+            return getattr(import_module(other), name)
+        except (AttributeError, ImportError):
+            raise missing from None
+
+    vars(module)["__getattr__"] = find
 
 
 class Redirection(MetaPathFinder):
@@ -122,7 +152,9 @@ class Redirection(MetaPathFinder):
             real = _of_both(fullname, other)
         if fullname != "mcp":
             self._certain = True
-        return ModuleSpec(fullname, Alias(real.name), is_package=real.submodule_search_locations is not None)
+        others = _find(fullname, 3 - self.generation)
+        loader = Alias(real.name, others.name if others is not None and others.name != real.name else None)
+        return ModuleSpec(fullname, loader, is_package=real.submodule_search_locations is not None)
 
 
 def _of_both(fullname: str, other: int) -> ModuleSpec:

@@ -8,16 +8,20 @@ the statements that failed, and MEASURE_CARREL the generation of the package if 
 from __future__ import annotations
 
 import ast
+import faulthandler
 import json
 import os
 import sys
 from types import ModuleType
 
 import anyio.lowlevel
+import pytest
 from _pytest.assertion import rewrite
 from _pytest.config import parse_warning_filter
 
 sys.dont_write_bytecode = True
+#: A worker ends if a test with its fixtures takes longer; pytest-xdist starts another one.
+MAX_TEST_SECONDS = 60
 plain_rewrite = rewrite.rewrite_asserts
 
 if os.environ.get("MEASURE_CARREL"):
@@ -106,6 +110,15 @@ class Outcomes:
             json.dump(self.found, notes)
 
 
+class Watchdog:
+    """Ends the process of a test that takes too long, also if an event loop ignores the exception of a timeout."""
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self):
+        faulthandler.dump_traceback_later(MAX_TEST_SECONDS, exit=True, file=sys.__stderr__)
+        yield
+        faulthandler.cancel_dump_traceback_later()
+
+
 def pytest_configure(config):
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Outcomes())
+    config.pluginmanager.register(Watchdog() if hasattr(config, "workerinput") else Outcomes())

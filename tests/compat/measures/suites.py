@@ -44,6 +44,7 @@ PRIVATE = re.compile(
 GENERATIONS = {"mcp-1.30.0": 1, "mcp-2.3.0": 2, "fastmcp-3.4.11": 1, "fastmcp-4.1.6": 2}
 WORKERS = "2"
 LIMIT = "20"
+MAX_WORKERS = "100"  # in place of workers that ended with a test that took too long
 MAX_SECONDS = 3600
 
 
@@ -116,7 +117,18 @@ def outcomes(
         if checkout is not None:
             env["MEASURE_CARREL"] = str(GENERATIONS[package])
         command = [str(python), "-m", "pytest", "-p", "suite_plugin", "-p", "no:cacheprovider", "-q", "-n", WORKERS]
-        command += ["--timeout", LIMIT, "--tb=line", "-o", "xfail_strict=false", "-o", "log_cli=false", *files]
+        command += [
+            "--max-worker-restart",
+            MAX_WORKERS,
+            "--timeout",
+            LIMIT,
+            "--tb=line",
+            "-o",
+            "xfail_strict=false",
+            "-o",
+            "log_cli=false",
+            *files,
+        ]
         done = subprocess.run(
             command, cwd=sources(package), env=env, capture_output=True, text=True, timeout=MAX_SECONDS
         )
