@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -168,3 +172,20 @@ def test_programs_and_snippets_are_counted_in_one_line_for_each_revision() -> No
     assert "| 5 | 4 start, 3 have the same lists, 2 give the same answers |" in found
     assert "| 2 | 2 start, 1 the same |" in found
     assert "| `snippets-a`: snippets whose imports resolve | 6 | 5 |" in found
+
+
+@pytest.mark.slow
+def test_a_test_that_ignores_its_timeout_ends_its_worker_and_the_other_tests_run(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text(
+        "import threading\nimport pytest\n@pytest.fixture\ndef stuck():\n    yield\n    while True:\n        try:\n"
+        "            threading.Event().wait()\n        except BaseException:\n            pass\n"
+        "def test_first(stuck):\n    pass\ndef test_second():\n    pass\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(suites.__file__).parent), "MEASURE_SECONDS": "10"}
+    env |= {"MEASURE_NOTES": str(tmp_path / "notes"), "MEASURE_ERRORS": str(tmp_path / "errors")}
+    command = [sys.executable, "-m", "pytest", "-p", "suite_plugin", "-n", "1", "--timeout", "1", "tests"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    found = json.loads((tmp_path / "notes").read_text())
+    outcomes = {name.partition("::")[2]: outcome for name, (outcome, _) in found.items()}
+    assert outcomes == {"test_first": "failed", "test_second": "passed"}, done.stdout
