@@ -8,8 +8,16 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel
 
+from carrel.compat.mcp.shared.exceptions import McpError
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.client.client import Client
+from carrel.compat.mcp2.client.extension import (
+    ClaimContext,
+    ClientExtension,
+    NotificationBinding,
+    ResultClaim,
+    UnexpectedClaimedResult,
+)
 from carrel.compat.mcp2.client.session import ClientSession
 from carrel.compat.mcp2.server.caching import CacheHint
 from carrel.compat.mcp2.server.lowlevel.server import Server
@@ -17,7 +25,7 @@ from carrel.compat.mcp2.server.mcpserver import Context, Elicit, MCPServer, Reso
 from carrel.compat.mcp2.server.request_state import InvalidRequestState, RequestStateSecurity
 from carrel.compat.mcp2.shared.exceptions import MCPError
 from carrel.compat.mcp2.shared.memory import create_client_server_memory_streams
-from carrel.compat.mcp2.types.base import Request, RequestParams, Result
+from carrel.compat.mcp2.types.base import Notification, Request, RequestParams, Result
 
 MODES = ["auto", "legacy"]
 
@@ -65,6 +73,17 @@ async def test_invalid_results_and_exceptions_become_error_responses() -> None:
     async with Client(Server("s", on_list_tools=listed, on_call_tool=called)) as client:
         with pytest.raises(MCPError, match="Internal server error"):
             await client.call_tool("a")
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_an_error_of_mcp_1_is_an_error_response_too(mode: str) -> None:
+    async def called(ctx: Any, params: Any) -> Any:
+        raise McpError(code=-32050, message="own", data=[1])
+
+    async with Client(Server("s", on_call_tool=called), mode=mode) as client:
+        with pytest.raises(MCPError, match="own") as caught:
+            await client.call_tool("a")
+        assert (caught.value.code, caught.value.data) == (-32050, [1])
 
 
 async def test_a_fresh_list_comes_from_the_cache_until_it_changes() -> None:
@@ -214,3 +233,88 @@ async def test_the_form_of_a_resolver_has_the_members_of_the_protocol_in_the_new
         assert (await client.call_tool("paint", {})).content[0].text == "red"
     assert (forms[0].keys() == {"properties", "required", "type"}) == (mode == "auto")
     assert forms[0]["required"] == ["colour"]
+
+
+class Ticket(Result):
+    result_type: Literal["com.example/ticket"] = "com.example/ticket"
+    ticket_number: int
+
+
+class NewsParams(BaseModel):
+    text: str
+
+
+class Tickets(ClientExtension):
+    """Extension with a type of results and a notification."""
+
+    identifier = "com.example/tickets"
+
+    def __init__(self) -> None:
+        self.news: asyncio.Queue[str] = asyncio.Queue()
+
+    def claims(self) -> list[ResultClaim[Ticket]]:
+        return [ResultClaim(result_type="com.example/ticket", model=Ticket, resolve=self.resolve)]
+
+    def notifications(self) -> list[NotificationBinding[NewsParams]]:
+        return [NotificationBinding(method="notifications/com.example/news", params_type=NewsParams, handler=self.take)]
+
+    async def resolve(self, result: Ticket, context: ClaimContext) -> types.CallToolResult:
+        text = f"{context.tool_name}: {result.ticket_number}"
+        return types.CallToolResult(content=[types.TextContent(text=text)])
+
+    async def take(self, params: NewsParams) -> None:
+        self.news.put_nowait(params.text)
+
+
+class News(Notification[NewsParams, str]):
+    method: str = "notifications/com.example/news"
+    params: NewsParams
+
+
+def ticket_server() -> Server[Any]:
+    """Return a server that answers with a ticket to clients that declare the extension."""
+
+    async def called(ctx: Any, params: types.CallToolRequestParams) -> Any:
+        declared = ctx.session.client_params.capabilities.extensions or {}
+        for text in ({}, {"text": "first"}, {"text": "second"}):
+            await ctx.session.send_notification(News.model_construct(params=NewsParams.model_construct(**text)))
+        if "com.example/tickets" in declared:
+            return {"resultType": "com.example/ticket", "ticketNumber": 7}
+        return types.CallToolResult(content=[types.TextContent(text="no ticket")])
+
+    async def listed(ctx: Any, params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[types.Tool(name="buy", input_schema={"type": "object"})])
+
+    return Server("s", on_call_tool=called, on_list_tools=listed)
+
+
+async def test_an_extension_resolves_results_that_it_adds_and_receives_its_notifications() -> None:
+    extension = Tickets()
+    async with Client(ticket_server(), extensions=[extension]) as client:
+        result = await client.call_tool("buy")
+        assert result.content == [types.TextContent(text="buy: 7")]
+        assert [await extension.news.get() for _ in range(2)] == ["first", "second"]
+        with pytest.raises(UnexpectedClaimedResult) as caught:
+            await client.session.call_tool("buy")
+        assert caught.value.result.ticket_number == 7
+
+
+async def test_an_extension_that_adds_results_is_not_declared_in_a_handshake() -> None:
+    extension = Tickets()
+    async with Client(ticket_server(), mode="legacy", extensions=[extension]) as client:
+        result = await client.call_tool("buy")
+        assert result.content == [types.TextContent(text="no ticket")]
+        assert await extension.news.get() == "first"
+
+
+def test_a_type_of_results_or_a_notification_of_two_extensions_is_an_error() -> None:
+    class Others(Tickets):
+        identifier = "com.example/others"
+
+    with pytest.raises(ValueError, match=r"'com\.example/tickets' and by 'com\.example/others'"):
+        Client(ticket_server(), extensions=[Tickets(), Others()])
+    claims = {"com.example/tickets": Tickets().claims()}
+    with pytest.raises(ValueError, match="has no extensions entry"):
+        ClientSession(result_claims=claims)
+    with pytest.raises(ValueError, match="duplicate notification binding"):
+        ClientSession(notification_bindings=[*Tickets().notifications(), *Others().notifications()])

@@ -44,12 +44,11 @@ class Session(ClientSession):
         super().__init__(*streams, **options)
         self._callbacks.extensions = dict(extensions or {})
         self._claims: dict[type[Result], ResultClaim[Any]] = {}
+        self._call_result: type[Result] = CallToolResult
         if claims:
-            from carrel.compat.mcp2.client.requests import struct_like
+            from carrel.compat.mcp2.client.requests import claiming_result
 
-            self._claims = {struct_like(claim.model): claim for claim in claims}
-        others = {claim.result_type: kind for kind, claim in self._claims.items()}
-        self._call_result: type[Result] = type("ClaimedCallResult", (CallToolResult,), {"other_types": others})
+            self._call_result, self._claims = claiming_result(claims)
 
     def _kind_of(self, row: RequestType) -> type[Result] | None:
         return self._call_result if self._claims and row.method == "tools/call" else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import KW_ONLY, dataclass, field
 from types import TracebackType
@@ -16,6 +16,7 @@ from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.client._input_required import DEFAULT_INPUT_REQUIRED_MAX_ROUNDS, run_input_required_driver
 from carrel.compat.mcp2.client._memory import InMemoryTransport
 from carrel.compat.mcp2.client.caching import CacheConfig, CacheMode, ResponseCache
+from carrel.compat.mcp2.client.claims import contributions
 from carrel.compat.mcp2.client.context import (
     ElicitationFnT,
     ListRootsFnT,
@@ -23,13 +24,12 @@ from carrel.compat.mcp2.client.context import (
     MessageHandlerFnT,
     SamplingFnT,
 )
-from carrel.compat.mcp2.client.extension import ClientExtension
+from carrel.compat.mcp2.client.extension import ClaimContext, ClientExtension
 from carrel.compat.mcp2.client.session import ClientSession
 from carrel.compat.mcp2.client.streamable_http import streamable_http_client
 from carrel.compat.mcp2.client.subscriptions import ResourceUpdated, ServerEvent, Subscription, listen
 from carrel.compat.mcp2.shared.deprecation import LOGGING, PING, PROGRESS, ROOTS, SUBSCRIBE, UNSUBSCRIBE
 from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning, MCPError
-from carrel.compat.mcp2.shared.extension import validate_extension_identifier
 from carrel.compat.mcp2.shared.subscriptions import LISTS
 from carrel.compat.mcp2.types.base import EmptyResult, PaginatedRequestParams, RequestParamsMeta
 from carrel.compat.mcp2.types.jsonrpc import INVALID_PARAMS
@@ -81,7 +81,7 @@ class Client:
             raise ValueError(
                 f"mode must be 'legacy', 'auto', or one of {list(MODERN_PROTOCOL_VERSIONS)}; got {self.mode!r}{hint}"
             )
-        self._settings = _settings_of(self.extensions)
+        self._settings, self._claims, self._bindings = contributions(self.extensions)
         self._response_cache: ResponseCache | None = None
         if self.cache is not None:
             target = self.cache.target_id or (self.server if isinstance(self.server, str) else None)
@@ -119,6 +119,8 @@ class Client:
                 log_level=self.log_level,
                 sampling_capabilities=self.sampling_capabilities,
                 extensions=self._settings,
+                result_claims=self._claims,
+                notification_bindings=self._bindings,
             )
             await stack.enter_async_context(session)
             if self.mode == "legacy":
@@ -285,7 +287,7 @@ class Client:
         request_state: str | None = None,
         meta: RequestParamsMeta | None = None,
     ) -> types.CallToolResult:
-        """Call a tool, and answer the questions of the server.
+        """Call a tool, and answer the questions of the server. The extension that adds a type of results resolves them.
 
         Raises:
             InputRequiredRoundsExceededError: the server has questions in each of too many rounds.
@@ -302,9 +304,18 @@ class Client:
                 request_state=state,
                 meta=meta,
                 allow_input_required=True,
+                allow_claimed=True,
             )
 
-        return await self._driven(await send(input_responses, request_state), send)
+        result = await self._driven(await send(input_responses, request_state), send)
+        if isinstance(result, types.CallToolResult):
+            return result
+        claim = next(each for claims in self._claims.values() for each in claims if each.model is type(result))
+        context = ClaimContext(session=self.session, tool_name=name, read_timeout_seconds=read_timeout_seconds)
+        found: types.CallToolResult = await claim.resolve(result, context)
+        if not found.is_error:
+            await self.session.validate_tool_result(name, found)
+        return found
 
     async def get_prompt(
         self,
@@ -398,27 +409,3 @@ class Client:
     async def send_roots_list_changed(self) -> None:
         """Notify the server that the roots have changed."""
         await self.session.send_roots_list_changed()
-
-
-def _settings_of(extensions: Sequence[ClientExtension] | None) -> dict[str, dict[str, Any]] | None:
-    """Return the settings of extensions, by identifier.
-
-    Raises:
-        TypeError: an identifier has no prefix, or the extensions are a mapping.
-        ValueError: an extension has no identifier, or is given twice.
-    """
-    if isinstance(extensions, Mapping):
-        raise TypeError(
-            "extensions= takes a sequence of ClientExtension instances; "
-            "use advertise(identifier, settings) for extensions that are only declared"
-        )
-    found: dict[str, dict[str, Any]] = {}
-    for extension in extensions or ():
-        identifier = getattr(extension, "identifier", None)
-        if identifier is None:
-            raise ValueError(f"{type(extension).__name__} has no `identifier`")
-        validate_extension_identifier(identifier, owner=type(extension).__name__)
-        if identifier in found:
-            raise ValueError(f"extension identifier {identifier!r} is passed more than once")
-        found[identifier] = extension.settings()
-    return found or None

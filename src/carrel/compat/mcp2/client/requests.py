@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
@@ -14,8 +14,12 @@ from carrel.protocol.client import Connection
 from carrel.protocol.extension import Extension
 from carrel.protocol.methods import RequestType
 from carrel.wire.base import Params, Result
+from carrel.wire.tools import CallToolResult
 
-__all__ = ["custom_request", "struct_for", "struct_like"]
+if TYPE_CHECKING:
+    from carrel.compat.mcp2.client.extension import ResultClaim
+
+__all__ = ["claiming_result", "custom_request", "struct_for", "struct_like"]
 
 
 def struct_for(row: RequestType, params: Mapping[str, Any]) -> Any:
@@ -40,6 +44,13 @@ def struct_like(model: type[BaseModel]) -> type[Result]:
     aliases = {field.alias or name for name, field in model.model_fields.items()} - {"_meta", "resultType"}
     found: type[Result] = _struct("CustomResult", aliases, Result)
     return found
+
+
+def claiming_result(claims: Iterable[ResultClaim[Any]]) -> tuple[type[Result], dict[type[Result], ResultClaim[Any]]]:
+    """Return the struct of a tool call's result with the types that extensions add, and the claim of each type."""
+    found = {struct_like(claim.model): claim for claim in claims}
+    others = {claim.result_type: kind for kind, claim in found.items()}
+    return type("ClaimingCallToolResult", (CallToolResult,), {"other_types": others}), found
 
 
 def _struct(name: str, members: Any, base: Any) -> Any:

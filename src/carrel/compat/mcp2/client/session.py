@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -19,6 +19,7 @@ from carrel.compat.loggers import get_logger
 from carrel.compat.mcp.client.auth.exceptions import flow_error
 from carrel.compat.mcp2 import types
 from carrel.compat.mcp2.client.callbacks import Callbacks
+from carrel.compat.mcp2.client.claims import BoundNotifications, ClaimedResults, Claims
 from carrel.compat.mcp2.client.context import (
     ClientRequestContext,
     ElicitationFnT,
@@ -28,6 +29,7 @@ from carrel.compat.mcp2.client.context import (
     MessageHandlerFnT,
     SamplingFnT,
 )
+from carrel.compat.mcp2.client.extension import NotificationBinding, UnexpectedClaimedResult
 from carrel.compat.mcp2.client.requests import custom_request, struct_for
 from carrel.compat.mcp2.shared.deprecation import LOGGING, PING, PROGRESS, ROOTS, SUBSCRIBE, UNSUBSCRIBE
 from carrel.compat.mcp2.shared.exceptions import MCPDeprecationWarning, MCPError
@@ -100,8 +102,8 @@ class ClientSession:
         log_level: str | None = None,
         sampling_capabilities: types.SamplingCapability | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
-        result_claims: Mapping[str, Sequence[Any]] | None = None,
-        notification_bindings: Sequence[Any] | None = None,
+        result_claims: Claims | None = None,
+        notification_bindings: Sequence[NotificationBinding[Any]] | None = None,
         dispatcher: Any = None,
     ) -> None:
         if dispatcher is not None:
@@ -119,6 +121,8 @@ class ClientSession:
             sampling_capabilities=sampling_capabilities,
             extensions=extensions,
         )
+        self._claimed = ClaimedResults(result_claims, extensions)
+        self._bound = BoundNotifications(notification_bindings)
         self._info = client_info or DEFAULT_CLIENT_INFO
         self._connection: ClientConnection | None = None
         self._facts: ServerFacts | None = None
@@ -135,6 +139,7 @@ class ClientSession:
     ) -> None:
         connection, self._connection = self._connection, None
         try:
+            await self._bound.stop()
             await self._callbacks.stop()
         finally:
             if connection is not None:
@@ -149,6 +154,8 @@ class ClientSession:
         transport = read.open() if isinstance(read, ClientStream) else StreamTransport(read, write, _session_message)
         protocol: Connection[Waiter] = Connection(struct_of(self._info, Implementation), self._callbacks.capabilities())
         connection = self._connection = ClientConnection(transport, protocol, self)
+        self._claimed.declare(protocol)
+        self._bound.start(protocol)
         self._callbacks.start()
         try:
             await connection.open()
@@ -217,6 +224,7 @@ class ClientSession:
 
     def _adopted(self, facts: ServerFacts) -> types.InitializeResult:
         self._facts = facts
+        self._bound.warn(facts.revision)
         self._initialized = types.InitializeResult(
             protocol_version=facts.revision.name,
             capabilities=model_of(facts.capabilities, types.ServerCapabilities),
@@ -231,6 +239,7 @@ class ClientSession:
         assert facts is not None
         assert connection is not None
         connection.transport.settle(facts.revision)
+        self._bound.warn(facts.revision)
         if self._log_level is not None:
             connection.connection.set_log_level(self._log_level)
         self._discovered = types.DiscoverResult(
@@ -300,6 +309,7 @@ class ClientSession:
             row, struct, result = custom_request(connection.connection, method, given, result_type)
         else:
             struct = struct_for(row, given)
+            result = self._claimed.result if method == "tools/call" else None
         try:
             found = await connection.call(
                 row, struct, timeout=timeout, meta=meta, progress=progress_callback, result=result
@@ -308,6 +318,7 @@ class ClientSession:
             _fail(error, method, timeout)
         if isinstance(found, InputRequiredResult):
             return model_of(found, types.InputRequiredResult)
+        result_type = self._claimed.model(found) or result_type
         return TypeAdapter(result_type).validate_json(msgspec.json.encode(found), by_name=False)
 
     async def _send(self, kind: Any, params: Any, result: Any) -> Any:
@@ -412,6 +423,7 @@ class ClientSession:
             MCPError: the server sent an error response, did not respond in time, or is gone.
             RuntimeError: the structured result does not fit the schema of the tool, or the result has questions and
                 ``allow_input_required`` is false.
+            UnexpectedClaimedResult: the result has a type of an extension, and ``allow_claimed`` is false.
         """
         params = types.CallToolRequestParams(
             name=name, arguments=arguments, input_responses=input_responses, request_state=request_state, _meta=meta
@@ -425,6 +437,8 @@ class ClientSession:
         _expected(result, "call_tool", allow_input_required)
         if isinstance(result, types.CallToolResult) and not result.is_error:
             await self.validate_tool_result(name, result)
+        if not allow_claimed and not isinstance(result, types.CallToolResult | types.InputRequiredResult):
+            raise UnexpectedClaimedResult(result)
         return result
 
     async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
@@ -505,7 +519,8 @@ class ClientSession:
 
     def take_notice(self, notice: Notification) -> None:
         """Pass a notification on to the callbacks, in the order of arrival."""
-        self._callbacks.take(notice.event, notice.params)
+        if not self._bound.take(notice.event, notice.params):
+            self._callbacks.take(notice.event, notice.params)
 
     def take_log(
         self, params: LoggingMessageParams, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]

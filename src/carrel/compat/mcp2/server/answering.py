@@ -20,6 +20,7 @@ from carrel.catalog.provider import Request
 from carrel.compat.exchange import Exchange, current_exchange, http_scope
 from carrel.compat.handlers_provider import HandlersProvider
 from carrel.compat.loggers import get_logger
+from carrel.compat.mcp.shared.exceptions import McpError
 from carrel.compat.mcp2.server._otel import OpenTelemetryMiddleware
 from carrel.compat.mcp2.server.caching import CacheHint, apply_cache_hint
 from carrel.compat.mcp2.server.connection import Connection
@@ -170,8 +171,8 @@ class Application(Server[Any]):
         chain = self._wrapped(row.method, inner or partial(self._handle, row))
         try:
             return self._shape(exchange.call, row, _dumped(await chain(context)))
-        except MCPError as error:
-            raise HandlerError(error.code, error.message, error.data) from None
+        except McpError as error:  # also one of ``mcp`` 1, of a program that uses both
+            raise HandlerError(error.error.code, error.error.message, error.error.data) from None
         except ValidationError as error:
             log.debug("%s: %s", row.method, error)
             raise HandlerError(INVALID_PARAMS, "Invalid request parameters", "") from None
