@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.compat.generation import find_generation, generation_of_source
+from carrel.compat.generation import find_fastmcp, find_generation, generation_of_source
 
 HTTP = "from mcp.client.streamable_http import streamable_http_client\nasync def main():\n "
 
@@ -56,6 +56,29 @@ def test_inline_metadata_and_the_project_tell(requirement: str, generation: int 
     plain.write_text("from mcp import ClientSession\n")
     (tmp_path / "pyproject.toml").write_text(f'[project]\nname = "a"\ndependencies = ["{requirement}"]\n')
     assert find_generation([str(plain)]) == generation
+
+
+@pytest.mark.parametrize(
+    ("requirement", "version"),
+    [
+        ("fastmcp<3", 2),
+        ("fastmcp<2.14,>=2.10.5", 2),
+        ("fastmcp==2.13.3", 2),
+        ("fastmcp-slim ~= 2.12", 2),
+        ("fastmcp>=2,<4", None),
+        ("fastmcp>=2", None),
+        ("fastmcp>=3,<4", None),
+        ("mcp<2", None),
+    ],
+)
+def test_a_requirement_of_fastmcp_2_is_found(requirement: str, version: int | None, tmp_path: Path) -> None:
+    script, plain = tmp_path / "script.py", tmp_path / "inner" / "plain.py"
+    script.write_text(f'# /// script\n# dependencies = ["rich", "{requirement}"]\n# ///\nfrom fastmcp import FastMCP\n')
+    assert find_fastmcp([str(script)]) == version
+    plain.parent.mkdir()
+    plain.write_text("from fastmcp import FastMCP\n")
+    (tmp_path / "pyproject.toml").write_text(f'[project]\nname = "a"\ndependencies = ["{requirement}"]\n')
+    assert find_fastmcp([str(plain)]) == version
 
 
 @pytest.mark.parametrize(("requirement", "generation"), [("mcp<2", 1), ("mcp>=2", 2), ("mcp>=1", 2)])

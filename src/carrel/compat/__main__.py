@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from carrel.compat.generation import find_generation
+from carrel.compat.generation import find_fastmcp, find_generation
 from carrel.compat.redirect import redirect_imports
 from carrel.errors import ConfigError
 
@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     if not given or given[0] in ("-h", "--help") or given == ["-m"]:
         sys.exit(USAGE)
-    redirect_imports(find_generation(given))
+    redirect_imports(find_generation(given), find_fastmcp(given))
     run(given)
 
 

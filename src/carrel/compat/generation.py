@@ -1,6 +1,6 @@
 """Generation of a program: whether it was written for ``mcp`` 1 or 2, by its imports and its requirements.
 
-FastMCP 3 stands on ``mcp`` 1, and FastMCP 4 on ``mcp`` 2.
+FastMCP 2 and 3 stand on ``mcp`` 1, and FastMCP 4 on ``mcp`` 2.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
+from itertools import islice
 from pathlib import Path
 
 from carrel.module_files import find_module_file
@@ -21,9 +22,11 @@ __all__ = [
     "default_generation",
     "fastmcp_generation",
     "fastmcp_version",
+    "find_fastmcp",
     "find_generation",
     "generation_of_source",
     "installed_fastmcp",
+    "keeps_references",
     "set_generation",
 ]
 
@@ -97,6 +100,7 @@ CAMEL = re.compile(
 SNAKE = frozenset(("input_schema", "is_error", "next_cursor", "server_info", "uri_template"))
 #: The first major version of each package that stands on ``mcp`` 2.
 FIRST = {"mcp": 2, "mcp-types": 2, "fastmcp": 4, "fastmcp-slim": 4}
+FASTMCP = ("fastmcp-slim", "fastmcp")
 REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?\s*\(?([^;)]*)")
 LOWER = re.compile(r"(>=|==|~=|>)\s*(\d+)")
 UPPER = re.compile(r"<\s*=?\s*(\d+)")
@@ -105,25 +109,35 @@ USES_FASTMCP = re.compile(r"(?m)^\s*(?:from|import)\s+fastmcp\b")
 #: Number of files of a program that are read.
 MOST_FILES = 200
 
-#: The generation of the running program, from ``set_generation``.
+#: The generation of the running program and the version of ``fastmcp`` that it requires, from ``set_generation``.
 _running: int | None = None
+_required_fastmcp: int | None = None
 
 
-def set_generation(generation: int | None) -> None:
-    """Set the generation of the running program. None if nothing tells."""
-    global _running
-    _running = generation
+def set_generation(generation: int | None, fastmcp: int | None = None) -> None:
+    """Set the generation of the running program, and the major version of ``fastmcp``. None if nothing tells."""
+    global _running, _required_fastmcp
+    _running, _required_fastmcp = generation, fastmcp
 
 
 def fastmcp_generation() -> int:
-    """Return the major version of ``fastmcp`` whose behaviour the running program gets: 3 or 4."""
-    return _generation_of_version(fastmcp_version()) + 2 if _running is None else _running + 2
+    """Return the major version of ``fastmcp`` whose behaviour the running program gets: 2, 3 or 4."""
+    generation = _generation_of_version(fastmcp_version()) if _running is None else _running
+    if generation == 2:
+        return 4
+    return 2 if _required_fastmcp == 2 or (installed_fastmcp() or "").startswith("2.") else 3
+
+
+def keeps_references() -> bool:
+    """Return whether schemas of tools keep references to their definitions, as before FastMCP 2.14."""
+    minor = (installed_fastmcp() or "").split(".")[1:2]
+    return fastmcp_generation() == 2 and minor != [] and int(minor[0]) < 14
 
 
 @cache
 def installed_fastmcp() -> str | None:
     """Return the version of the installed package ``fastmcp``, without loading its code."""
-    for package in ("fastmcp-slim", "fastmcp"):
+    for package in FASTMCP:
         with suppress(metadata.PackageNotFoundError):
             return metadata.version(package)
     return None
@@ -150,16 +164,11 @@ def find_generation(program: list[str]) -> int | None:
     For a module of an installed package, and for a command that imports one, the requirements of the package tell,
     or its files.
     """
-    module = _module_of(program)
-    required = None if module is None else _required_by_distribution(module, Path(program[0]).stem)
-    if required is not None:
-        return required
-    files = list(_files_of(program if module is None else ["-m", module]))
-    for file in files[:1]:
-        required = _required_in(_read(file), file.parent)
+    for requirements in _requirements(program):
+        required = _required(requirements)
         if required is not None:
             return required
-    sources = [_read(file) for file in files]
+    sources = [_read(file) for file in _files_of(_with_module(program))]
     for source in sources:
         found = generation_of_source(source)
         if found is not None:
@@ -167,6 +176,27 @@ def find_generation(program: list[str]) -> int | None:
     if any(map(USES_FASTMCP.search, sources)):
         return _generation_of_version(fastmcp_version())
     return None
+
+
+def find_fastmcp(program: list[str]) -> int | None:
+    """Return 2 if a program requires ``fastmcp`` 2, else None."""
+    versions = (found[1] for given in _requirements(program) for found in _versions(given) if found[0] in FASTMCP)
+    return 2 if any(_is_at_least(3, each) is False for each in versions) else None
+
+
+def _requirements(program: list[str]) -> Iterator[Iterable[object]]:
+    """Yield the requirements of a program's distribution, of its inline metadata and of its project."""
+    module = _module_of(program)
+    if module is not None:
+        yield from _of_distribution(module, Path(program[0]).stem)
+    for file in islice(_files_of(_with_module(program)), 1):
+        yield from _of_file(_read(file), file.parent)
+
+
+def _with_module(program: list[str]) -> list[str]:
+    """Return a program with ``-m`` and its module in place of a command, if it has a module."""
+    module = _module_of(program)
+    return program if module is None else ["-m", module]
 
 
 def _module_of(program: list[str]) -> str | None:
@@ -316,53 +346,56 @@ def _registers(decorator: ast.expr) -> bool:
 # Requirements
 
 
-def _required_in(source: str, folder: Path) -> int | None:
-    """Return the generation that the inline metadata of a file requires, or the project of its folder."""
+def _of_file(source: str, folder: Path) -> Iterator[Iterable[object]]:
+    """Yield the requirements in the inline metadata of a file, and those of the project of its folder."""
     import tomllib
 
     script = SCRIPT.search(source)
     if script is not None:
         text = "".join(line[2:] if line.startswith("# ") else line[1:] for line in script[1].splitlines(keepends=True))
         with suppress(tomllib.TOMLDecodeError):
-            found = _required(tomllib.loads(text).get("dependencies", ()))
-            if found is not None:
-                return found
+            yield tomllib.loads(text).get("dependencies", ())
     for parent in (folder, *folder.parents[:2]):
         project = parent / "pyproject.toml"
         if project.is_file():
             with suppress(tomllib.TOMLDecodeError):
-                return _required(tomllib.loads(_read(project)).get("project", {}).get("dependencies", ()))
-            return None
-    return None
+                yield tomllib.loads(_read(project)).get("project", {}).get("dependencies", ())
+            return
 
 
-def _required_by_distribution(module: str, command: str) -> int | None:
-    """Return the generation that the distribution of a module, or of a command, requires.
+def _of_distribution(module: str, command: str) -> Iterator[Iterable[object]]:
+    """Yield the requirements of the distribution of a module, or of a command.
 
     Most distributions have the name of one of them; to look for others takes longer than to start a program.
     """
     parts = module.split(".")
     for name in (command, *("-".join(parts[:length]) for length in range(1, len(parts) + 1))):
         with suppress(metadata.PackageNotFoundError):
-            found = _required(metadata.requires(name) or ())
-            if found is not None:
-                return found
-    return None
+            yield metadata.requires(name) or ()
+
+
+def _versions(requirements: Iterable[object]) -> Iterator[tuple[str, str]]:
+    """Yield the packages in requirements, each with the versions that are allowed."""
+    for each in requirements:
+        match = REQUIREMENT.match(each) if isinstance(each, str) else None
+        if match is not None:
+            yield re.sub(r"[-_.]+", "-", match[1]).lower(), match[2]
 
 
 def _required(requirements: Iterable[object]) -> int | None:
     """Return the generation that requirements name by a version; None if they allow both."""
-    for each in requirements:
-        match = REQUIREMENT.match(each) if isinstance(each, str) else None
-        first = None if match is None else FIRST.get(re.sub(r"[-_.]+", "-", match[1]).lower())
-        if match is None or first is None:
-            continue
-        lower = [int(number) for _, number in LOWER.findall(match[2])]
-        upper = [int(number) for number in UPPER.findall(match[2])]
-        if lower and max(lower) >= first:
-            return 2
-        if upper and min(upper) <= first:
-            return 1
-        if any(operator in ("==", "~=") for operator, _ in LOWER.findall(match[2])):
-            return 1
+    for package, versions in _versions(requirements):
+        later = _is_at_least(FIRST[package], versions) if package in FIRST else None
+        if later is not None:
+            return 2 if later else 1
     return None
+
+
+def _is_at_least(first: int, versions: str) -> bool | None:
+    """Return whether all allowed versions are of a major version or later, or earlier (False); None if some are."""
+    lower = [int(number) for _, number in LOWER.findall(versions)]
+    upper = [int(number) for number in UPPER.findall(versions)]
+    if lower and max(lower) >= first:
+        return True
+    exact = any(operator in ("==", "~=") for operator, _ in LOWER.findall(versions))
+    return False if exact or (upper and min(upper) <= first) else None

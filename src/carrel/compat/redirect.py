@@ -215,11 +215,11 @@ def _exists(name: str) -> bool:
         return False
 
 
-def redirect_imports(generation: int | None = None) -> None:
+def redirect_imports(generation: int | None = None, fastmcp: int | None = None) -> None:
     """Redirect imports of ``mcp``, ``mcp_types`` and ``fastmcp``, from now on. Does nothing the second time.
 
     ``generation`` is the major version of ``mcp`` that the program was written for; without it, the program's first
-    import that only one of them has decides.
+    import that only one of them has decides. ``fastmcp`` is 2 if the program requires FastMCP 2.
 
     Raises:
         ImportError: one of the packages was imported before.
@@ -229,5 +229,5 @@ def redirect_imports(generation: int | None = None) -> None:
     early = [name for name in sys.modules if name.partition(".")[0] in MIRRORS[1]]
     if early:
         raise ImportError(f"{early[0]} is imported already: redirect imports before")
-    set_generation(generation)
+    set_generation(generation, fastmcp)
     sys.meta_path.insert(0, Redirection(generation or default_generation(), certain=generation is not None))

@@ -46,8 +46,8 @@ def redirect(
     """
     try:
         from carrel.compat import redirect_imports
-        from carrel.compat.generation import find_generation
+        from carrel.compat.generation import find_fastmcp, find_generation
 
-        redirect_imports(generation or find_generation(program))
+        redirect_imports(generation or find_generation(program), find_fastmcp(program))
     except ImportError as error:
         raise ConfigError(f"{reason}; Carrel can run it, but {error}") from None

@@ -43,8 +43,8 @@ class FastMCPApp(LocalProvider):
         return self._decorator("ui", name_or_fn, name, {"resourceUri": PLACEHOLDER, "visibility": ["model"]}, details)
 
     def _decorator(self, kind: str, given: Any, name: str | None, ui: dict[str, Any], details: dict[str, Any]) -> Any:
-        def add(function: Callable[..., Any], named: str | None) -> None:
-            self.add_tool(Tool.from_function(function, name=named, meta={"ui": ui}, **details))
+        def add(function: Callable[..., Any], named: str | None) -> Tool:
+            return self.add_tool(Tool.from_function(function, name=named, meta={"ui": ui}, **details))
 
         return decorate(kind, given, name, add, self.add_tool)
 

@@ -229,9 +229,11 @@ class FunctionPrompt(Prompt):
         try:
             values = {name: self._converted(name, value) for name, value in given.items() if name in callee.parameters}
             return self.convert_result(await callee.call(callee.adapter.validate_python(values)))
-        except FastMCPError:
-            raise
         except Exception as error:
+            if fastmcp_generation() == 2:
+                raise PromptError(f"Error rendering prompt {self.name}.") from error
+            if isinstance(error, FastMCPError):
+                raise
             raise PromptError(f"Error rendering prompt {self.name!r}: {error}") from error
 
     def _converted(self, name: str, value: Any) -> Any:

@@ -14,6 +14,7 @@ from carrel.compat.fastmcp.decorators import DecoratedResource, ResourceMeta, ma
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent, read_model
 from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.tasks import TaskConfig
+from carrel.compat.generation import fastmcp_generation
 from carrel.compat.mcp.types import BlobResourceContents, ReadResourceResult, TextResourceContents
 from carrel.compat.mcp.types import Resource as MCPResource
 from carrel.compat.mcp.types.base import Annotations, Uri
@@ -96,7 +97,7 @@ def result_of(value: Any, mime_type: str, meta: dict[str, Any] | None) -> Resour
         return ResourceResult([ResourceContent(value, mime_type, meta)])
     if isinstance(value, list) and value and all(isinstance(each, ResourceContent) for each in value):
         return ResourceResult(value)
-    plain = value is None or isinstance(value, dict | list | tuple | int | float)
+    plain = fastmcp_generation() > 2 and (value is None or isinstance(value, dict | list | tuple | int | float))
     text = json.dumps(value) if plain else pydantic_core.to_json(value, fallback=str).decode()
     return ResourceResult([ResourceContent(text, mime_type, meta)])
 

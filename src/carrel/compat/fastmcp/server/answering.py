@@ -55,6 +55,10 @@ def _meta_of(version: VersionSpec | None) -> dict[str, Any]:
     return {"_meta": {"fastmcp": {"version": wanted}}}
 
 
+def _unknown(kind: str, name: str) -> NotFoundError:
+    return NotFoundError(f"Unknown {kind}: {name if fastmcp_generation() == 2 else repr(name)}")
+
+
 class Answering(AggregateProvider):
     """Lists, calls, reads and prompts, inside of the middleware."""
 
@@ -198,7 +202,7 @@ class Answering(AggregateProvider):
             if tool is None and (address := parse_hashed_backend_name(name)) is not None:
                 tool = await self.get_tool_by_hash(*address)
             if tool is None:
-                raise NotFoundError(f"Unknown tool: {name!r}")
+                raise _unknown("tool", name)
             found = self._guarded(
                 "Error calling tool", name, ToolError, tool.run(arguments), (UrlElicitationRequiredError,)
             )
@@ -275,7 +279,7 @@ class Answering(AggregateProvider):
             name, arguments = context.message.name, context.message.arguments
             prompt = await self.get_prompt(name, version)
             if prompt is None:
-                raise NotFoundError(f"Unknown prompt: {name!r}")
+                raise _unknown("prompt", name)
             rendered = prompt.render(arguments)
             return await self._guarded("Error rendering prompt", name, PromptError, rendered, (McpError,))  # type: ignore[no-any-return]
 

@@ -14,7 +14,7 @@ from carrel.compat.fastmcp.exceptions import FastMCPError, NotFoundError, Valida
 from carrel.compat.fastmcp.utilities.json_schema import dereference_refs
 from carrel.compat.fastmcp.utilities.pagination import paginate_sequence
 from carrel.compat.fastmcp.utilities.versions import VersionSpec, dedupe_with_versions
-from carrel.compat.generation import fastmcp_generation
+from carrel.compat.generation import fastmcp_generation, keeps_references
 from carrel.compat.mcp import types
 from carrel.compat.mcp.server.lowlevel.server import NotificationOptions, Server
 from carrel.compat.mcp.shared.exceptions import McpError
@@ -92,7 +92,7 @@ class LowLevelServer(Server[Any, Any]):
         if fastmcp_generation() > 3:
             found.experimental = found.experimental or None
             return found
-        return found.model_copy(update={"extensions": {UI_EXTENSION_ID: {}}})
+        return found.model_copy(update={"extensions": {UI_EXTENSION_ID: {}}}) if fastmcp_generation() == 3 else found
 
     def discovery(self) -> types.ServerCapabilities | None:
         """Return the capabilities for clients of 2026-07-28, which version 4 declares without changes of lists."""
@@ -108,7 +108,7 @@ def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | N
 
     async def list_tools(request: types.ListToolsRequest) -> types.ListToolsResult:
         tools = await app._list_tools_mcp()
-        if inline:
+        if inline and not keeps_references():
             for tool in tools:
                 tool.inputSchema = dereference_refs(tool.inputSchema)
                 tool.outputSchema = tool.outputSchema and dereference_refs(tool.outputSchema)
@@ -160,13 +160,16 @@ def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | N
     low_level.call_tool(validate_input=strict)(call_tool)
     low_level.request_handlers[types.ReadResourceRequest] = read_resource
     low_level.get_prompt()(get_prompt)
-    low_level.set_logging_level()(app._set_log_level)
+    if fastmcp_generation() > 2:
+        low_level.set_logging_level()(app._set_log_level)
 
 
 def _not_found(uri: str, error: NotFoundError) -> ErrorData:
     """Return the error response of a read of an unknown resource."""
     if fastmcp_generation() > 3:
         return ErrorData(code=INVALID_PARAMS, message=f"Resource not found: {uri!r}", data={"uri": uri})
+    if fastmcp_generation() == 2:
+        return ErrorData(code=0, message=str(error))
     return ErrorData(code=RESOURCE_NOT_FOUND, message=f"Resource not found: {error}")
 
 

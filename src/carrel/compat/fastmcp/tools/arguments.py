@@ -123,7 +123,7 @@ class Arguments:
             "required": [name for name in self._fields if name in self._required],
             "additionalProperties": False,
         }
-        return compress_schema({**schema, "$defs": self._definitions}) if self._definitions else schema
+        return compress_schema({**schema, "$defs": self._definitions})
 
     def check_names(self) -> None:
         """Check that no two arguments have the same name.

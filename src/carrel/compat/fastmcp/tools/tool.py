@@ -117,7 +117,8 @@ class Tool(FastMCPComponent):
         if self.output_schema is None:
             return ToolResult(content, structured if isinstance(structured, dict) else None)
         if self.output_schema.get(WRAPPED):
-            return ToolResult(content, {"result": structured}, {"fastmcp": {"wrap_result": True}})
+            meta = {"fastmcp": {"wrap_result": True}} if fastmcp_generation() > 2 else None
+            return ToolResult(content, {"result": structured}, meta)
         return ToolResult(content, structured)
 
     def to_mcp_tool(self, **changes: Any) -> MCPTool:
@@ -264,6 +265,8 @@ def output_schema_of(callee: Callee) -> dict[str, Any] | None:
             wrapped: Any = Wrapped
             schema = TypeAdapter(wrapped[kind]).json_schema(mode="serialization")
             schema.pop("description", None)  # the docstring of the class
+            if fastmcp_generation() == 2:
+                schema["description"] = "Generic wrapper for non-object return types."
             schema[WRAPPED] = True
     except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError):
         return None

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 from carrel.compat.fastmcp.tools.arguments import ArgTransform, Arguments
 from carrel.compat.fastmcp.tools.result import WRAPPED, ToolResult, content_of
 from carrel.compat.fastmcp.tools.tool import Tool, output_schema_of
-from carrel.compat.fastmcp.utilities.components import OWN, read_set, read_version
+from carrel.compat.fastmcp.utilities.components import read_set, read_version, with_visibility
 from carrel.compat.fastmcp.utilities.functions import Callee
 from carrel.compat.fastmcp.utilities.json_schema import compress_schema
 from carrel.compat.fastmcp.utilities.types import FastMCPBaseModel, NotSet
@@ -185,7 +185,7 @@ def _schema_of_function(callee: Callee, transformed: dict[str, Any]) -> dict[str
         "additionalProperties": False,
     }
     definitions = copy.deepcopy({**own.get("$defs", {}), **transformed.get("$defs", {})})
-    return compress_schema({**schema, "$defs": definitions}) if definitions else schema
+    return compress_schema({**schema, "$defs": definitions})
 
 
 class ArgTransformConfig(FastMCPBaseModel):
@@ -221,9 +221,7 @@ class ToolTransformConfig(FastMCPBaseModel):
         arguments = {name: each.to_arg_transform() for name, each in self.arguments.items()}
         found = TransformedTool.from_tool(tool, transform_args=arguments, **changes)
         if "enabled" in self.model_fields_set:
-            own = (found.meta or {}).get(OWN, {})
-            internal = {**own.get("_internal", {}), "visibility": self.enabled}
-            found.meta = {**(found.meta or {}), OWN: {**own, "_internal": internal}}
+            found.meta = with_visibility(found.meta, self.enabled)
         return found
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, NoReturn, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from carrel.compat.fastmcp.utilities.tasks import TaskConfig
 from carrel.compat.fastmcp.utilities.types import FastMCPBaseModel
+from carrel.compat.generation import fastmcp_generation
 from carrel.compat.mcp.types.base import Icon
 
-__all__ = ["FastMCPComponent", "get_fastmcp_metadata", "read_model", "read_set", "read_version"]
+__all__ = ["FastMCPComponent", "get_fastmcp_metadata", "read_model", "read_set", "read_version", "with_visibility"]
 
 OWN = "fastmcp"
 """Key of ``_meta`` with tags and versions. Names below it that begin with an underscore are not sent."""
+INTERNAL = "_internal"
+VISIBLE = "visibility"
 
 
 def read_set(given: Any) -> set[Any]:
@@ -51,6 +54,12 @@ def get_fastmcp_metadata(meta: dict[str, Any] | None) -> dict[str, Any]:
     """Return the part of ``_meta`` with tags and versions."""
     found = (meta or {}).get(OWN, (meta or {}).get(f"_{OWN}"))
     return found if isinstance(found, dict) else {}
+
+
+def with_visibility(meta: dict[str, Any] | None, visible: bool) -> dict[str, Any]:
+    """Return the ``_meta`` of a component that is shown or hidden."""
+    own = (meta or {}).get(OWN, {})
+    return {**(meta or {}), OWN: {**own, INTERNAL: {**own.get(INTERNAL, {}), VISIBLE: visible}}}
 
 
 class FastMCPComponent(FastMCPBaseModel):
@@ -94,7 +103,9 @@ class FastMCPComponent(FastMCPBaseModel):
         own: dict[str, Any] = {"tags": sorted(self.tags)}
         if self.version is not None:
             own["version"] = self.version
-        found[OWN] = {**{key: each for key, each in upstream.items() if not key.startswith("_")}, **own}
+        own = {**{key: each for key, each in upstream.items() if not key.startswith("_")}, **own}
+        found.pop(OWN, None)
+        found[OWN if fastmcp_generation() > 2 else f"_{OWN}"] = own
         return found
 
     def __eq__(self, other: object) -> bool:
@@ -113,17 +124,33 @@ class FastMCPComponent(FastMCPBaseModel):
         """Return a copy."""
         return self.model_copy()
 
-    def enable(self) -> NoReturn:
-        """Raise NotImplementedError: servers show and hide components."""
-        raise NotImplementedError(
-            f"Component.enable() was removed in FastMCP 3.0: use server.enable(keys=['{self.key}'])"
-        )
+    @property
+    def enabled(self) -> bool:
+        """Whether the component is shown, by its own mark."""
+        return bool((self.meta or {}).get(OWN, {}).get(INTERNAL, {}).get(VISIBLE, True))
 
-    def disable(self) -> NoReturn:
-        """Raise NotImplementedError: servers show and hide components."""
-        raise NotImplementedError(
-            f"Component.disable() was removed in FastMCP 3.0: use server.disable(keys=['{self.key}'])"
-        )
+    def enable(self) -> None:
+        """Show the component, in programs for FastMCP 2.
+
+        Raises:
+            NotImplementedError: the program is for a later version, in which servers show and hide components.
+        """
+        self._show("enable")
+
+    def disable(self) -> None:
+        """Hide the component, in programs for FastMCP 2.
+
+        Raises:
+            NotImplementedError: the program is for a later version, in which servers show and hide components.
+        """
+        self._show("disable")
+
+    def _show(self, action: str) -> None:
+        if fastmcp_generation() > 2:
+            raise NotImplementedError(
+                f"Component.{action}() was removed in FastMCP 3.0: use server.{action}(keys=['{self.key}'])"
+            )
+        self.meta = with_visibility(self.meta, action == "enable")
 
     def get_span_attributes(self) -> dict[str, Any]:
         """Return attributes for traces."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from carrel.compat.generation import fastmcp_generation
+
 __all__ = ["compress_schema", "dereference_refs"]
 
 DEFINITIONS = "#/$defs/"
@@ -24,10 +26,15 @@ def _children(node: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def compress_schema(schema: dict[str, Any], prune_titles: bool = False) -> dict[str, Any]:
-    """Return a schema without the definitions that it does not use, and without titles if so told."""
+    """Return a schema without the definitions that it does not use, and without titles if so told.
+
+    In programs for FastMCP 2, no object refuses further properties.
+    """
     found = copy.deepcopy(schema)
     if prune_titles:
         _prune(found)
+    if fastmcp_generation() == 2:
+        _open(found)
     definitions = found.get("$defs")
     if isinstance(definitions, dict):
         used: set[str] = set()
@@ -43,6 +50,13 @@ def _prune(node: dict[str, Any]) -> None:
         del node["title"]
     for child in _children(node):
         _prune(child)
+
+
+def _open(node: dict[str, Any]) -> None:
+    if node.get("additionalProperties") is False:
+        del node["additionalProperties"]
+    for child in _children(node):
+        _open(child)
 
 
 def _mark(node: Any, definitions: dict[str, Any], used: set[str]) -> None:

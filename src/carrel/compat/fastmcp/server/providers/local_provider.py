@@ -12,9 +12,11 @@ from carrel.compat.fastmcp.prompts.prompt import Prompt
 from carrel.compat.fastmcp.resources.resource import Resource
 from carrel.compat.fastmcp.resources.template import ResourceTemplate
 from carrel.compat.fastmcp.server.providers.base import Provider
+from carrel.compat.fastmcp.settings import settings
 from carrel.compat.fastmcp.tools.tool import Tool
 from carrel.compat.fastmcp.utilities.components import FastMCPComponent
 from carrel.compat.fastmcp.utilities.versions import VersionSpec, version_sort_key
+from carrel.compat.generation import fastmcp_generation
 from carrel.log import Log
 
 __all__ = ["DuplicateBehavior", "LocalProvider", "decorate"]
@@ -189,13 +191,13 @@ class LocalProvider(Provider):
         """
         meta = ui_meta(details.pop("meta", None), details.get("app"))
 
-        def add(fn: Function, named: str | None) -> None:
+        def add(fn: Function, named: str | None) -> Any:
             mark = ToolMeta(name=named, meta=meta, **details)
-            self._add_enabled(mark, self.add_tool(Tool.from_function(fn, metadata=mark)))
+            return self._add_enabled(mark, self.add_tool(Tool.from_function(fn, metadata=mark)))
 
         return decorate("tool", name_or_fn, name, add, self.add_tool)
 
-    def resource(self, uri: str, **details: Any) -> Callable[[Function], Function]:
+    def resource(self, uri: str, **details: Any) -> Callable[[Function], Any]:
         """Register the decorated function as a resource, or as a template if the URI has variables.
 
         Raises:
@@ -210,10 +212,10 @@ class LocalProvider(Provider):
         details["mime_type"] = resolve_ui_mime_type(uri, details.get("mime_type"))
         mark = ResourceMeta(uri=uri, **details)
 
-        def decorator(fn: Function) -> Function:
+        def decorator(fn: Function) -> Any:
             _check_function(fn, "resource")
-            self._add_enabled(mark, self._add_resource_function(fn, mark))
-            return fn
+            component = self._add_enabled(mark, self._add_resource_function(fn, mark))
+            return component if returns_components() else fn
 
         return decorator
 
@@ -224,9 +226,9 @@ class LocalProvider(Provider):
             TypeError: the argument is neither a name nor a function, or there are two names.
         """
 
-        def add(fn: Function, named: str | None) -> None:
+        def add(fn: Function, named: str | None) -> Any:
             mark = PromptMeta(name=named, **details)
-            self._add_enabled(mark, self.add_prompt(Prompt.from_function(fn, metadata=mark)))
+            return self._add_enabled(mark, self.add_prompt(Prompt.from_function(fn, metadata=mark)))
 
         return decorate("prompt", name_or_fn, name, add, self.add_prompt)
 
@@ -242,9 +244,18 @@ class LocalProvider(Provider):
         template.security = security
         return self._add_component(template)
 
-    def _add_enabled(self, mark: Any, component: FastMCPComponent) -> None:
-        if not mark.enabled:
+    def _add_enabled(self, mark: Any, component: C) -> C:
+        """Return a component that was added, after hiding it if its mark says so."""
+        if not mark.enabled and fastmcp_generation() == 2:
+            component.disable()
+        elif not mark.enabled:
             self.disable(keys={component.key})
+        return component
+
+
+def returns_components() -> bool:
+    """Return whether decorators return the component in place of the function, as in FastMCP 2."""
+    return fastmcp_generation() == 2 or settings.decorator_mode == "object"
 
 
 def _check_function(fn: Any, decorator: str) -> None:
@@ -260,15 +271,15 @@ def decorate(
     kind: str,
     given: Any,
     name: str | None,
-    add: Callable[[Function, str | None], None],
+    add: Callable[[Function, str | None], Any],
     add_component: Callable[[Any], Any],
 ) -> Any:
-    """Return the decorator, or the function if it was called with one."""
+    """Return the decorator, or what it returns for a function: the function itself, or the component."""
 
-    def decorator(fn: Function) -> Function:
+    def decorator(fn: Function) -> Any:
         _check_function(fn, kind)
-        add(fn, name or (given if isinstance(given, str) else None))
-        return fn
+        component = add(fn, name or (given if isinstance(given, str) else None))
+        return component if returns_components() else fn
 
     if isinstance(given, FastMCPComponent):
         return add_component(given)

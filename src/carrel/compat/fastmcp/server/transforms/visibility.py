@@ -6,13 +6,12 @@ from collections.abc import Collection
 from typing import Any, TypeVar
 
 from carrel.compat.fastmcp.server.transforms.transform import ComponentTransform
-from carrel.compat.fastmcp.utilities.components import OWN
+from carrel.compat.fastmcp.utilities.components import with_visibility
 from carrel.compat.fastmcp.utilities.versions import VersionSpec
 
 __all__ = ["Visibility", "is_enabled"]
 
 C = TypeVar("C", bound=Any)
-INTERNAL, VISIBLE = "_internal", "visibility"
 KINDS = {"template": "template", "resource_template": "template"}
 
 
@@ -64,9 +63,7 @@ class Visibility(ComponentTransform):
         """Return a component with the mark, if it fits."""
         if not self._matches(component):
             return component
-        own = (component.meta or {}).get(OWN, {})
-        internal = {**own.get(INTERNAL, {}), VISIBLE: self._enabled}
-        meta = {**(component.meta or {}), OWN: {**own, INTERNAL: internal}}
+        meta = with_visibility(component.meta, self._enabled)
         return component.model_copy(update={"meta": meta})  # type: ignore[no-any-return]
 
     _mark_component = change
@@ -74,5 +71,4 @@ class Visibility(ComponentTransform):
 
 def is_enabled(component: Any) -> bool:
     """Return whether a component is shown, by its mark."""
-    found = (component.meta or {}).get(OWN, {}).get(INTERNAL, {}).get(VISIBLE, True)
-    return bool(found)
+    return bool(component.enabled)
