@@ -11,15 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from support.forking import forked
 from support.parties import python, python_program
 
-__all__ = ["HERE", "ON_CARREL", "compare", "original", "probed"]
+__all__ = ["HERE", "beside", "compare", "on_carrel", "on_original", "original", "packages", "probed", "run", "run_code"]
 
 HERE = Path(__file__).parent
 PROBE = HERE / "probe.py"
-
-#: Runs a program on Carrel, with the packages of the original's environment beside our own.
-BOOT = "import site, sys; site.addsitedir(sys.argv.pop(1)); from carrel.compat.__main__ import main; main(sys.argv[1:])"
 
 
 def original() -> str:
@@ -27,18 +25,23 @@ def original() -> str:
     return python("1")
 
 
-def packages() -> str:
-    """Return the folder of the packages of the original's environment."""
-    home = Path(original()).parents[1]
+def packages(environment: str = "1") -> str:
+    """Return the folder of the packages of an original's environment."""
+    home = Path(python(environment)).parents[1]
     return str(next(home.glob("lib/python*/site-packages")))
 
 
-ON_CARREL: list[str] = [sys.executable, "-c", BOOT]
+def beside(environment: str, program: Sequence[str]) -> list[str]:
+    """Return the command that runs a program on Carrel, with the packages of an original's environment beside our own.
+
+    It runs in a fork of a process that has imported what most programs use.
+    """
+    return forked(sys.executable, str(HERE / "on_carrel.py"), packages(environment), *program)
 
 
 def on_carrel(program: Sequence[str]) -> list[str]:
     """Return the command that runs a program on Carrel."""
-    return [*ON_CARREL, packages(), *program]
+    return beside("1", program)
 
 
 def on_original(program: Sequence[str]) -> list[str]:
@@ -58,6 +61,12 @@ def run(command: Sequence[str], cwd: Path | None = None, timeout: float = 200) -
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
+
+
+def run_code(code: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run code as ``python -c`` does, in a fork of a process that has imported ``carrel.compat``."""
+    command = forked(sys.executable, str(HERE / "run_code.py"), code)
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=cwd)
 
 
 def probed(target: Sequence[str], plan: Mapping[str, Any] | None = None, *, cwd: Path | None = None) -> Any:

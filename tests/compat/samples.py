@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1])]  # the folder of tests
 
-from compat.comparison import BOOT, normal, original, packages, probed  # noqa: E402
+from compat.comparison import normal, original, packages, probed  # noqa: E402
 
 #: Runs the first FastMCP server that a file defines over stdio, or the file itself.
 LAUNCH = """
@@ -35,8 +35,9 @@ if found:
 else:
     runpy.run_path(path, run_name="__main__")
 """
-ON_CARREL = BOOT.replace("main(sys.argv[1:])", "exec(sys.argv.pop(1))").replace(
-    "from carrel.compat.__main__ import main", "from carrel.compat import redirect_imports; redirect_imports()"
+ON_CARREL = (
+    "import site, sys; site.addsitedir(sys.argv.pop(1)); "
+    "from carrel.compat import redirect_imports; redirect_imports(); exec(sys.argv.pop(1))"
 )
 #: Packages of servers, and the options with which they serve HTTP.
 HTTP = ("simple-streamablehttp", "simple-streamablehttp-stateless", "sse-polling-demo", "everything-server")

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from compat.comparison import run_code
+
 REDIRECT = "from carrel.compat import redirect_imports\nredirect_imports()\n"
-
-
-def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60)
 
 
 def test_a_redirected_module_is_the_mirrored_one_under_both_names() -> None:
@@ -25,7 +23,7 @@ def test_a_redirected_module_is_the_mirrored_one_under_both_names() -> None:
         "redirect_imports()\n"
         "print(Server.__module__)"
     )
-    done = run(code)
+    done = run_code(code)
     assert done.stdout == "carrel.compat.mcp.server.lowlevel.server\n", done.stderr
 
 
@@ -41,7 +39,7 @@ def test_a_redirected_module_is_the_mirrored_one_under_both_names() -> None:
     ],
 )
 def test_what_is_not_mirrored_says_at_import_what_to_use(statement: str, words: str) -> None:
-    done = run(REDIRECT + statement)
+    done = run_code(REDIRECT + statement)
     assert words in done.stderr.splitlines()[-1]
 
 
@@ -53,9 +51,9 @@ def test_programs_of_fastmcp_itself_come_from_the_installed_package(tmp_path: Pa
         "from fastmcp.apps.app import FastMCPApp\nclass Choice(FastMCPApp):\n    pass\n"
     )
     code = "from fastmcp.apps.choice import Choice\nprint(Choice('a'), Choice.__base__.__module__)"
-    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{REDIRECT}{code}")
+    done = run_code(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{REDIRECT}{code}")
     assert done.stdout == "Choice('a') carrel.compat.fastmcp.apps.app\n", done.stderr
-    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{REDIRECT}import fastmcp.apps.form")
+    done = run_code(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{REDIRECT}import fastmcp.apps.form")
     assert "fastmcp.apps.form is not mirrored by carrel.compat: install fastmcp" in done.stderr
 
 
@@ -70,18 +68,19 @@ def test_helpers_come_from_the_installed_package_with_the_modules_below_them(tmp
         "from fastmcp.utilities.openapi import Route\nfrom fastmcp.utilities.json_schema import compress_schema\n"
         "print(Route.__module__, compress_schema.__module__)"
     )
-    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{REDIRECT}{code}")
+    done = run_code(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{REDIRECT}{code}")
     assert done.stdout == "fastmcp.utilities.openapi.models carrel.compat.fastmcp.utilities.json_schema\n", done.stderr
 
 
 def test_modules_that_were_imported_before_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "mcp.py").write_text("")
-    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport mcp\n{REDIRECT}")
+    done = run_code(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport mcp\n{REDIRECT}")
     assert "mcp is imported already: redirect imports before" in done.stderr
 
 
 def test_importing_carrel_loads_nothing_of_it() -> None:
-    done = run("import carrel, sys\nprint([name for name in sys.modules if 'compat' in name or 'pydantic' in name])")
+    code = "import carrel, sys\nprint([name for name in sys.modules if 'compat' in name or 'pydantic' in name])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "[]\n"
 
 
@@ -90,7 +89,7 @@ def test_a_program_may_use_modules_that_only_one_version_has_of_both(tmp_path: P
         "from mcp.server.fastmcp import FastMCP\nfrom mcp.server.mcpserver import MCPServer\nimport mcp_types\n"
         "print(FastMCP.__module__, MCPServer.__module__, mcp_types.__name__)\n"
     )
-    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{REDIRECT}import both")
+    done = run_code(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{REDIRECT}import both")
     names = (
         "carrel.compat.mcp.server.fastmcp.server carrel.compat.mcp2.server.mcpserver.server carrel.compat.mcp2.types"
     )
@@ -109,7 +108,7 @@ def test_a_program_may_import_names_that_only_one_version_has_of_both(tmp_path: 
         "print(hasattr(mcp.types, 'DiscoverResult'), getattr(mcp.types, 'Nothing', None))\n"
     )
     redirect = f"from carrel.compat import redirect_imports\nredirect_imports({generation})\n"
-    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{redirect}import both")
+    done = run_code(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{redirect}import both")
     assert done.stdout == f"first\n{generation == 2} None\n", done.stderr
 
 
@@ -123,7 +122,7 @@ def test_a_guarded_import_of_a_name_tells_a_program_which_version_it_runs_on(
         "print(Chosen.__name__)\n"
     )
     redirect = f"from carrel.compat import redirect_imports\nredirect_imports({generation})\n"
-    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{redirect}import program")
+    done = run_code(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{redirect}import program")
     assert done.stdout == f"{name}\n", done.stderr
 
 
@@ -135,5 +134,5 @@ def test_a_guarded_import_tells_a_program_which_version_it_runs_on(tmp_path: Pat
         "try:\n    from new import Chosen\nexcept ImportError:\n    from old import Chosen\nprint(Chosen.__name__)\n"
     )
     redirect = f"from carrel.compat import redirect_imports\nredirect_imports({generation})\n"
-    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{redirect}import program")
+    done = run_code(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{redirect}import program")
     assert done.stdout == f"{name}\n", done.stderr

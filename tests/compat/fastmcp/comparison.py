@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from compat.comparison import ON_CARREL, normal, probed
-from support.parties import python, python_program
+from compat.comparison import beside, normal, probed
+from support.parties import python_program
 
 __all__ = ["PROGRAMS", "alike", "compare", "on_carrel", "on_original"]
 
@@ -18,8 +18,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 def on_carrel(program: Sequence[str]) -> list[str]:
     """Return the command that runs a program on Carrel, with the packages of the original's environment."""
-    home = Path(python("fastmcp")).parents[1]
-    return [*ON_CARREL, str(next(home.glob("lib/python*/site-packages"))), *program]
+    return beside("fastmcp", program)
 
 
 def on_original(program: Sequence[str]) -> list[str]:

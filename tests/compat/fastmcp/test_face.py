@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +31,7 @@ from carrel.compat.fastmcp.server.middleware.timing import TimingMiddleware
 from carrel.compat.fastmcp.settings import Settings
 from carrel.compat.fastmcp.utilities.json_schema import dereference_refs
 from carrel.compat.fastmcp.utilities.json_schema_type import json_schema_to_type
+from compat.comparison import run_code
 
 
 @pytest.mark.slow
@@ -44,8 +43,7 @@ from carrel.compat.fastmcp.utilities.json_schema_type import json_schema_to_type
     ],
 )
 def test_what_is_not_mirrored_says_at_import_what_to_use(statement: str, words: str) -> None:
-    code = f"from carrel.compat import redirect_imports\nredirect_imports()\n{statement}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = run_code(f"from carrel.compat import redirect_imports\nredirect_imports()\n{statement}")
     assert words in done.stderr.splitlines()[-1]
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from carrel import Client
-from compat.comparison import run
+from compat.comparison import run, run_code
 from compat.mcp2.comparison import PROGRAMS, compare, on_carrel, on_original
 
 pytestmark = pytest.mark.slow
@@ -70,5 +69,5 @@ def test_content_of_mcp_types_is_content_in_both_generations(tmp_path: Path) -> 
             "        print((await client.call_tool('block', {})).text)\n"
             "redirect(['server.py'], None)\nasyncio.run(main())\n"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+        done = run_code(code, tmp_path)
         assert done.stdout == "plain\nmore\n", done.stderr
