@@ -22,6 +22,10 @@ KNOWN_CIRCLES: tuple[frozenset[str], ...] = ()
 #: Imports by name of a module in a higher layer that are still there: who imports, and what.
 KNOWN_LATE_IMPORTS: frozenset[tuple[str, str]] = frozenset()
 
+#: Packages whose classes have the names of other packages: ``sync`` has the classes of ``client`` and ``host`` without
+#: ``await``, ``compat`` has the classes of ``mcp`` and FastMCP.
+MIRRORS = {"compat", "sync"}
+
 
 #: Folders of tests of all packages together.
 OF_ALL_PACKAGES = {"attacks", "conformance", "fuzz", "golden", "interop", "release", "requirements", "studio/journeys"}
@@ -52,6 +56,16 @@ def test_the_list_of_known_circles_names_only_modules_that_are_in_one() -> None:
 def test_no_module_imports_by_name_from_a_higher_layer_but_the_known_ones() -> None:
     upward = {(importer, target) for importer, target in late_imports(SOURCE) if layer(importer) > layer(target)}
     assert upward == KNOWN_LATE_IMPORTS
+
+
+def test_no_class_has_the_name_of_another_class() -> None:
+    modules: dict[str, list[str]] = {}
+    for name, path in modules_of(SOURCE).items():
+        if name.split(".")[1:2] not in [[mirror] for mirror in MIRRORS]:
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef):
+                    modules.setdefault(node.name, []).append(name)
+    assert {name: found for name, found in modules.items() if len(found) > 1} == {}
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ async def test_no_control_character_of_servers_and_models_reaches_the_terminal(s
     for event in (
         events.Text(text=EVIL),
         events.Notice(text=EVIL),
-        events.ToolUse(id="1", server=EVIL, tool=EVIL, arguments={EVIL: EVIL}),
+        events.ToolUseEvent(id="1", server=EVIL, tool=EVIL, arguments={EVIL: EVIL}),
         events.ToolProgress(id="1", progress=1, message=EVIL),
         end(server=EVIL, tool=EVIL, arguments={EVIL: [EVIL]}, text=EVIL, outcome="error"),
         events.Media(mime_type=EVIL, size=1, file=EVIL),

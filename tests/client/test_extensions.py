@@ -11,7 +11,7 @@ from carrel.client import extensions
 from carrel.client.extensions import ClientExtension
 from carrel.client.handlers import ClientCall
 from carrel.errors import ConfigError
-from carrel.protocol.client import Notification
+from carrel.protocol.client import ServerNotification
 from carrel.protocol.extension import Extension
 from carrel.protocol.methods import RequestType
 from carrel.wire.base import Params, Result
@@ -43,7 +43,7 @@ class Greetings(ClientExtension):
     def connected(self) -> None:
         self.heard.append("connected")
 
-    def notified(self, notification: Notification) -> None:
+    def notified(self, notification: ServerNotification) -> None:
         self.heard.append(notification.event)
 
 

@@ -13,7 +13,7 @@ from carrel import Client, Server
 from carrel.client.retry import Retries
 from carrel.client.watch import MAX_WAITING, Watch, WatchEvent
 from carrel.errors import MCPError, MethodNotFound, PeerError, ProtocolError
-from carrel.protocol.client import Notification
+from carrel.protocol.client import ServerNotification
 from carrel.wire.resources import ResourceUpdatedParams
 from support.http_process import free_port, restart, serving
 from support.scripted_server import Partner, connected
@@ -72,8 +72,8 @@ async def test_repeated_changes_before_the_next_look_are_one_change() -> None:
 async def test_a_change_within_a_watched_resource_is_heard() -> None:
     client: Any = None
     watch = Watch(client, ["files:///folder"], ())
-    watch.take_notice(Notification("resource_updated", ResourceUpdatedParams(uri="files:///folderol/x")))
-    watch.take_notice(Notification("resource_updated", ResourceUpdatedParams(uri="files:///folder/x")))
+    watch.take_notice(ServerNotification("resource_updated", ResourceUpdatedParams(uri="files:///folderol/x")))
+    watch.take_notice(ServerNotification("resource_updated", ResourceUpdatedParams(uri="files:///folder/x")))
     assert await following(watch) == WatchEvent("resource", "files:///folder/x")
 
 

@@ -31,20 +31,20 @@ Target = Callable[[bytes], None]
 
 
 def receive() -> Target:
-    """``Connection.receive``: documented events only, and replies that are JSON-RPC."""
+    """``ServerProtocol.receive``: documented events only, and replies that are JSON-RPC."""
     from carrel.errors import ResourceNotFound
     from carrel.protocol.connection import Ignored
     from carrel.protocol.description import Description
     from carrel.protocol.revisions import REVISIONS
-    from carrel.protocol.server import Batch, Call, Connection, ErrorResponse, Notification
+    from carrel.protocol.server import Call, ClientProtocol, ErrorResponse, ServerBatch, ServerNotification
     from carrel.wire.base import Implementation
     from carrel.wire.lifecycle import ServerCapabilities
 
     description = Description(Implementation("server", "1"), ServerCapabilities)
     names = [*REVISIONS, None]
 
-    def connected(name: str | None) -> Connection:
-        connection = Connection(description)
+    def connected(name: str | None) -> ClientProtocol:
+        connection = ClientProtocol(description)
         if name is not None and not REVISIONS[name].stateless:
             client = {"name": "c", "version": "1"}
             params = {"protocolVersion": name, "capabilities": {}, "clientInfo": client}
@@ -59,11 +59,11 @@ def receive() -> Target:
         assert reply["jsonrpc"] == "2.0"
         assert ("result" in reply) != ("error" in reply)
 
-    def check(connection: Connection, event: Any) -> None:
+    def check(connection: ClientProtocol, event: Any) -> None:
         if isinstance(event, ErrorResponse):
             check_reply(event.reply)
             assert event.status in (200, 400, 404)
-        elif isinstance(event, Batch):
+        elif isinstance(event, ServerBatch):
             for part in event.events:
                 check(connection, part)
         elif isinstance(event, Call):
@@ -73,7 +73,7 @@ def receive() -> Target:
             check_reply(connection.reject(event, ValueError()).reply)
             check_reply(connection.reject(event, ResourceNotFound("a:b")).reply)
         else:
-            assert isinstance(event, Notification | Ignored)
+            assert isinstance(event, ServerNotification | Ignored)
 
     def run(data: bytes) -> None:
         connection = connected(names[data[0] % len(names)] if data else None)
@@ -84,18 +84,18 @@ def receive() -> Target:
 
 
 def client() -> Target:
-    """``Connection.receive`` of a client: documented events only, requests end once, and refusals are JSON-RPC."""
+    """``ClientProtocol.receive``: documented events only, requests end once, and refusals are JSON-RPC."""
     from msgspec import Raw
 
     from carrel.errors import PeerError, ProtocolError
     from carrel.protocol.client import (
-        Batch,
-        Connection,
+        ClientProtocol,
         FailedRequest,
         Ignored,
         IncomingRequest,
-        Notification,
         Response,
+        ServerBatch,
+        ServerNotification,
     )
     from carrel.protocol.extensions.tasks import TASKS
     from carrel.protocol.methods import (
@@ -125,8 +125,8 @@ def client() -> Target:
         **dict.fromkeys((DISCOVER, PING), Params()),
     }
 
-    def asking(name: str | None) -> Connection:
-        connection = Connection(Implementation("client", "1"), ClientCapabilities())
+    def asking(name: str | None) -> ClientProtocol:
+        connection = ClientProtocol(Implementation("client", "1"), ClientCapabilities())
         connection.extend(TASKS)
         if name is None:
             connection.initialize(REVISIONS["2025-11-25"], InitializeParams)
@@ -137,8 +137,8 @@ def client() -> Target:
                 connection.request(row, params)
         return connection
 
-    def check(connection: Connection, event: Any, *, outside: bool = True) -> None:
-        if isinstance(event, Batch):
+    def check(connection: ClientProtocol, event: Any, *, outside: bool = True) -> None:
+        if isinstance(event, ServerBatch):
             assert outside
             for part in event.events:
                 check(connection, part, outside=False)
@@ -148,7 +148,7 @@ def client() -> Target:
         elif isinstance(event, Ignored):
             assert event.reason
             assert event.reply is None or "error" in json.loads(event.reply)
-        elif isinstance(event, Notification):
+        elif isinstance(event, ServerNotification):
             assert event.subscription is None or type(event.subscription) in (int, str)
         else:
             assert isinstance(event, Response | FailedRequest)

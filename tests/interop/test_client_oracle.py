@@ -30,7 +30,7 @@ from carrel.wire.completion import (
 from carrel.wire.content import AudioContent, TextContent
 from carrel.wire.prompts import GetPromptParams
 from carrel.wire.resources import ReadResourceParams
-from carrel.wire.tools import CallToolParams, TaskRequest
+from carrel.wire.tools import CallToolParams, TaskMetadata
 from interop.oracle import Witness, definition_of, definitions
 from protocol.test_client import CASES, EVERYTHING, OPERATIONS
 from support.client_connection import row_of, speaking
@@ -41,7 +41,7 @@ UNKNOWN = {"tasks/get", "tasks/list", "tasks/result", "tasks/cancel"}
 ROUND = {"input_responses": Raw(encode({"q": ElicitResult(action="accept", content={"a": 1})})), "request_state": "s"}
 #: Parameters with everything in them, where there is more than the usual.
 FULL: dict[str, Params] = {
-    "call_tool": CallToolParams(name="t", arguments=Raw(b'{"a":[1]}'), task=TaskRequest(ttl=5), **ROUND),
+    "call_tool": CallToolParams(name="t", arguments=Raw(b'{"a":[1]}'), task=TaskMetadata(ttl=5), **ROUND),
     "get_prompt": GetPromptParams(name="p", arguments={"a": "b"}, **ROUND),
     "read_resource": ReadResourceParams(uri="file:///a", **ROUND),
     "complete": CompleteParams(

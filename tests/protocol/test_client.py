@@ -16,13 +16,13 @@ from msgspec import UNSET, Raw
 from carrel.errors import InvalidMessage, InvalidParams, MethodNotFound, PeerError, ResourceNotFound
 from carrel.protocol.client import (
     MAX_BATCH,
-    Batch,
-    Connection,
+    ClientProtocol,
     FailedRequest,
     Ignored,
     IncomingRequest,
-    Notification,
     Response,
+    ServerBatch,
+    ServerNotification,
 )
 from carrel.protocol.extension import Extension
 from carrel.protocol.extensions.skills import LIST_SKILLS, SKILLS
@@ -73,7 +73,7 @@ from carrel.wire.resources import (
     TextResourceContents,
 )
 from carrel.wire.tasks import CreateTaskResult, DetailedTask, ListTasksParams, ListTasksResult, Task, TaskParams
-from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult, TaskRequest
+from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult, TaskMetadata
 from carrel.wire.utilities import SetLevelParams
 from support.client_connection import (
     answer,
@@ -220,7 +220,7 @@ def test_the_name_for_the_header_is_that_of_the_parameters(revision: str, operat
 @pytest.mark.parametrize("revision", ALL)
 def test_newer_parameters_are_left_out(revision: str) -> None:
     connection = speaking(revision)
-    call = CallToolParams(name="t", task=TaskRequest(ttl=5), input_responses=Raw(b"{}"), request_state="s")
+    call = CallToolParams(name="t", task=TaskMetadata(ttl=5), input_responses=Raw(b"{}"), request_state="s")
     expected = {"name"} | ({"task"} if revision == NOVEMBER else set())
     if revision == LATEST:
         expected |= {"inputResponses", "requestState", "_meta"}
@@ -323,7 +323,7 @@ def test_ids_go_on_when_the_revision_changes() -> None:
 
 @pytest.mark.parametrize("revision", HANDSHAKES)
 def test_a_handshake_says_who_asks_in_the_words_of_its_revision(revision: str) -> None:
-    connection = Connection(Implementation("client", "1.0", title="The Client", description="d"), EVERYTHING)
+    connection = ClientProtocol(Implementation("client", "1.0", title="The Client", description="d"), EVERYTHING)
     outgoing = connection.initialize(REVISIONS[revision], "owner")
     message = sent(outgoing)
     assert (message["id"], message["method"]) == (outgoing.id, "initialize")
@@ -536,7 +536,7 @@ def test_the_hints_of_a_cacheable_result_are_read() -> None:
 
 def test_a_request_may_ask_for_another_result_than_the_usual_one() -> None:
     connection = speaking(NOVEMBER)
-    call = CallToolParams(name="t", task=TaskRequest(ttl=1000))
+    call = CallToolParams(name="t", task=TaskMetadata(ttl=1000))
     outgoing = connection.request(CALL_TOOL, call, result=CreateTaskResult)
     event = answer(connection, outgoing.id, {"task": TASK})
     assert isinstance(event, Response)
@@ -1019,14 +1019,14 @@ def test_a_batch_is_read_message_by_message() -> None:
             ]
         )
     )
-    assert isinstance(batch, Batch)
-    kinds = [Response, FailedRequest, Notification, IncomingRequest, *[Ignored] * 7]
+    assert isinstance(batch, ServerBatch)
+    kinds = [Response, FailedRequest, ServerNotification, IncomingRequest, *[Ignored] * 7]
     assert [type(event) for event in batch.events] == kinds
 
 
 @pytest.mark.parametrize("data", [b"[]", b" \n[ ] ", b"[1]", b"[" + b"1," * (MAX_BATCH - 1) + b"1]"])
 def test_a_batch_may_be_short_or_full_and_have_space_around_it(data: bytes) -> None:
-    assert isinstance(speaking(MARCH).receive(data), Batch)
+    assert isinstance(speaking(MARCH).receive(data), ServerBatch)
 
 
 @pytest.mark.parametrize("revision", [None, OLDEST, JUNE, NOVEMBER, LATEST])
@@ -1086,7 +1086,7 @@ def test_what_is_no_message_is_a_stray_and_nothing_is_lost(revision: str | None,
         connection.request(LIST_TOOLS, PageParams())
     for _ in range(2):
         event = connection.receive(data)
-        assert isinstance(event, Ignored | Batch)
+        assert isinstance(event, Ignored | ServerBatch)
         if isinstance(event, Ignored):
             assert event.reply is None
             assert 0 < len(event.reason) < 500
@@ -1163,7 +1163,7 @@ def test_any_buffer_of_bytes_is_read() -> None:
     for kind in (bytes, bytearray, memoryview):
         connection = speaking(MARCH)
         connection.request(LIST_TOOLS, PageParams())
-        assert isinstance(connection.receive(kind(b"[1]")), Batch)
+        assert isinstance(connection.receive(kind(b"[1]")), ServerBatch)
         assert isinstance(connection.receive(kind(b'{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}')), Response)
 
 
@@ -1215,7 +1215,7 @@ def test_a_revision_that_is_spoken_later_leaves_nothing_of_the_one_before() -> N
 
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
 def test_null_for_what_is_not_there_is_read_as_that(revision: str) -> None:
-    connection = Connection(Implementation("c", "1"), ClientCapabilities())
+    connection = ClientProtocol(Implementation("c", "1"), ClientCapabilities())
     connection.speak(REVISIONS[revision])
     id = connection.request(LIST_TOOLS, PageParams()).id
     nulls = {"title": None, "annotations": None, "_meta": {"a": None}}
@@ -1242,7 +1242,7 @@ def test_contents_may_have_null_for_what_they_are_not(given: str, kind: type) ->
 
 
 def test_null_where_there_has_to_be_something_is_wrong() -> None:
-    connection = Connection(Implementation("c", "1"), ClientCapabilities())
+    connection = ClientProtocol(Implementation("c", "1"), ClientCapabilities())
     connection.speak(REVISIONS[LATEST])
     id = connection.request(LIST_TOOLS, PageParams()).id
     event = connection.receive(msgspec.json.encode({"jsonrpc": "2.0", "id": id, "result": {"tools": None}}))
@@ -1250,7 +1250,7 @@ def test_null_where_there_has_to_be_something_is_wrong() -> None:
 
 
 def test_what_is_described_is_cancelled_once_something_is_agreed_on() -> None:
-    connection = Connection(Implementation("c", "1"), ClientCapabilities())
+    connection = ClientProtocol(Implementation("c", "1"), ClientCapabilities())
     connection.speak(REVISIONS[LATEST])
     first, second = (connection.request(DISCOVER, Params()).id for _ in range(2))
     assert connection.give_up(first, "") is None

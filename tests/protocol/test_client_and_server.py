@@ -53,7 +53,7 @@ from carrel.wire.resources import (
     TextResourceContents,
 )
 from carrel.wire.tasks import DetailedTask, ListTasksResult, Task, TaskParams, UpdateTaskParams
-from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult, TaskRequest, Tool
+from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult, TaskMetadata, Tool
 from carrel.wire.utilities import SEVERITY, CancelledParams, LoggingMessageParams, ProgressParams
 from protocol.test_client import CASES, EVERYTHING, OPERATIONS
 from support.client_connection import row_of, sent
@@ -104,8 +104,8 @@ class Pair:
 
     def __init__(self, revision: str, capabilities: ClientCapabilities = EVERYTHING) -> None:
         self.revision = REVISIONS[revision]
-        self.client = client.Connection(Implementation("client", "1.0", title="The Client"), capabilities)
-        self.server = server.Connection(DESCRIPTION)
+        self.client = client.ClientProtocol(Implementation("client", "1.0", title="The Client"), capabilities)
+        self.server = server.ServerProtocol(DESCRIPTION)
         if self.revision.stateless:
             self.client.speak(self.revision)
             return
@@ -125,7 +125,7 @@ class Pair:
     def signals(self, outgoing: client.OutgoingMessage | None, operation: str) -> Any:
         assert outgoing is not None
         event = self.server.receive(outgoing.data)
-        assert isinstance(event, server.Notification)
+        assert isinstance(event, server.ClientNotification)
         assert event.operation == operation
         return event.params
 
@@ -225,7 +225,7 @@ def test_every_announcement_of_a_server_arrives(revision: str) -> None:
     assert set(pair.revision.events) <= set(EVENTS)
     for event in pair.revision.events:
         notice = pair.hears(encode_event(pair.revision, event, EVENTS[event]))
-        assert isinstance(notice, client.Notification)
+        assert isinstance(notice, client.ServerNotification)
         assert notice.event == event
         if EVENTS[event] is not UNSET:
             assert encode(notice.params) == encode(pair.revision.project(EVENTS[event]))
@@ -325,14 +325,14 @@ def test_tasks_of_the_extension_arrive_both_ways() -> None:
         result = DETAILED if operation == "get_task" else Result()
         assert isinstance(pair.hears(pair.server.reply(call, result)), client.Response)
     notice = pair.hears(encode_event(pair.revision, "task", DETAILED, TASKS))
-    assert isinstance(notice, client.Notification)
+    assert isinstance(notice, client.ServerNotification)
     assert notice.params.task_id == "t"
 
 
 def test_a_task_of_the_november_revision_is_asked_for() -> None:
-    params = CallToolParams(name="t", task=TaskRequest(ttl=60_000))
+    params = CallToolParams(name="t", task=TaskMetadata(ttl=60_000))
     pair = Pair(NOVEMBER)
-    assert pair.calls(pair.client.request(CALL_TOOL, params)).params.task == TaskRequest(ttl=60_000)
+    assert pair.calls(pair.client.request(CALL_TOOL, params)).params.task == TaskMetadata(ttl=60_000)
     for revision in set(ALL) - {NOVEMBER}:
         pair = Pair(revision)
         assert pair.calls(pair.client.request(CALL_TOOL, params)).params.task is None
@@ -344,7 +344,7 @@ def test_a_batch_of_everything_arrives() -> None:
         pair.client.request(row_of(operation), OPERATIONS[operation][1]) for operation in ("ping", "list_tools")
     ]
     batch = pair.server.receive(b"[" + b",".join(message.data for message in outgoing) + b"]")
-    assert isinstance(batch, server.Batch)
+    assert isinstance(batch, server.ClientBatch)
     replies = [
         pair.server.reply(call, RESULTS[call.request.operation])
         for call in batch.events
@@ -352,15 +352,15 @@ def test_a_batch_of_everything_arrives() -> None:
     ]
     events = [*replies, encode_event(pair.revision, "tools_list_changed")]
     heard = pair.client.receive(b"[" + b",".join(events) + b"]")
-    assert isinstance(heard, client.Batch)
-    assert [type(event) for event in heard.events] == [client.Response, client.Response, client.Notification]
+    assert isinstance(heard, client.ServerBatch)
+    assert [type(event) for event in heard.events] == [client.Response, client.Response, client.ServerNotification]
 
 
 @pytest.mark.parametrize("asked", HANDSHAKES)
 @pytest.mark.parametrize("spoken", HANDSHAKES)
 def test_a_server_that_speaks_another_revision_offers_that(asked: str, spoken: str) -> None:
     only = server.Description(DESCRIPTION.info, ServerCapabilities, revisions={spoken: REVISIONS[spoken]})
-    there, here = server.Connection(only), client.Connection(Implementation("c", "1"), EVERYTHING)
+    there, here = server.ServerProtocol(only), client.ClientProtocol(Implementation("c", "1"), EVERYTHING)
     call = there.receive(here.initialize(REVISIONS[asked]).data)
     assert isinstance(call, server.Call)
     event = here.receive(there.reply(call, there.initialize(call)))
@@ -372,7 +372,7 @@ def test_a_server_that_speaks_another_revision_offers_that(asked: str, spoken: s
 
 def test_a_stateless_request_to_a_server_of_sessions_is_told_what_is_spoken() -> None:
     only = server.Description(DESCRIPTION.info, ServerCapabilities, revisions={NOVEMBER: REVISIONS[NOVEMBER]})
-    there, here = server.Connection(only), client.Connection(Implementation("c", "1"), EVERYTHING)
+    there, here = server.ServerProtocol(only), client.ClientProtocol(Implementation("c", "1"), EVERYTHING)
     here.speak(REVISIONS[LATEST])
     refusal = there.receive(here.request(DISCOVER, Params()).data)
     assert isinstance(refusal, server.ErrorResponse)

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from carrel.errors import PeerError, ProtocolError
 from carrel.protocol.client import (
-    Batch,
-    Connection,
+    ClientProtocol,
     Event,
     FailedRequest,
     Ignored,
     IncomingRequest,
-    Notification,
     Response,
+    ServerBatch,
+    ServerNotification,
 )
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.wire.client_features import ElicitResult
@@ -61,7 +61,7 @@ VALID: list[Any] = [
 VALID.append([*VALID[:3], *VALID[-3:]])
 
 
-def asking(revision: str | None) -> Connection:
+def asking(revision: str | None) -> ClientProtocol:
     """Return a connection on which everything that its revision has was asked; ids are the same in all."""
     connection = speaking(revision)
     connection.extend(TASKS)
@@ -79,8 +79,8 @@ def check_reply(data: bytes) -> None:
     assert type(reply["id"]) in (int, str)
 
 
-def check_event(connection: Connection, event: Event, *, outside: bool = True) -> None:
-    if isinstance(event, Batch):
+def check_event(connection: ClientProtocol, event: Event, *, outside: bool = True) -> None:
+    if isinstance(event, ServerBatch):
         assert outside, "a batch within a batch"
         assert connection.revision is not None
         assert connection.revision.batches
@@ -97,7 +97,7 @@ def check_event(connection: Connection, event: Event, *, outside: bool = True) -
         assert connection.revision is None or not connection.revision.stateless
         check_reply(connection.answer(event, ElicitResult(action="cancel")).data)
         check_reply(connection.reject(event, ValueError()).data)
-    elif isinstance(event, Notification):
+    elif isinstance(event, ServerNotification):
         assert connection.revision is not None
         assert event.subscription is None or type(event.subscription) in (int, str)
     else:
@@ -113,7 +113,7 @@ def check(revision: str | None, *messages: bytes) -> None:
         before = len(connection.waiting)
         event = connection.receive(message)
         check_event(connection, event)
-        if not isinstance(event, Batch):
+        if not isinstance(event, ServerBatch):
             assert before - len(connection.waiting) == isinstance(event, Response | FailedRequest)
 
 

@@ -73,8 +73,8 @@ def test_every_state_is_in_the_table_and_can_be_reached() -> None:
 
 
 def test_a_session_is_negotiated_by_both_sides_in_the_same_states() -> None:
-    here = client.Connection(Implementation("c", "1"), ClientCapabilities())
-    there = server.Connection(DESCRIPTION)
+    here = client.ClientProtocol(Implementation("c", "1"), ClientCapabilities())
+    there = server.ServerProtocol(DESCRIPTION)
     assert (here.state, there.state) == (ConnectionState.NEW, ConnectionState.NEW)
     call = there.receive(here.initialize(REVISIONS[MARCH], "me").data)
     assert isinstance(call, server.Call)
@@ -89,8 +89,8 @@ def test_a_session_is_negotiated_by_both_sides_in_the_same_states() -> None:
 
 
 def test_a_refused_session_can_be_asked_for_again() -> None:
-    here = client.Connection(Implementation("c", "1"), ClientCapabilities())
-    there = server.Connection(DESCRIPTION)
+    here = client.ClientProtocol(Implementation("c", "1"), ClientCapabilities())
+    there = server.ServerProtocol(DESCRIPTION)
     for _ in range(2):
         call = there.receive(here.initialize(REVISIONS[MARCH], "me").data)
         assert isinstance(call, server.Call)
@@ -112,12 +112,12 @@ def test_a_session_is_opened_once() -> None:
 def test_a_connection_has_no_place_for_the_things_of_other_layers() -> None:
     core = {"__weakref__", "in_flight", "last_id", "state", "waiting"}
     assert set(Connection.__slots__) == core
-    assert set(server.Connection.__slots__) == {"description", "peer", "version_header"}
-    assert set(client.Connection.__slots__) == {
+    assert set(server.ServerProtocol.__slots__) == {"description", "peer", "version_header"}
+    assert set(client.ClientProtocol.__slots__) == {
         *("_extended", "_members", "_meta", "_notices", "_rows", "capabilities", "info", "keeps", "log_level"),
         "revision",
     }
-    for kind in (Connection, server.Connection, client.Connection):
+    for kind in (Connection, server.ServerProtocol, client.ClientProtocol):
         assert not hasattr(kind.__new__(kind), "__dict__")
 
 
@@ -216,8 +216,8 @@ class Conversation(RuleBasedStateMachine):
     @initialize(revision=st.sampled_from(HANDSHAKES), slot=st.sampled_from([0, 5, MAX_SLOT]))
     def open(self, revision: str, slot: int) -> None:
         self.revision = REVISIONS[revision]
-        self.client: client.Connection[Any] = client.Connection(Implementation("c", "1"), ClientCapabilities())
-        self.server = server.Connection(DESCRIPTION)
+        self.client: client.ClientProtocol[Any] = client.ClientProtocol(Implementation("c", "1"), ClientCapabilities())
+        self.server = server.ServerProtocol(DESCRIPTION)
         self.server.use_slot(slot)
         call = self.server.receive(self.client.initialize(self.revision, "open").data)
         assert isinstance(call, server.Call)
@@ -256,7 +256,7 @@ class Conversation(RuleBasedStateMachine):
         if progress:
             params = ProgressParams(progress_token=call.id, progress=0.5)
             notice = self.client.receive(encode_event(self.revision, "progress", params))
-            assert isinstance(notice, client.Notification)
+            assert isinstance(notice, client.ServerNotification)
             assert notice.params.progress_token in self.client.waiting
 
     @precondition(lambda self: self.calls)
@@ -281,7 +281,7 @@ class Conversation(RuleBasedStateMachine):
         outgoing = self.client.give_up(call.id, "bored")
         assert outgoing is not None
         event = self.server.receive(outgoing.data)
-        assert isinstance(event, server.Notification)
+        assert isinstance(event, server.ClientNotification)
         assert (event.operation, event.params.request_id) == ("cancelled", call.id)
         self.server.end(call.id)
         self.late.append((True, self.server.reply(call, RESULTS[call.request])))
@@ -321,7 +321,7 @@ class Conversation(RuleBasedStateMachine):
         message = self.server.cancel(question.id, "not needed")
         assert message is not None
         event = self.client.receive(message)
-        assert isinstance(event, client.Notification)
+        assert isinstance(event, client.ServerNotification)
         assert (event.event, event.params.request_id) == ("cancelled", question.id)
         self.late.append((False, self.client.answer(question, ListRootsResult(roots=[])).data))
 
@@ -339,11 +339,11 @@ class Conversation(RuleBasedStateMachine):
     def call_in_a_batch(self, count: int) -> None:
         outgoing = [self.client.request(LIST_TOOLS, PageParams(), self.owner()) for _ in range(count)]
         batch = self.server.receive(b"[%b]" % b",".join(each.data for each in outgoing))
-        assert isinstance(batch, server.Batch)
+        assert isinstance(batch, server.ClientBatch)
         calls = [event for event in batch.events if isinstance(event, server.Call)]
         replies = [self.server.reply(call, RESULTS[call.request]) for call in reversed(calls)]
         heard = self.client.receive(b"[%b]" % b",".join(replies))
-        assert isinstance(heard, client.Batch)
+        assert isinstance(heard, client.ServerBatch)
         assert [event.id for event in heard.events if isinstance(event, Response)] == [
             each.id for each in reversed(outgoing)
         ]

@@ -108,7 +108,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "ReadResourceParams": {OLDEST: "uri", LATEST: "inputResponses requestState"},
     "SubscribeParams": {OLDEST: "uri"},
     "CallToolParams": {OLDEST: "name arguments", NOVEMBER: "task", LATEST: "inputResponses requestState"},
-    "TaskRequest": {NOVEMBER: "ttl"},
+    "TaskMetadata": {NOVEMBER: "ttl"},
     "GetPromptParams": {OLDEST: "name arguments", LATEST: "inputResponses requestState"},
     "CompleteParams": {OLDEST: "ref argument", JUNE: "context"},
     "PromptReference": {OLDEST: "type name", JUNE: "title"},

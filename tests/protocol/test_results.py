@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carrel.protocol import client
-from carrel.protocol.client import Connection, Event, FailedRequest, Ignored, Response
+from carrel.protocol.client import ClientProtocol, Event, FailedRequest, Ignored, Response
 from carrel.protocol.methods import CALL_TOOL, LIST_RESOURCES, READ_RESOURCE
 from carrel.protocol.results import begins_response, id_of_response
 from carrel.protocol.revisions import REVISIONS
@@ -31,9 +31,9 @@ QUESTION = {"resultType": "input_required", "requestState": LONG}
 ERROR = {"code": -32602, "message": LONG}
 
 
-def asking(revision: str) -> Connection:
+def asking(revision: str) -> ClientProtocol:
     """A connection that waits for a list (1), a resource (2) and a tool (3)."""
-    connection = Connection(Implementation("c", "1"), ClientCapabilities())
+    connection = ClientProtocol(Implementation("c", "1"), ClientCapabilities())
     connection.speak(REVISIONS[revision])
     assert connection.request(LIST_RESOURCES, PageParams()).id == 1
     assert connection.request(READ_RESOURCE, ReadResourceParams(uri="memo://1")).id == 2

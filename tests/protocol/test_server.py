@@ -30,7 +30,7 @@ from carrel.protocol.encoding import encode, encode_error, encode_event
 from carrel.protocol.methods import LIST_ROOTS
 from carrel.protocol.revisions import LATEST as NEWEST
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import Batch, Call, Connection, ErrorResponse, Notification
+from carrel.protocol.server import Call, ClientBatch, ClientNotification, ErrorResponse, ServerProtocol
 from carrel.wire.base import Implementation, Result
 from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.resources import ReadResourceResult, TextResourceContents
@@ -151,7 +151,7 @@ def test_an_integer_of_a_million_digits_does_no_harm(digits: int) -> None:
         b'{"jsonrpc":"2.0","method":"ping","id":1,"params":{"_meta":{"progressToken":%b}}}',
         b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%b}}',
     ):
-        assert isinstance(connection.receive(message % number), ErrorResponse | Notification)
+        assert isinstance(connection.receive(message % number), ErrorResponse | ClientNotification)
 
 
 @pytest.mark.parametrize("revision", [*HANDSHAKES, None])
@@ -210,7 +210,7 @@ def test_keys_are_compared_with_their_case(key: str) -> None:
 
 
 def test_a_request_whose_id_is_written_in_capitals_is_a_notification() -> None:
-    assert isinstance(connected(JUNE).receive(b'{"jsonrpc":"2.0","ID":1,"method":"ping"}'), Notification)
+    assert isinstance(connected(JUNE).receive(b'{"jsonrpc":"2.0","ID":1,"method":"ping"}'), ClientNotification)
     assert error_of(connected(JUNE), b'{"jsonrpc":"2.0","id":1,"METHOD":"ping"}')["code"] == -32600
 
 
@@ -231,8 +231,8 @@ def test_a_member_that_is_there_twice_is_refused(
     pairs = [f'"{key}"{colon}{json.dumps(value, separators=separators)}' for key, value in members.items()]
     pairs.insert(0 if first else len(pairs), f'"{name}"{colon}{json.dumps(other)}')
     valid = "{" + comma.join(pairs[1:] if first else pairs[:-1]) + "}"
-    assert isinstance(Connection(DESCRIPTION).receive(valid.encode()), Call)
-    refusal = Connection(DESCRIPTION).receive(("{" + comma.join(pairs) + "}").encode())
+    assert isinstance(ServerProtocol(DESCRIPTION).receive(valid.encode()), Call)
+    refusal = ServerProtocol(DESCRIPTION).receive(("{" + comma.join(pairs) + "}").encode())
     assert isinstance(refusal, ErrorResponse)
     reply = json.loads(refusal.reply)
     if plain in ("jsonrpc", "method") and not first:
@@ -263,10 +263,10 @@ def test_a_parameter_that_is_there_twice_is_refused(padding: str, method: str, n
     if name == "arguments":
         params["arguments"] = {"name": "not that one"}
     text = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-    assert isinstance(Connection(DESCRIPTION).receive(text.encode()), Call)
+    assert isinstance(ServerProtocol(DESCRIPTION).receive(text.encode()), Call)
     doubled = text.replace('"params": {', f'"params": {{{members}, ')
     for data in (doubled.encode(), memoryview(doubled.encode())):
-        refusal = Connection(DESCRIPTION).receive(data)
+        refusal = ServerProtocol(DESCRIPTION).receive(data)
         assert isinstance(refusal, ErrorResponse)
         reply = json.loads(refusal.reply)
         assert reply["error"] == {"code": -32600, "message": f"Invalid request: params: {name!r} is duplicated"}
@@ -541,13 +541,13 @@ def test_a_notification_is_a_signal_and_never_answered(
     revision: str | None, method: str, params: Any, operation: str
 ) -> None:
     event = connected(revision).receive(pack({"jsonrpc": "2.0", "method": method, "params": params}))
-    assert isinstance(event, Notification)
+    assert isinstance(event, ClientNotification)
     assert event.operation == operation
 
 
 def test_a_notification_may_go_without_parameters() -> None:
     event = connected(JUNE).receive(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
-    assert isinstance(event, Notification)
+    assert isinstance(event, ClientNotification)
 
 
 @pytest.mark.parametrize("result", [{}, None, 5, [1], {"a": {"b": 1.5}}])
@@ -613,8 +613,17 @@ def test_a_batch_is_read_message_by_message() -> None:
         [],
     ]
     batch = connection.receive(pack(messages))
-    assert isinstance(batch, Batch)
-    kinds = [Call, Notification, ErrorResponse, Ignored, ErrorResponse, ErrorResponse, ErrorResponse, ErrorResponse]
+    assert isinstance(batch, ClientBatch)
+    kinds = [
+        Call,
+        ClientNotification,
+        ErrorResponse,
+        Ignored,
+        ErrorResponse,
+        ErrorResponse,
+        ErrorResponse,
+        ErrorResponse,
+    ]
     assert [type(event) for event in batch.events] == kinds
     codes = [json.loads(event.reply)["error"]["code"] for event in batch.events if isinstance(event, ErrorResponse)]
     assert codes == [-32601, -32600, -32600, -32600, -32600]
@@ -622,7 +631,7 @@ def test_a_batch_is_read_message_by_message() -> None:
 
 def test_white_space_in_a_batch_changes_nothing() -> None:
     batch = connected(MARCH).receive(b' \n[ \t[ ] ,\n {"jsonrpc":"2.0","id":1,"method":"ping"} ]\n')
-    assert isinstance(batch, Batch)
+    assert isinstance(batch, ClientBatch)
     assert [type(event) for event in batch.events] == [ErrorResponse, Call]
 
 
@@ -634,7 +643,7 @@ def test_a_batch_holds_at_least_one_message_and_not_too_many(count: int) -> None
 
 def test_a_batch_may_hold_as_many_messages_as_allowed() -> None:
     batch = connected(MARCH).receive(pack([request("ping", id=number) for number in range(MAX_BATCH)]))
-    assert isinstance(batch, Batch)
+    assert isinstance(batch, ClientBatch)
     assert all(isinstance(event, Call) for event in batch.events)
 
 
@@ -653,13 +662,13 @@ def test_of_two_requests_with_one_id_in_a_batch_the_second_is_refused() -> None:
     batch = connected(MARCH).receive(
         pack([request("ping", id=1), request("tools/list", {}, 1), request("ping", id="1")])
     )
-    assert isinstance(batch, Batch)
+    assert isinstance(batch, ClientBatch)
     assert [type(event) for event in batch.events] == [Call, ErrorResponse, Call]
 
 
 def test_a_stateless_request_is_not_part_of_a_batch() -> None:
     batch = connected(MARCH).receive(pack([request("tools/list", {}, 1, LATEST), request("ping", id=2)]))
-    assert isinstance(batch, Batch)
+    assert isinstance(batch, ClientBatch)
     assert [type(event) for event in batch.events] == [ErrorResponse, Call]
 
 
@@ -928,12 +937,12 @@ def test_the_version_in_the_headers_has_to_be_the_one_in_the_body() -> None:
 
 def test_a_server_may_speak_fewer_revisions() -> None:
     only_new = Description(DESCRIPTION.info, ServerCapabilities, revisions={LATEST: REVISIONS[LATEST]})
-    error = error_of(Connection(only_new), initialize(JUNE))
+    error = error_of(ServerProtocol(only_new), initialize(JUNE))
     assert error["code"] == -32022
     assert error["data"] == {"supported": [LATEST], "requested": JUNE}
     only_old = Description(DESCRIPTION.info, ServerCapabilities, revisions={JUNE: REVISIONS[JUNE]})
-    assert error_of(Connection(only_old), stateless())["data"]["supported"] == [JUNE]
-    assert called(Connection(only_old), initialize(NOVEMBER)).peer.revision.name == JUNE
+    assert error_of(ServerProtocol(only_old), stateless())["data"]["supported"] == [JUNE]
+    assert called(ServerProtocol(only_old), initialize(NOVEMBER)).peer.revision.name == JUNE
 
 
 # Errors

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from carrel.errors import ResourceNotFound
 from carrel.protocol.connection import Ignored
-from carrel.protocol.server import Batch, Call, Connection, ErrorResponse, Event, Notification
+from carrel.protocol.server import Call, ClientBatch, ClientNotification, ErrorResponse, Event, ServerProtocol
 from support.damaged_messages import DAMAGE, damaged
 from support.server_connection import ALL, CLIENT, LATEST, MARCH, META, connected, initialize, pack, request
 
@@ -82,13 +82,13 @@ def check_reply(data: bytes) -> None:
         assert len(data) < 20_000, "an error does not repeat what came"
 
 
-def check_event(connection: Connection, event: Event) -> None:
+def check_event(connection: ServerProtocol, event: Event) -> None:
     if isinstance(event, ErrorResponse):
         check_reply(event.reply)
         assert event.status in (200, 400, 404)
-    elif isinstance(event, Batch):
+    elif isinstance(event, ClientBatch):
         for part in event.events:
-            assert not isinstance(part, Batch)
+            assert not isinstance(part, ClientBatch)
             check_event(connection, part)
     elif isinstance(event, Call):
         assert type(event.id) in (int, str)
@@ -101,7 +101,7 @@ def check_event(connection: Connection, event: Event) -> None:
         if event.request.operation == "initialize" and connection.peer is None:
             check_reply(connection.reply(event, connection.initialize(event)))
     else:
-        assert isinstance(event, Notification | Ignored)
+        assert isinstance(event, ClientNotification | Ignored)
 
 
 def check(revision: str | None, *messages: bytes) -> None:

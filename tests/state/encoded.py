@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, Sessions, TaskStore, UsedStates
-from carrel.state.memory import MemoryState, MemoryStore
+from carrel.state.memory import MemoryState, MemoryTables
 
 PARTS = {
     "sessions": Sessions,
@@ -55,7 +55,7 @@ class EncodedState(MemoryState):
 
     immediate = False
 
-    def __init__(self, store: MemoryStore, **options: Any) -> None:
+    def __init__(self, store: MemoryTables, **options: Any) -> None:
         super().__init__(store, **options)
         for name, interface in PARTS.items():
             setattr(self, name, Encoded(getattr(self, name), interface))

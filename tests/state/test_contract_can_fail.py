@@ -10,7 +10,7 @@ import math
 import pytest
 
 from carrel.state.contract import StateContract
-from carrel.state.memory import MemoryState, MemoryStore
+from carrel.state.memory import MemoryState, MemoryTables
 from carrel.state.memory_tables import Lifetimes
 from carrel.state.records import NoticeBatch, Replay
 
@@ -187,7 +187,7 @@ BROKEN = {
 class Contract(StateContract):
     def __init__(self):
         self.now = 0.0
-        self.store = MemoryStore(clock=lambda: self.now)
+        self.store = MemoryTables(clock=lambda: self.now)
 
     async def join(self):
         state = MemoryState(self.store)

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from carrel.errors import ServerUnavailable
-from carrel.state.memory import MemoryState, MemoryStore
+from carrel.state.memory import MemoryState, MemoryTables
 from carrel.state.replica import Replica as StateReplica
 from support.raw_http import serving
 from support.stdio_process import request, text_of
@@ -48,7 +48,7 @@ def clock():
 
 @pytest_asyncio.fixture(params=[MemoryState, EncodedState])
 async def replicas(request, clock):
-    store = MemoryStore(clock=clock)
+    store = MemoryTables(clock=clock)
     async with asyncio.timeout(60), AsyncExitStack() as stack:
         pair = [Replica(request.param(store, lease=LEASE)) for _ in range(2)]
         for replica in pair:
@@ -148,7 +148,7 @@ async def test_until_it_has_a_slot_a_replica_refuses_what_needs_one(replicas, mo
 
 
 async def test_a_store_that_fails_for_longer_than_the_lease_costs_the_slot(clock, monkeypatch):
-    replica = StateReplica(MemoryState(MemoryStore(clock=clock), lease=LEASE))
+    replica = StateReplica(MemoryState(MemoryTables(clock=clock), lease=LEASE))
     await replica.start()
     slot, renew = replica.state.slot, replica.state.renew
 
@@ -172,7 +172,7 @@ async def test_a_store_that_fails_for_longer_than_the_lease_costs_the_slot(clock
 
 
 async def test_a_replica_that_cannot_lose_its_slot_has_no_task_for_it():
-    alone, shared = StateReplica(MemoryState()), StateReplica(MemoryState(MemoryStore()))
+    alone, shared = StateReplica(MemoryState()), StateReplica(MemoryState(MemoryTables()))
     before = asyncio.all_tasks()
     await alone.start()
     assert asyncio.all_tasks() == before

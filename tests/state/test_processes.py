@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 import pytest_asyncio
 
-from carrel.state.memory import MemoryStore
+from carrel.state.memory import MemoryTables
 from support.forked_command import launch_script
 from support.http_process import free_port, reachable
 from support.raw_http import Session, Site
@@ -62,7 +62,7 @@ def clock():
 
 @pytest.fixture
 def store(clock):
-    return MemoryStore(clock=clock)
+    return MemoryTables(clock=clock)
 
 
 @pytest_asyncio.fixture

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from carrel import Context, Limits, Server
-from carrel.state.memory import MemoryState, MemoryStore
+from carrel.state.memory import MemoryState, MemoryTables
 from support.raw_http import Session, serving
 from support.stdio_process import initialize, note, request, text_of
 
@@ -83,7 +83,7 @@ class Replica:
 @pytest.fixture(params=[MemoryState, EncodedState])
 def store(request):
     """How a replica joins the store of the test."""
-    shared = MemoryStore()
+    shared = MemoryTables()
     return lambda: request.param(shared)
 
 
@@ -625,7 +625,7 @@ async def test_a_session_that_makes_room_on_one_replica_goes_on_with_its_next_re
 
 
 async def test_a_replica_that_missed_notices_tells_its_listeners_that_all_may_have_changed():
-    here = Replica(MemoryState(MemoryStore(notices=4)))
+    here = Replica(MemoryState(MemoryTables(notices=4)))
     async with AsyncExitStack() as stack:
         endpoint = here.app.asgi()
         await endpoint.start()

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from carrel.state.contract import StateContract
-from carrel.state.memory import MemoryState, MemoryStore
+from carrel.state.memory import MemoryState, MemoryTables
 from carrel.state.redis.state import RedisState
 from support.redis_servers import age, redis_server
 from support.socket_store import SocketState, StoreServer
@@ -26,7 +26,7 @@ class TestMemoryState(StateContract):
     @pytest.fixture(autouse=True)
     def store(self):
         self.now = 0.0
-        self.store = MemoryStore(clock=lambda: self.now)
+        self.store = MemoryTables(clock=lambda: self.now)
 
     async def join(self):
         state = self.kind(self.store)
@@ -57,7 +57,7 @@ class TestSocketState(StateContract):
     async def store(self, tmp_path):
         self.now = 0.0
         self.path = tmp_path / "store"
-        store = MemoryStore(notices=100, clock=lambda: self.now)
+        store = MemoryTables(notices=100, clock=lambda: self.now)
         async with StoreServer(self.path, store, lease=5.0):
             yield
 

@@ -28,15 +28,24 @@ def test_an_interface_of_the_page_has_the_members_of_its_struct(name: str) -> No
 def test_every_struct_of_responses_has_an_interface() -> None:
     written = {NAMED.get(name, name) for name in INTERFACES}
     # Written where they are used, or sent without a type.
-    inline = {"Change", "Counts", "LeftOut", "Part", "ProgressView", "SampledMessage", "ChatSummaries", "Event"}
+    inline = {
+        "DiffLine",
+        "Counts",
+        "LeftOutItem",
+        "Part",
+        "ProgressView",
+        "SampledMessage",
+        "ChatSummaries",
+        "PageEvent",
+    }
     found = {
         name
         for name, value in STRUCTS.items()
-        if isinstance(value, type) and issubclass(value, api.API) and value is not api.API
+        if isinstance(value, type) and issubclass(value, api.Payload) and value is not api.Payload
     }
     assert found - written - inline <= {"Key", "SearchResult", "Completions"}
 
 
 def test_an_event_has_only_its_own_members() -> None:
-    event = api.Event(seq=3, type="questionClosed", id="x")
+    event = api.PageEvent(seq=3, type="questionClosed", id="x")
     assert msgspec.json.decode(msgspec.json.encode(event)) == {"seq": 3, "type": "questionClosed", "id": "x"}

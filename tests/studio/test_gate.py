@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from carrel.studio.gate import Gate, page_headers
+from carrel.studio.gate import PageGate, page_headers
 from carrel.studio.routes import make_api
 from support.studio_page import Page, folder_server, opened
 
@@ -112,7 +112,7 @@ async def test_scopes_other_than_http_are_refused() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         reached.append(scope)
 
-    gate = Gate(ORIGIN, app, page_headers(ORIGIN), api=app, token="secret")
+    gate = PageGate(ORIGIN, app, page_headers(ORIGIN), api=app, token="secret")
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -149,7 +149,7 @@ async def test_repeated_and_odd_headers_are_refused(headers: list[tuple[bytes, b
     async def send(message: Any) -> None:
         sent.append(message)
 
-    gate = Gate(ORIGIN, app, page_headers(ORIGIN), api=app, token="secret")
+    gate = PageGate(ORIGIN, app, page_headers(ORIGIN), api=app, token="secret")
     await gate({"type": "http", "method": "GET", "path": "/api/state", "headers": headers}, send, send)
     assert sent[0]["status"] in (401, 403, 421)
 

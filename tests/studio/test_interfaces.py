@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from carrel.studio.events import Events
+from carrel.studio.events import PageEvents
 from carrel.studio.interfaces import Interfaces
 from carrel.wire.tools import Tool
 
@@ -12,7 +12,7 @@ def tool(name: str, description: str = "x") -> Tool:
 
 
 def test_the_first_lists_are_no_change_and_later_ones_are_compared() -> None:
-    events = Events()
+    events = PageEvents()
     interfaces = Interfaces(events)
     interfaces.note("one", {"tool": [tool("add"), tool("old"), tool("same")]})
     interfaces.note("two", {"tool": []})
@@ -32,7 +32,7 @@ def test_the_first_lists_are_no_change_and_later_ones_are_compared() -> None:
 
 
 def test_equal_lists_and_other_kinds_are_no_change() -> None:
-    interfaces = Interfaces(Events())
+    interfaces = Interfaces(PageEvents())
     interfaces.note("one", {"tool": [tool("add")], "prompt": []})
     interfaces.note("one", {"tool": [tool("add")]})
     interfaces.note("two", {"tool": [tool("other")]})
@@ -40,7 +40,7 @@ def test_equal_lists_and_other_kinds_are_no_change() -> None:
 
 
 def test_long_lists_are_not_compared_and_long_changes_are_cut() -> None:
-    interfaces = Interfaces(Events())
+    interfaces = Interfaces(PageEvents())
     interfaces.note("one", {"tool": [tool("a")]})
     interfaces.note("one", {"tool": [tool(f"t{number}") for number in range(3000)]})
     assert not interfaces.changes

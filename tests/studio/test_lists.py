@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from carrel import Annotations, Server
-from carrel.studio.lists import Query
+from carrel.studio.lists import ListQuery
 from support.studio_page import Page, app_server, folder_server, opened
 
 pytestmark = pytest.mark.slow
@@ -166,7 +166,7 @@ async def test_the_lists_of_a_server_that_reports_no_changes_are_read_again_on_r
 async def test_a_filter_stops_when_the_page_closes_the_connection(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     started, stopped = asyncio.Event(), asyncio.Event()
 
-    async def find(query: Query) -> Sequence[Any]:
+    async def find(query: ListQuery) -> Sequence[Any]:
         started.set()
         try:
             return await asyncio.get_running_loop().create_future()

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 import pytest
 
 from carrel import Context, Server
-from carrel.studio.events import KEPT, Events
+from carrel.studio.events import KEPT, PageEvents
 from carrel.wire.client_features import blocks_of
 from carrel.wire.content import TextContent
 from chat.scripted_model import ScriptedModel
@@ -200,7 +200,7 @@ async def test_bodies_are_checked(page: Page) -> None:
         assert response.status == 413
 
 
-async def frames(events: Events, since: int) -> list[bytes]:
+async def frames(events: PageEvents, since: int) -> list[bytes]:
     """The first frames of a stream after its greeting, until it has nothing more to say."""
     stream = events.stream(since)
     assert await anext(stream) == b": ready\n\n"
@@ -210,7 +210,7 @@ async def frames(events: Events, since: int) -> list[bytes]:
 
 
 async def test_events_about_the_same_are_merged() -> None:
-    events = Events()
+    events = PageEvents()
     for kind in ("tool", "prompt") * 500:
         events.put(type="list", server="s", kind=kind)
     assert await frames(events, 0) == [
@@ -221,7 +221,7 @@ async def test_events_about_the_same_are_merged() -> None:
 
 async def test_a_gap_in_the_events_is_a_reset() -> None:
     for since in (0, KEPT + 100):
-        events = Events()
+        events = PageEvents()
         for _ in range(KEPT + 1):
             events.put(type="list", server="s", kind="tool")
         assert await frames(events, since) == [b'data: {"seq":1001,"type":"reset"}\n\n']

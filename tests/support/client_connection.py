@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from carrel.protocol.client import (
-    Connection,
+    ClientProtocol,
     Event,
     FailedRequest,
     Ignored,
     IncomingRequest,
-    Notification,
     OutgoingMessage,
     Response,
+    ServerNotification,
 )
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.extensions.tasks import TASKS
@@ -46,9 +46,9 @@ __all__ = [
 ]
 
 
-def speaking(revision: str | None, capabilities: ClientCapabilities | None = None) -> Connection:
+def speaking(revision: str | None, capabilities: ClientCapabilities | None = None) -> ClientProtocol:
     """Return a connection that speaks a revision; None: nothing is agreed on yet."""
-    connection = Connection(Implementation("client", "1.0"), capabilities or ClientCapabilities())
+    connection = ClientProtocol(Implementation("client", "1.0"), capabilities or ClientCapabilities())
     if revision is not None:
         connection.speak(REVISIONS[revision])
     return connection
@@ -77,19 +77,19 @@ def notice_of(operation: str) -> NotificationType:
     return next((row for row in rows if row.operation == operation), NotificationType(operation, operation))
 
 
-def answer(connection: Connection, id: Any, result: Any) -> Event:
+def answer(connection: ClientProtocol, id: Any, result: Any) -> Event:
     """Answer a request with a result."""
     return connection.receive(pack({"jsonrpc": "2.0", "id": id, "result": result}))
 
 
-def replied(connection: Connection, operation: str, params: Params, result: Any, owner: Any = None) -> Any:
+def replied(connection: ClientProtocol, operation: str, params: Params, result: Any, owner: Any = None) -> Any:
     """Ask, answer, and return the result as it was read."""
     event = answer(connection, connection.request(row_of(operation), params, owner).id, result)
     assert isinstance(event, Response), event
     return event.result
 
 
-def failed(connection: Connection, operation: str, params: Params, **members: Any) -> Exception:
+def failed(connection: ClientProtocol, operation: str, params: Params, **members: Any) -> Exception:
     """Ask, answer with these members, and return the error that comes of it."""
     outgoing = connection.request(row_of(operation), params)
     event = connection.receive(pack({"jsonrpc": "2.0", "id": outgoing.id, **members}))
@@ -97,21 +97,21 @@ def failed(connection: Connection, operation: str, params: Params, **members: An
     return event.error
 
 
-def heard(connection: Connection, message: Any) -> Notification:
+def heard(connection: ClientProtocol, message: Any) -> ServerNotification:
     """Receive what must be a notification that is known."""
     event = connection.receive(pack(message))
-    assert isinstance(event, Notification), event
+    assert isinstance(event, ServerNotification), event
     return event
 
 
-def question(connection: Connection, message: Any) -> IncomingRequest:
+def question(connection: ClientProtocol, message: Any) -> IncomingRequest:
     """Receive what must be a request that is known."""
     event = connection.receive(pack(message))
     assert isinstance(event, IncomingRequest), event
     return event
 
 
-def strayed(connection: Connection, message: Any) -> Ignored:
+def strayed(connection: ClientProtocol, message: Any) -> Ignored:
     """Receive what must mean nothing."""
     event = connection.receive(pack(message))
     assert isinstance(event, Ignored), event

@@ -13,7 +13,7 @@ import msgspec
 
 from carrel import Context, Server
 from carrel.protocol.channel import ConnectedClient
-from carrel.protocol.principal import Caller, Challenge, Principal
+from carrel.protocol.principal import AuthenticatedCaller, HTTPErrorResponse, Principal
 from carrel.protocol.server import Call, ErrorResponse
 from carrel.security.server.bearer import BearerAuthorization
 from carrel.sources.files.source import FilesSource
@@ -105,7 +105,7 @@ class Guarded:
         return Principal(subject="test", scopes=held, view=self.guard.scopes.view(held))
 
     def ask(self, who: Principal, method: str, **params: Any) -> Any:
-        """Return what a request leads to: a Challenge, or the message of the reply."""
+        """Return what a request leads to: an HTTPErrorResponse, or the message of the reply."""
         return self.runner.run(self._ask(who, method, params))
 
     def start(self, who: Principal, method: str, **params: Any) -> tuple[Any, Recorder]:
@@ -114,7 +114,7 @@ class Guarded:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
         call = self.app.endpoint.connect().receive(msgspec.json.encode(body))
         assert isinstance(call, Call)
-        assert self.guard.permit(Caller(who), call) is None
+        assert self.guard.permit(AuthenticatedCaller(who), call) is None
         call.principal, call.client = who, ConnectedClient()
         return self.app.endpoint.answer(call, channel), channel
 
@@ -132,7 +132,7 @@ class Guarded:
         if isinstance(call, ErrorResponse):
             return json.loads(call.reply)
         assert isinstance(call, Call)
-        lack = self.guard.permit(Caller(who), call)
+        lack = self.guard.permit(AuthenticatedCaller(who), call)
         if lack is not None:
             return lack
         call.principal, call.client = who, client
@@ -166,7 +166,7 @@ class Guarded:
             reply = self.ask(who, "tools/call", name=verb, arguments={TOOLS[verb]: uri})
         else:
             reply = self.ask(who, verb, uri=uri)
-        if isinstance(reply, Challenge) or "error" in reply or reply.get("result", {}).get("isError"):
+        if isinstance(reply, HTTPErrorResponse) or "error" in reply or reply.get("result", {}).get("isError"):
             return True
         if verb == "listen":
             return reply["params"]["notifications"]["resourceSubscriptions"] == []

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from carrel.protocol.description import Description
-from carrel.protocol.server import Call, Connection, ErrorResponse
+from carrel.protocol.server import Call, ErrorResponse, ServerProtocol
 from carrel.wire.base import Implementation
 from carrel.wire.lifecycle import ServerCapabilities
 
@@ -38,9 +38,9 @@ def pack(message: Any) -> bytes:
     return message if isinstance(message, bytes) else json.dumps(message, ensure_ascii=False).encode()
 
 
-def connected(revision: str | None = None) -> Connection:
+def connected(revision: str | None = None) -> ServerProtocol:
     """Return a connection; after the handshake, if ``revision`` has one."""
-    connection = Connection(DESCRIPTION)
+    connection = ServerProtocol(DESCRIPTION)
     if revision in HANDSHAKES:
         call = connection.receive(pack(initialize(revision)))
         assert isinstance(call, Call)
@@ -48,20 +48,20 @@ def connected(revision: str | None = None) -> Connection:
     return connection
 
 
-def called(connection: Connection, message: Any) -> Call:
+def called(connection: ServerProtocol, message: Any) -> Call:
     """Send what must be accepted as a request."""
     event = connection.receive(pack(message))
     assert isinstance(event, Call), event
     return event
 
 
-def refused(connection: Connection, message: Any) -> dict[str, Any]:
+def refused(connection: ServerProtocol, message: Any) -> dict[str, Any]:
     """Send what must be refused, and return the reply."""
     event = connection.receive(pack(message))
     assert isinstance(event, ErrorResponse), event
     return json.loads(event.reply)
 
 
-def error_of(connection: Connection, message: Any) -> dict[str, Any]:
+def error_of(connection: ServerProtocol, message: Any) -> dict[str, Any]:
     """Send what must be refused, and return the error."""
     return refused(connection, message)["error"]

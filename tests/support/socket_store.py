@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from carrel.state import interfaces
 from carrel.state.interfaces import LeaseExpired
-from carrel.state.memory import MemoryState, MemoryStore
+from carrel.state.memory import MemoryState, MemoryTables
 
 __all__ = ["SocketState", "StoreServer"]
 
@@ -91,7 +91,7 @@ def frame(message: Any) -> bytes:
 class StoreServer:
     """Serves a store on a Unix socket, within ``async with``."""
 
-    def __init__(self, path: Path, store: MemoryStore, *, lease: float) -> None:
+    def __init__(self, path: Path, store: MemoryTables, *, lease: float) -> None:
         self.store = store
         self._path = path
         self._lease = lease

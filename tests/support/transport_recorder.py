@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Raw
 
 from carrel.errors import MCPError
-from carrel.protocol.client import Connection, OutgoingMessage
+from carrel.protocol.client import ClientProtocol, OutgoingMessage
 from carrel.protocol.methods import CALL_TOOL
 from carrel.protocol.revisions import LATEST, REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation
@@ -107,13 +107,13 @@ def call_of(tool: str, arguments: Any) -> CallToolParams:
 
 
 class Asker:
-    """A client as far as a transport needs one: it sends what a ``Connection`` writes."""
+    """A client as far as a transport needs one: it sends what a ``ClientProtocol`` writes."""
 
     def __init__(self, transport: Any, revision: str = LATEST.name, **capabilities: Any) -> None:
         self.transport = transport
         self.recorder = Recorder()
         self.revision = REVISIONS[revision]
-        self.connection = Connection(Implementation("asker", "1"), ClientCapabilities(**capabilities))
+        self.connection = ClientProtocol(Implementation("asker", "1"), ClientCapabilities(**capabilities))
 
     async def __aenter__(self) -> Asker:
         await self.transport.open(self.recorder)

@@ -20,7 +20,7 @@ from carrel.wire.client_features import ToolResultContent
 from carrel.wire.content import TextContent
 from carrel.wire.tools import CallToolResult, Tool
 
-__all__ = ["Approve", "ToolOptions", "ToolUse", "Toolbox", "error_result"]
+__all__ = ["Approve", "FormatOptions", "ToolUse", "Toolbox", "error_result"]
 
 log = Log("carrel.agents")
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class ToolUse(msgspec.Struct, frozen=True):
 Approve: TypeAlias = Callable[[ToolUse], Awaitable[bool | str] | bool | str]
 
 
-class ToolOptions(TypedDict, total=False):
+class FormatOptions(TypedDict, total=False):
     """Options of ``carrel.agents.tools_of``; see there."""
 
     approve: Approve | None

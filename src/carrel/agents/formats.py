@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, overload
 
-from carrel.agents.calls import Approve, Toolbox, ToolOptions
+from carrel.agents.calls import Approve, FormatOptions, Toolbox
 from carrel.agents.sources import ClientTools, ToolSource
 from carrel.agents.vendor_tools import VendorFormat, VendorTools
 from carrel.client.client import Client
@@ -32,18 +32,18 @@ FORMATS = (*VENDORS, *PACKAGES)
 
 
 @overload
-async def tools_of(source: Client | ToolSource, format: Vendor, **how: Unpack[ToolOptions]) -> VendorTools: ...
+async def tools_of(source: Client | ToolSource, format: Vendor, **how: Unpack[FormatOptions]) -> VendorTools: ...
 @overload
 async def tools_of(
-    source: Client | ToolSource, format: Literal["langchain"], **how: Unpack[ToolOptions]
+    source: Client | ToolSource, format: Literal["langchain"], **how: Unpack[FormatOptions]
 ) -> list[BaseTool]: ...
 @overload
 async def tools_of(
-    source: Client | ToolSource, format: Literal["llamaindex"], **how: Unpack[ToolOptions]
+    source: Client | ToolSource, format: Literal["llamaindex"], **how: Unpack[FormatOptions]
 ) -> list[AsyncBaseTool]: ...
 @overload
 async def tools_of(
-    source: Client | ToolSource, format: Literal["pydantic-ai"], **how: Unpack[ToolOptions]
+    source: Client | ToolSource, format: Literal["pydantic-ai"], **how: Unpack[FormatOptions]
 ) -> AbstractToolset[Any]: ...
 async def tools_of(
     source: Client | ToolSource,

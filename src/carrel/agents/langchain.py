@@ -19,10 +19,10 @@ from carrel.vendors.schemas import object_schema
 from carrel.wire.content import ContentBlock
 from carrel.wire.resources import ResourceContents
 
-__all__ = ["MCPTool", "content", "make_tools"]
+__all__ = ["LangChainTool", "content", "make_tools"]
 
 
-class MCPTool(StructuredTool):
+class LangChainTool(StructuredTool):
     """Tool of an MCP server. The result is content for the model; its artifact is the ``CallToolResult``.
 
     Errors are raised as ``ToolException`` and handled: they become messages with the status "error".
@@ -47,7 +47,7 @@ def make_tools(toolbox: Toolbox, description_limit: int | None = None) -> list[B
     """Return the tools as they are now."""
     found: list[BaseTool] = []
     for name, tool in toolbox.tools.items():
-        made = MCPTool(
+        made = LangChainTool(
             name=name,
             description=description_of(tool, description_limit) or name,
             args_schema=object_schema(tool.input_schema),

@@ -21,13 +21,13 @@ from carrel.wire.content import ContentBlock
 from carrel.wire.resources import ResourceContents
 from carrel.wire.tools import Tool
 
-__all__ = ["MCPTool", "content", "make_tools"]
+__all__ = ["LlamaIndexTool", "content", "make_tools"]
 
 #: Characters of a description: LlamaIndex raises an error for more.
 LIMIT = 1024
 
 
-class MCPTool(AsyncBaseTool):
+class LlamaIndexTool(AsyncBaseTool):
     """Tool of an MCP server. ``raw_output`` of its output is the ``CallToolResult``."""
 
     def __init__(self, toolbox: Toolbox, tool: Tool, description_limit: int | None) -> None:
@@ -65,7 +65,7 @@ class MCPTool(AsyncBaseTool):
 
 def make_tools(toolbox: Toolbox, description_limit: int | None = None) -> list[AsyncBaseTool]:
     """Return the tools as they are now."""
-    return [MCPTool(toolbox, tool, description_limit) for tool in toolbox.tools.values()]
+    return [LlamaIndexTool(toolbox, tool, description_limit) for tool in toolbox.tools.values()]
 
 
 def content(blocks: Iterable[ContentBlock | ResourceContents]) -> list[Any]:

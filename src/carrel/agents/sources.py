@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from carrel.client.client import Client
 from carrel.client.options import CallOptions
 from carrel.client.session import ClientSession
-from carrel.protocol.client import Notification
+from carrel.protocol.client import ServerNotification
 from carrel.wire.tools import CallToolResult, Tool
 
 __all__ = ["ClientTools", "ToolSource"]
@@ -37,7 +37,7 @@ class ListVersion:
     def __init__(self) -> None:
         self.number = 0
 
-    def notified(self, notification: Notification) -> None:
+    def notified(self, notification: ServerNotification) -> None:
         """Count a change."""
         if notification.event == "tools_list_changed":
             self.number += 1

@@ -17,7 +17,7 @@ __all__ = [
     "ToolEnd",
     "ToolProgress",
     "ToolStart",
-    "ToolUse",
+    "ToolUseEvent",
     "TurnEnd",
 ]
 
@@ -27,23 +27,23 @@ def snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=snake, rename="camel"):
-    """Base class of events; on the wire, ``type`` is the name of the class in snake_case."""
+class BaseEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=snake, rename="camel"):
+    """Base class of events; on the wire, ``type`` is the name of the class in snake_case, or its ``tag``."""
 
 
-class Text(Event, frozen=True):
+class Text(BaseEvent, frozen=True):
     """Piece of the text of the model's answer."""
 
     text: str
 
 
-class Thinking(Event, frozen=True):
+class Thinking(BaseEvent, frozen=True):
     """Piece of the model's reasoning, which is not part of the answer."""
 
     text: str
 
 
-class Media(Event, frozen=True):
+class Media(BaseEvent, frozen=True):
     """Image or audio of the model, or of a tool, if it was saved: ``file``; ``size`` in bytes."""
 
     mime_type: str
@@ -51,7 +51,7 @@ class Media(Event, frozen=True):
     file: str | None = None
 
 
-class ToolUse(Event, frozen=True):
+class ToolUseEvent(BaseEvent, frozen=True, tag="tool_use"):
     """Tool call that the model wants. It is not approved yet. ``server`` is empty for tools of the chat itself."""
 
     id: str
@@ -60,13 +60,13 @@ class ToolUse(Event, frozen=True):
     arguments: dict[str, Any]
 
 
-class ToolStart(Event, frozen=True):
+class ToolStart(BaseEvent, frozen=True):
     """Tool call that was approved and has begun."""
 
     id: str
 
 
-class ToolProgress(Event, frozen=True):
+class ToolProgress(BaseEvent, frozen=True):
     """Progress of a tool call; ``total`` is None if it is not known."""
 
     id: str
@@ -75,7 +75,7 @@ class ToolProgress(Event, frozen=True):
     message: str | None = None
 
 
-class ToolEnd(Event, frozen=True):
+class ToolEnd(BaseEvent, frozen=True):
     """Tool call with its result, as text for a reader.
 
     ``outcome``: "done", "error" (the tool or the server reported one), "rejected" (by the user), "cancelled".
@@ -92,14 +92,14 @@ class ToolEnd(Event, frozen=True):
     seconds: float
 
 
-class Notice(Event, frozen=True):
+class Notice(BaseEvent, frozen=True):
     """Remark about the conversation, such as that something was left out of it."""
 
     text: str
     level: Literal["info", "warning", "error"] = "info"
 
 
-class TurnEnd(Event, frozen=True):
+class TurnEnd(BaseEvent, frozen=True):
     """Complete answer of the model to a message, with the ``usage`` and ``cost`` (US dollars) of all its requests.
 
     ``stop_reason``: "endTurn", "maxTokens", "cancelled", "maxRounds" or another reason that the model gives.
@@ -112,4 +112,4 @@ class TurnEnd(Event, frozen=True):
     cost: float | None = None
 
 
-ChatEvent: TypeAlias = Text | Thinking | Media | ToolUse | ToolStart | ToolProgress | ToolEnd | Notice | TurnEnd
+ChatEvent: TypeAlias = Text | Thinking | Media | ToolUseEvent | ToolStart | ToolProgress | ToolEnd | Notice | TurnEnd

@@ -13,7 +13,7 @@ from carrel.catalog.tool_pages import for_models
 from carrel.chat.approvals import Approvals, CallRejected
 from carrel.chat.arguments import argument_error
 from carrel.chat.contents import blocks_of_result, size_of
-from carrel.chat.events import ChatEvent, ToolEnd, ToolProgress, ToolStart, ToolUse
+from carrel.chat.events import ChatEvent, ToolEnd, ToolProgress, ToolStart, ToolUseEvent
 from carrel.chat.own_tools import OWN_TOOLS, READ_RESOURCE_TOOL, call_own_tool
 from carrel.errors import MCPError, PeerError, TransportError
 from carrel.host import Host
@@ -101,7 +101,7 @@ class ChatToolbox:
         if unreadable is not None:
             return unreadable
         server, tool = self.find_tool(use.name)
-        self._show(ToolUse(id=use.id, server=server, tool=tool, arguments=use.input))
+        self._show(ToolUseEvent(id=use.id, server=server, tool=tool, arguments=use.input))
         began = time.monotonic()
         outcome: Literal["done", "error", "rejected", "cancelled"] = "cancelled"
         content: list[ContentBlock] = []

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from carrel.client.handlers import ClientCall
 from carrel.client.pending_request import Waiter
-from carrel.protocol.client import RELATED_TASK, Connection, Response
+from carrel.protocol.client import RELATED_TASK, ClientProtocol, Response
 from carrel.protocol.methods import FETCH_TASK_RESULT
 from carrel.wire.base import Id
 from carrel.wire.tasks import CreateTaskResult
@@ -29,7 +29,7 @@ MAX_TASKS = 10_000
 class Causes:
     """Calls of one connection that cause server messages. ``streams``: its transport has one stream per call."""
 
-    def __init__(self, connection: Connection[Waiter], *, streams: bool) -> None:
+    def __init__(self, connection: ClientProtocol[Waiter], *, streams: bool) -> None:
         self._connection = connection
         self._streams = streams
         self.task_calls: dict[str, ClientCall[Any]] = {}

@@ -16,7 +16,7 @@ from carrel.client.endpoints import ClientEndpoint
 from carrel.client.negotiation import STATELESS_ERRORS, ServerFacts, negotiate, shake_hands
 from carrel.client.pending_request import Waiter
 from carrel.errors import HTTPStatusError, MCPError, PeerError, ProtocolError, RequestTimeout, TransportError
-from carrel.protocol.client import Connection
+from carrel.protocol.client import ClientProtocol
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import LATEST_HANDSHAKE
 from carrel.transports.client.transport import STDERR_FOLLOWS, Transport
@@ -56,7 +56,7 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 async def open_connection(
     endpoint: ClientEndpoint,
-    new_connection: Callable[[], Connection[Waiter]],
+    new_connection: Callable[[], ClientProtocol[Waiter]],
     owner: Owner,
     options: ConnectOptions,
 ) -> tuple[ClientConnection, ServerFacts]:

@@ -30,15 +30,15 @@ from carrel.errors import (
 from carrel.log import Log
 from carrel.printable import printable
 from carrel.protocol.client import (
-    Batch,
-    Connection,
+    ClientProtocol,
     Event,
     FailedRequest,
     Ignored,
     IncomingRequest,
-    Notification,
     OutgoingMessage,
     Response,
+    ServerBatch,
+    ServerNotification,
 )
 from carrel.protocol.methods import NotificationType, RequestType
 from carrel.protocol.results import guess_id
@@ -81,7 +81,7 @@ class Owner(Responder, Protocol):
         The return value is awaited in the background.
         """
 
-    def take_notice(self, notice: Notification) -> None:
+    def take_notice(self, notice: ServerNotification) -> None:
         """Handle a notification that is not related to a request."""
 
     def broken(self) -> None:
@@ -97,7 +97,7 @@ class Owner(Responder, Protocol):
 class ClientConnection:
     """Client connection to a server over one transport. Call ``open`` first, ``close`` last; it cannot be reopened."""
 
-    def __init__(self, transport: Transport, connection: Connection[Waiter], owner: Owner) -> None:
+    def __init__(self, transport: Transport, connection: ClientProtocol[Waiter], owner: Owner) -> None:
         self.transport = transport
         self.connection = connection
         self.error: MCPError | None = None
@@ -287,7 +287,7 @@ class ClientConnection:
             whole = bytes(data[-SHOWN:]).rstrip().endswith(b"}")
             if id is not None and whole and b'"method"' not in bytes(data[:HEAD]):
                 self.fail(id, InvalidMessage(f"The response of the server cannot be read: {event.reason}"))
-        return self._throttle.take(len(event.events) if type(event) is Batch else 1)
+        return self._throttle.take(len(event.events) if type(event) is ServerBatch else 1)
 
     def awaits(self, id: Id) -> bool:
         """Return whether a request still waits for its response."""
@@ -344,7 +344,7 @@ class ClientConnection:
             event.deliver()
             if type(event) is Response:
                 self.causes.note(event)
-        elif type(event) is Notification:
+        elif type(event) is ServerNotification:
             self._take_notice(event, about)
         elif type(event) is IncomingRequest:
             self._incoming.take(event, *(() if event.operation == "ping" else self.causes.of(about, event.params)))
@@ -352,11 +352,11 @@ class ClientConnection:
             log.debug("ignored: %s", event.reason)
             if event.reply is not None:
                 self._incoming.send(OutgoingMessage(event.reply, revision=self.connection.revision))
-        elif type(event) is Batch:
+        elif type(event) is ServerBatch:
             for each in event.events:
                 self._take(each, about)
 
-    def _take_notice(self, notice: Notification, about: Id | None) -> None:
+    def _take_notice(self, notice: ServerNotification, about: Id | None) -> None:
         if notice.event == "progress":
             self._take_progress(notice.params)
             return

@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from carrel.errors import ConfigError
-from carrel.protocol.client import Notification
+from carrel.protocol.client import ServerNotification
 from carrel.protocol.extension import Extension
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class ClientExtension:
     def connected(self) -> None:
         """Reset the state of the server: the connection is new, perhaps to another server."""
 
-    def notified(self, notification: Notification) -> None:
+    def notified(self, notification: ServerNotification) -> None:
         """Handle a notification of the server, the extension's own or another."""
 
     def missed(self) -> None:

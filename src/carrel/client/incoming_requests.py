@@ -13,7 +13,7 @@ from carrel.client.causes import NO_CAUSE, Causes
 from carrel.client.handlers import ClientCall
 from carrel.errors import INTERNAL_ERROR, MCPError, PeerError, ProtocolError, TransportError
 from carrel.log import Log
-from carrel.protocol.client import Connection, IncomingRequest, OutgoingMessage
+from carrel.protocol.client import ClientProtocol, IncomingRequest, OutgoingMessage
 from carrel.transports.client.transport import Transport
 from carrel.wire.base import Id
 
@@ -42,7 +42,7 @@ class Responder(Protocol):
 class Link(Protocol):
     """Interface of the connection that receives the server requests."""
 
-    connection: Connection[Any]
+    connection: ClientProtocol[Any]
     transport: Transport
     error: MCPError | None
     causes: Causes

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from carrel.client.handlers import ClientCall, Progress
-from carrel.protocol.client import Notification
+from carrel.protocol.client import ServerNotification
 
 __all__ = ["NEVER", "Subscriber", "Waiter"]
 
@@ -19,7 +19,7 @@ NEVER = float("inf")
 class Subscriber(Protocol):
     """Receiver of the notifications of one listen request (subscription stream)."""
 
-    def take_notice(self, notice: Notification) -> None:
+    def take_notice(self, notice: ServerNotification) -> None:
         """Handle a notification of the subscription."""
 
 

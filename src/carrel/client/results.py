@@ -15,7 +15,7 @@ from carrel.client.handlers import ClientCall
 from carrel.client.session import ClientSession
 from carrel.errors import InvalidMessage, RequestTimeout, ResourceError
 from carrel.log import Log
-from carrel.protocol.client import Notification
+from carrel.protocol.client import ServerNotification
 from carrel.protocol.encoding import KEY
 from carrel.protocol.methods import RequestType
 from carrel.protocol.passed_results import PassedResult, attached
@@ -155,7 +155,7 @@ class Results:
 
     # Observer of the session
 
-    def notified(self, notification: Notification) -> None:
+    def notified(self, notification: ServerNotification) -> None:
         """Invalidate the cached results that a change notification concerns."""
         if self.cache is not None:
             uri = getattr(notification.params, "uri", None)

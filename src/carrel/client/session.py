@@ -34,7 +34,7 @@ from carrel.errors import (
 )
 from carrel.log import Log
 from carrel.printable import printable
-from carrel.protocol.client import Connection, IncomingRequest, Notification
+from carrel.protocol.client import ClientProtocol, IncomingRequest, ServerNotification
 from carrel.protocol.methods import SET_LEVEL, RequestType
 from carrel.protocol.revision import Revision
 from carrel.wire.base import ClientCapabilities, Implementation, LoggingLevel, Result
@@ -60,7 +60,7 @@ class SessionObserver(Protocol):
     def connected(self) -> None:
         """Reset the state of the server: the connection is new, perhaps to another server."""
 
-    def notified(self, notification: Notification) -> None:
+    def notified(self, notification: ServerNotification) -> None:
         """Handle a notification of the server."""
 
     def missed(self) -> None:
@@ -70,7 +70,7 @@ class SessionObserver(Protocol):
 class Watcher(Protocol):
     """Receiver of change notifications, implemented by ``carrel.client.watch``."""
 
-    def take_notice(self, notice: Notification) -> None:
+    def take_notice(self, notice: ServerNotification) -> None:
         """Handle a notification, if it concerns something that is watched."""
 
     def miss(self) -> None:
@@ -212,8 +212,8 @@ class ClientSession:
         self._leaving[connection] = task
         task.add_done_callback(lambda _: self._leaving.pop(connection, None))
 
-    def _new_connection(self) -> Connection[Waiter]:
-        connection: Connection[Waiter] = Connection(self._options.info, self._capabilities)
+    def _new_connection(self) -> ClientProtocol[Waiter]:
+        connection: ClientProtocol[Waiter] = ClientProtocol(self._options.info, self._capabilities)
         for extension in self._options.extensions:
             connection.extend(extension.protocol)
         wants_logs = self._options.log is not None or self.handlers.log_of(None) is not None
@@ -402,7 +402,7 @@ class ClientSession:
 
     # Callbacks of the connection
 
-    def take_notice(self, notice: Notification) -> None:
+    def take_notice(self, notice: ServerNotification) -> None:
         """Handle a notification that is not related to a request."""
         if notice.event == "elicitation_complete":
             self.handlers.complete_page(notice.params.elicitation_id)
@@ -411,7 +411,7 @@ class ClientSession:
             for watch in list(self.watches):
                 watch.take_notice(notice)
 
-    def notify(self, notice: Notification) -> None:
+    def notify(self, notice: ServerNotification) -> None:
         """Notify the observers of a notification."""
         for observer in self.observers:
             observer.notified(notice)

@@ -23,7 +23,7 @@ from carrel.client.results import PagedList, Results
 from carrel.client.tool_calls import ToolCalls
 from carrel.errors import InvalidMessage, MCPError, PeerError, TaskCancelled
 from carrel.printable import printable
-from carrel.protocol.client import Notification
+from carrel.protocol.client import ServerNotification
 from carrel.protocol.encoding import encode
 from carrel.protocol.extensions.tasks import CANCEL_TASK, GET_TASK, UPDATE_TASK
 from carrel.protocol.methods import CALL_TOOL, FETCH_TASK_RESULT, LIST_TASKS, LISTEN, RequestType
@@ -41,7 +41,7 @@ from carrel.wire.tasks import (
     TaskStatus,
     UpdateTaskParams,
 )
-from carrel.wire.tools import CallToolParams, CallToolResult, TaskRequest
+from carrel.wire.tools import CallToolParams, CallToolResult, TaskMetadata
 
 if TYPE_CHECKING:
     from carrel.client.connection import ClientConnection
@@ -135,7 +135,7 @@ class Tasks:
         """
         params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))
         if await self._tools.may_be_task(name, required=required):
-            params.task = TaskRequest(ttl=None if ttl is None else int(ttl * 1000))
+            params.task = TaskMetadata(ttl=None if ttl is None else int(ttl * 1000))
         return await self.start(ClientCall[Any](CALL_TOOL, params, **options))
 
     async def start(self, call: ClientCall[Any]) -> ToolTask:
@@ -331,7 +331,7 @@ class ToolTask:
         with suppress(MCPError):
             await connection.call(LISTEN, params, timeout=None, subscriber=self)
 
-    def take_notice(self, notice: Notification) -> None:
+    def take_notice(self, notice: ServerNotification) -> None:
         """Poll at once after a notification of ``listen``: the first one confirms it, others have a status."""
         if getattr(notice.params, "status", None) != "working":
             self._news.set()

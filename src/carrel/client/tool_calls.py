@@ -17,7 +17,7 @@ from carrel.client.results import Results
 from carrel.client.session import ClientSession
 from carrel.errors import ConfigError, InvalidMessage, MCPError, MissingCapability, PeerError
 from carrel.log import Log
-from carrel.protocol.client import Notification
+from carrel.protocol.client import ServerNotification
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.http import SAFE_INTEGER, encode_value, header_parameters
 from carrel.protocol.methods import FETCH_TASK_RESULT, LIST_TOOLS
@@ -223,7 +223,7 @@ class ToolCalls:
         self.known.forget()
         self.has_tasks = self._session.capabilities.tasks is not None
 
-    def notified(self, notification: Notification) -> None:
+    def notified(self, notification: ServerNotification) -> None:
         """Clear the metadata if the list of tools has changed."""
         if notification.event == "tools_list_changed":
             self.known.forget()

@@ -26,7 +26,7 @@ from carrel.errors import (
     RequestTimeout,
     TransportError,
 )
-from carrel.protocol.client import Notification
+from carrel.protocol.client import ServerNotification
 from carrel.protocol.methods import LIST_CAPABILITIES, LISTEN, SUBSCRIBE, UNSUBSCRIBE, ListName
 from carrel.wire.resources import ListenParams, SubscribeParams, SubscriptionFilter
 
@@ -150,7 +150,7 @@ class Watch:
         self._changes[change] = None
         self._news.set()
 
-    def take_notice(self, notice: Notification) -> None:
+    def take_notice(self, notice: ServerNotification) -> None:
         """Queue the change of a notification, if it concerns a watched resource or list."""
         kind = LIST_CAPABILITIES.get(cast("ListName", notice.event))
         if kind is not None:
@@ -312,6 +312,6 @@ class _WatchSubscriber:
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
 
-    def take_notice(self, notice: Notification) -> None:
+    def take_notice(self, notice: ServerNotification) -> None:
         self._watch.take_notice(notice)
         self._watch.session.notify(notice)

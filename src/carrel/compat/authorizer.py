@@ -7,8 +7,8 @@ from typing import Any
 
 from carrel.compat.mcp.server.auth.middleware.auth_context import auth_context_var
 from carrel.compat.mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
-from carrel.protocol.principal import Caller, Challenge, Principal
-from carrel.protocol.server import Batch, Call
+from carrel.protocol.principal import AuthenticatedCaller, HTTPErrorResponse, Principal
+from carrel.protocol.server import Call, ClientBatch
 from carrel.transports.server.http_request import Headers
 from carrel.transports.server.route import Route
 
@@ -22,7 +22,7 @@ class UserAuthorizer:
     Implements ``authorizer.Authorizer``.
     """
 
-    def document(self, scope: dict[str, Any], path: str) -> bytes | Challenge | None:
+    def document(self, scope: dict[str, Any], path: str) -> bytes | HTTPErrorResponse | None:
         """Return None: the program has a route for metadata."""
         return None
 
@@ -30,16 +30,18 @@ class UserAuthorizer:
         """Return no routes: they are routes of the program."""
         return ()
 
-    async def identify(self, scope: dict[str, Any], headers: Headers, path: str) -> Caller | Challenge | None:
+    async def identify(
+        self, scope: dict[str, Any], headers: Headers, path: str
+    ) -> AuthenticatedCaller | HTTPErrorResponse | None:
         """Return the user as a caller, or None without one. The token is removed from ``headers``."""
         headers.pop(b"authorization", None)
         user = scope.get("user")
         if not isinstance(user, AuthenticatedUser):
             return None
         auth_context_var.set(user)
-        return Caller(principal_of(user))
+        return AuthenticatedCaller(principal_of(user))
 
-    def permit(self, caller: Caller, event: Call | Batch) -> Challenge | None:
+    def permit(self, caller: AuthenticatedCaller, event: Call | ClientBatch) -> HTTPErrorResponse | None:
         """Permit every call: components of the program check scopes."""
         return None
 

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from carrel.protocol.description import Description
 from carrel.protocol.methods import RequestType
-from carrel.protocol.server import Call, Connection, Event, Notification
+from carrel.protocol.server import Call, ClientNotification, Event, ServerProtocol
 from carrel.wire.base import Params, Result
 from carrel.wire.jsonrpc import Message
 
@@ -21,7 +21,7 @@ __all__ = ["NotifiedConnection", "Notify"]
 Notify: TypeAlias = Callable[[Call, Mapping[str, Any] | None], Coroutine[Any, Any, None] | None]
 
 
-class NotifiedConnection(Connection):
+class NotifiedConnection(ServerProtocol):
     """Connection that calls ``notify`` with each notification, after the first request of its client."""
 
     def __init__(self, description: Description, notify: Notify) -> None:
@@ -35,7 +35,7 @@ class NotifiedConnection(Connection):
         event = super()._receive(message, data)
         if type(event) is Call:
             self.first = self.first or event
-        elif type(event) is Notification and self.first is not None and message.method is not UNSET:
+        elif type(event) is ClientNotification and self.first is not None and message.method is not UNSET:
             row = RequestType(message.method, message.method, Params, Result)
             raw = msgspec.Raw(b"{}") if message.params is UNSET else message.params
             call = Call(self, self.first.peer, 0, row, Params(), raw, client=self.first.client)

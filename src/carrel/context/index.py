@@ -32,7 +32,7 @@ OPEN = 1.25
 MAX_WHOLE = 256 * 1024
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class ContextQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Question with the options of its context."""
 
     question: str
@@ -66,7 +66,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 class Packing:
     """Question of one caller, packed again after changes. Implements ``carrel.context.pack.Repacking``."""
 
-    def __init__(self, index: ContextIndex, options: Question, request: Request) -> None:
+    def __init__(self, index: ContextIndex, options: ContextQuery, request: Request) -> None:
         self._index = index
         self._options = options
         self._request = request
@@ -125,7 +125,7 @@ class ContextIndex(SearchIndex):
         if budget < 1:
             raise ValueError(f"budget must be at least 1 token, not {budget}")
         pins, left_out = (tuple(dict.fromkeys(uris)) for uris in (pin, without))
-        options = Question(
+        options = ContextQuery(
             question=question,
             budget=budget,
             pin=pins,
@@ -147,7 +147,7 @@ class ContextIndex(SearchIndex):
         self.on_changes((), {"resources_list_changed": None})
         await self.settled()
 
-    async def pack(self, options: Question, request: Request) -> PackedContext:
+    async def pack(self, options: ContextQuery, request: Request) -> PackedContext:
         """Pack the context of a question, as the index is now."""
         documents, left_out, complete = await self._gather(options, request)
         packer = Packer(options.question, options.budget, tokenizer_of(options.tokenizer), options.format)
@@ -157,7 +157,7 @@ class ContextIndex(SearchIndex):
         """Return the passages for a question, best first."""
         return await self.passages(question, limit=limit, request=request)
 
-    async def _candidates(self, options: Question, limit: int, request: Request) -> PassageResults:
+    async def _candidates(self, options: ContextQuery, limit: int, request: Request) -> PassageResults:
         """Return the passages for a question, in the order of the search, or of the model if there is one."""
         results = await self.found(options.question, limit, request)
         if options.model is None:
@@ -172,7 +172,7 @@ class ContextIndex(SearchIndex):
             passages.sort(key=lambda each: -each.score)
         return msgspec.structs.replace(results, passages=await choice.ranked(passages))
 
-    async def _gather(self, options: Question, request: Request) -> tuple[list[Document], list[LeftOut], bool]:
+    async def _gather(self, options: ContextQuery, request: Request) -> tuple[list[Document], list[LeftOut], bool]:
         """Return the documents that may be packed, the resources that may not, and whether all were searched."""
         limit = min(MAX_LIMIT, max(LEAST, options.budget // PER_PASSAGE))
         results = await self._candidates(options, limit, request)
@@ -205,7 +205,7 @@ class ContextIndex(SearchIndex):
 
     async def _pinned(
         self,
-        options: Question,
+        options: ContextQuery,
         groups: dict[tuple[str, str], list[SearchPassage]],
         left_out: dict[str, str],
         request: Request,

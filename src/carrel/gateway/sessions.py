@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from carrel.client.handlers import LogMessage
     from carrel.host.remote import RemoteProvider
     from carrel.protocol.principal import Principal
-    from carrel.protocol.server import Connection
+    from carrel.protocol.server import ServerProtocol
 
 __all__ = ["AllInterest", "Mode", "SessionKey", "SessionLimits", "UpstreamSession", "UpstreamSessions", "key_of"]
 
@@ -55,7 +55,7 @@ class SessionKey(msgspec.Struct, frozen=True):
     mode: Mode
     principal: str | None
     client: ConnectedClient | None = None
-    connection: Connection | None = None
+    connection: ServerProtocol | None = None
 
     def __hash__(self) -> int:
         return hash((self.mode, self.principal, id(self.client)))
@@ -76,7 +76,7 @@ class SessionKey(msgspec.Struct, frozen=True):
 
 
 def key_of(
-    mode: Mode, principal: Principal | None, client: ConnectedClient, connection: Connection | None = None
+    mode: Mode, principal: Principal | None, client: ConnectedClient, connection: ServerProtocol | None = None
 ) -> SessionKey:
     """Return the owner of the session for a client's requests.
 

@@ -31,7 +31,7 @@ from carrel.protocol.methods import CALL_TOOL
 from carrel.protocol.passed_results import PassedResult
 from carrel.wire.base import Result
 from carrel.wire.content import TextContent
-from carrel.wire.tools import CallToolParams, CallToolResult, TaskRequest, Tool, ToolExecution
+from carrel.wire.tools import CallToolParams, CallToolResult, TaskMetadata, Tool, ToolExecution
 
 if TYPE_CHECKING:
     from carrel.catalog.request import TaskSupport
@@ -199,7 +199,7 @@ class RemoteTools:
                 asked.append(relay)
             params = CallToolParams(name=name, arguments=arguments)
             if await self._client.tool_calls.may_be_task(name, required=not as_task):
-                params.task = TaskRequest()
+                params.task = TaskMetadata()
             asking = ClientCall[Any](CALL_TOOL, params, whole=call is not None, **options)
             task = await self._client.tasks.start(asking)
             if as_task and relay is not None and task.id is not None:

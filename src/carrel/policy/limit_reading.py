@@ -54,13 +54,13 @@ def read_limits(table: dict[str, Any], roles: Collection[str], where: Where) -> 
     rows += [(("limits", "rules", index), rule) for index, rule in enumerate(rules)]
     for path, row in rows:
         try:
-            found.append(_Reader(path, cast("dict[str, Any]", row), roles, where).read())
+            found.append(_LimitRuleReader(path, cast("dict[str, Any]", row), roles, where).read())
         except ConfigError as error:
             problems.append(str(error))
     return found, problems
 
 
-class _Reader:
+class _LimitRuleReader:
     """Reader of one rule."""
 
     def __init__(

@@ -46,12 +46,12 @@ def read_policy(table: object, where: Where) -> tuple[Policy, list[str]]:
 
     Rules with a problem are left out of the policy.
     """
-    reader = _Reader(where)
+    reader = _PolicyReader(where)
     reader.read(table)
     return Policy(reader.roles.values(), reader.rules), reader.problems
 
 
-class _Reader:
+class _PolicyReader:
     """Reader of one table. Collects roles, rules and problems."""
 
     def __init__(self, where: Where) -> None:

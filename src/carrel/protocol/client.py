@@ -1,7 +1,7 @@
 """Client-side protocol state machine: calls in, bytes out; bytes in, events out.
 
-A ``Connection`` is a connection to one server, in the revision that ``speak`` has set. It does no I/O. It assigns the
-request ids and tracks the pending requests.
+A ``ClientProtocol`` is a connection to one server, in the revision that ``speak`` has set. It does no I/O. It assigns
+the request ids and tracks the pending requests.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic
 https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
@@ -35,8 +35,8 @@ from carrel.protocol.connection import (
     Ignored,
     Requester,
     Response,
+    SentRequest,
     Step,
-    Waiting,
     is_id,
     read_batch,
 )
@@ -52,16 +52,16 @@ from carrel.wire.jsonrpc import Message, NotificationMessage, RequestMessage, Re
 from carrel.wire.lifecycle import InitializeParams
 
 __all__ = [
-    "Batch",
-    "Connection",
+    "ClientProtocol",
     "Event",
     "FailedRequest",
     "Ignored",
     "IncomingRequest",
-    "Notification",
     "OutgoingMessage",
     "Response",
-    "Waiting",
+    "SentRequest",
+    "ServerBatch",
+    "ServerNotification",
 ]
 
 _read_message = msgspec.json.Decoder(Message).decode
@@ -104,7 +104,7 @@ class IncomingRequest(msgspec.Struct, gc=False):
     params: Any
 
 
-class Notification(msgspec.Struct, gc=False):
+class ServerNotification(msgspec.Struct, gc=False):
     """A server notification, by its name in Carrel; ``subscription`` is the id of its listen request."""
 
     event: str
@@ -112,16 +112,16 @@ class Notification(msgspec.Struct, gc=False):
     subscription: Id | None = None
 
 
-class Batch(msgspec.Struct, Generic[W], gc=False):
+class ServerBatch(msgspec.Struct, Generic[W], gc=False):
     """A JSON-RPC batch (2025-03-26)."""
 
     events: list[Event[W]]
 
 
-Event: TypeAlias = "Response[W] | FailedRequest[W] | IncomingRequest | Notification | Ignored | Batch[W]"
+Event: TypeAlias = "Response[W] | FailedRequest[W] | IncomingRequest | ServerNotification | Ignored | ServerBatch[W]"
 
 
-class Connection(connection.Connection[W]):
+class ClientProtocol(connection.Connection[W]):
     """Client side of a connection to one server.
 
     Args:
@@ -244,7 +244,7 @@ class Connection(connection.Connection[W]):
         data = encode(RequestMessage("2.0", id, row.method, params))
         if data.find(MARK) >= 0:
             data = restored(data)
-        self.waiting[id] = Waiting(row, row.result if result is None else result, owner, whole)
+        self.waiting[id] = SentRequest(row, row.result if result is None else result, owner, whole)
         return OutgoingMessage(data, row.method, id, name, revision, {}, row.endless)
 
     def _meta_of(self, meta: Mapping[str, Any], capabilities: ClientCapabilities | None) -> dict[str, Any]:
@@ -363,7 +363,7 @@ class Connection(connection.Connection[W]):
             answer.result.result_type = UNSET
         return Response(waiting, answer.id, answer.result)
 
-    def read(self, waiting: Waiting[W], raw: Raw) -> Any:
+    def read(self, waiting: SentRequest[W], raw: Raw) -> Any:
         """Decode a result: at once if it is complete, otherwise by ``read_result``."""
         typed = self.revision is not None and self.revision.stateless
         try:
@@ -400,7 +400,7 @@ class Connection(connection.Connection[W]):
             return Ignored(f"the notification {method} is wrong: {printable(error)}")
         meta = getattr(read, "meta", None)
         subscription = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
-        return Notification(row.operation, read, subscription if is_id(subscription) else None)
+        return ServerNotification(row.operation, read, subscription if is_id(subscription) else None)
 
     def _receive_request(self, id: Any, method: str, params: Raw) -> Event[W]:
         """Decode a server request. Stateless revisions have none, and they must not be answered."""
@@ -436,6 +436,6 @@ class Connection(connection.Connection[W]):
             return Ignored(f"not a message: {printable(error)}", malformed=True)
         if len(messages) > MAX_BATCH:
             return Ignored(f"a batch of more than {MAX_BATCH} messages")
-        return Batch(
+        return ServerBatch(
             [Ignored("a batch within a batch") if each[:1] == b"[" else self.receive(each) for each in messages]
         )

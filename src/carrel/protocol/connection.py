@@ -42,7 +42,7 @@ __all__ = [
         "Requester",
         "SLOT_SHIFT",
     ),
-    *("Response", "ConnectionState", "Step", "Waiting", "is_id", "read_batch", "read_error"),
+    *("Response", "ConnectionState", "Step", "SentRequest", "is_id", "read_batch", "read_error"),
 ]
 
 #: Maximum number of messages in a batch.
@@ -139,7 +139,7 @@ class Requester(Protocol):
 W = TypeVar("W", bound=Requester)
 
 
-class Waiting(msgspec.Struct, Generic[W], gc=False):
+class SentRequest(msgspec.Struct, Generic[W], gc=False):
     """Pending request, the type of its result, and its sender."""
 
     request: RequestType
@@ -152,7 +152,7 @@ class Waiting(msgspec.Struct, Generic[W], gc=False):
 class Response(msgspec.Struct, Generic[W], gc=False):
     """The result of a request; for a client, an intermediate one is an ``InputRequiredResult`` or ``DetailedTask``."""
 
-    waiting: Waiting[W]
+    waiting: SentRequest[W]
     id: Id
     result: Any
 
@@ -164,7 +164,7 @@ class Response(msgspec.Struct, Generic[W], gc=False):
 class FailedRequest(msgspec.Struct, Generic[W], gc=False):
     """An error response to a request, or a result that cannot be decoded."""
 
-    waiting: Waiting[W]
+    waiting: SentRequest[W]
     id: Id
     error: PeerError | ProtocolError
 
@@ -198,7 +198,7 @@ class Connection(Generic[W]):
         self.state = ConnectionState.NEW
         self.last_id = 0
         """The id of the last request that was sent."""
-        self.waiting: dict[Id, Waiting[W]] = NO_REQUESTS
+        self.waiting: dict[Id, SentRequest[W]] = NO_REQUESTS
         """Requests that were sent and not answered yet, by id."""
         self.in_flight: Mapping[Id, None] = NOTHING
         """Ids of received requests whose responses are pending: they are in use until ``end``."""
@@ -224,7 +224,7 @@ class Connection(Generic[W]):
             raise ProtocolError(f"{step.value.title()} is not possible: the session is {self.state.value}")
         self.state = state
 
-    def close(self) -> list[tuple[Id, Waiting[W]]]:
+    def close(self) -> list[tuple[Id, SentRequest[W]]]:
         """Close the connection, and return the requests that will have no response."""
         self.step(Step.CLOSE)
         waiting, self.waiting = self.waiting, {}
@@ -241,7 +241,7 @@ class Connection(Generic[W]):
             data = restored(data)
         if self.waiting is NO_REQUESTS:
             self.waiting = {}
-        self.waiting[id] = Waiting(request, request.result if result is None else result, owner)
+        self.waiting[id] = SentRequest(request, request.result if result is None else result, owner)
         return data
 
     def cancel(self, id: Id, reason: str) -> bytes | None:
@@ -275,7 +275,7 @@ class Connection(Generic[W]):
         except ProtocolError as error:
             return FailedRequest(waiting, id, error)
 
-    def read(self, waiting: Waiting[W], raw: Raw) -> Any:
+    def read(self, waiting: SentRequest[W], raw: Raw) -> Any:
         """Decode the result of a request, as plain values.
 
         Raises:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from carrel.protocol.methods import Verb
     from carrel.uri.intervals import Intervals
 
-__all__ = ["CERTIFICATE", "Caller", "Challenge", "Principal", "View"]
+__all__ = ["CERTIFICATE", "AuthenticatedCaller", "HTTPErrorResponse", "Principal", "View"]
 
 #: Issuer of principals whose client has a certificate (mutual TLS). Issuers of tokens are URLs.
 CERTIFICATE = "certificate"
@@ -108,15 +108,15 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=Tru
         return f"Principal({self.subject!r}, issuer={self.issuer!r}, client={self.client!r})"
 
 
-class Caller(msgspec.Struct, frozen=True):
+class AuthenticatedCaller(msgspec.Struct, frozen=True):
     """Sender of one request. ``metadata`` is the URL of the protected resource metadata (RFC 9728), if there is one."""
 
     principal: Principal
     metadata: str | None = None
 
 
-class Challenge(msgspec.Struct, frozen=True):
-    """HTTP refusal of a request that failed authorization; ``headers`` have the challenge (WWW-Authenticate)."""
+class HTTPErrorResponse(msgspec.Struct, frozen=True):
+    """HTTP error response to a request that failed authorization; ``headers`` have the challenge (WWW-Authenticate)."""
 
     status: int
     message: str

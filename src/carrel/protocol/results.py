@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from carrel.errors import InvalidMessage
 from carrel.printable import printable
-from carrel.protocol.connection import UNREADABLE, Waiting
+from carrel.protocol.connection import UNREADABLE, SentRequest
 from carrel.wire.base import Result, Wire, make_decoder
 from carrel.wire.client_features import InputRequiredResult
 from carrel.wire.resources import read_contents
@@ -95,7 +95,7 @@ def read_response(kind: type[Wire], data: bytes | memoryview) -> TypedResponse[A
     return None if unusual or response.result.result_type not in (UNSET, "complete") else response
 
 
-def read_result(waiting: Waiting[Any], raw: Raw, *, typed: bool, tasks: bool) -> Any:
+def read_result(waiting: SentRequest[Any], raw: Raw, *, typed: bool, tasks: bool) -> Any:
     """Decode a result. ``typed``: it has a ``resultType``; ``tasks``: it may be a task.
 
     Raises:
@@ -117,7 +117,7 @@ def read_result(waiting: Waiting[Any], raw: Raw, *, typed: bool, tasks: bool) ->
     raise InvalidMessage(f"The answer to {waiting.request.method} is wrong: {printable(problem)}")
 
 
-def _read_unfinished(waiting: Waiting[Any], raw: Raw, kind: str, tasks: bool) -> Any:
+def _read_unfinished(waiting: SentRequest[Any], raw: Raw, kind: str, tasks: bool) -> Any:
     """Decode an intermediate result."""
     request = waiting.request
     added = waiting.result.other_types.get(kind) if issubclass(waiting.result, Result) else None

@@ -1,6 +1,6 @@
 """Server-side protocol state machine: bytes in, events out; results in, bytes out.
 
-A ``Connection`` is one stdio process, one HTTP session, or one stateless HTTP request. It does no I/O. It accepts
+A ``ServerProtocol`` is one stdio process, one HTTP session, or one stateless HTTP request. It does no I/O. It accepts
 messages of every revision: a request that carries its version in ``_meta`` is stateless, any other one belongs to the
 session opened by a handshake. Both may be mixed on one connection.
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 else:
     P = TypeVar("P")
 
-__all__ = ["Batch", "Call", "Connection", "ErrorResponse", "Event", "Notification", "Reply"]
+__all__ = ["Call", "ClientBatch", "ClientNotification", "ErrorResponse", "Event", "Reply", "ServerProtocol"]
 
 
 _read_message = msgspec.json.Decoder(Message).decode
@@ -79,7 +79,7 @@ _IN_USE = "Invalid request: this id is still in use by another request"
 class Call(msgspec.Struct, Generic[P]):
     """Incoming request. ``raw`` are its parameters as received, unknown fields included."""
 
-    connection: Connection
+    connection: ServerProtocol
     peer: Peer
     id: Id
     request: RequestType
@@ -132,7 +132,7 @@ class Call(msgspec.Struct, Generic[P]):
         return None if meta is None or meta.progress_token is None else meta.progress_token
 
 
-class Notification(msgspec.Struct, gc=False):
+class ClientNotification(msgspec.Struct, gc=False):
     """A notification from the client, by its operation name."""
 
     operation: str
@@ -156,18 +156,18 @@ Reply: TypeAlias = bytes | ErrorResponse
 """Encoded response to a request."""
 
 
-class Batch(msgspec.Struct, gc=False):
+class ClientBatch(msgspec.Struct, gc=False):
     """A JSON-RPC batch (2025-03-26). The responses are sent together, as one array."""
 
     events: list[Event]
 
 
 Event: TypeAlias = (
-    "Call | Notification | Response[Requester] | FailedRequest[Requester] | Ignored | ErrorResponse | Batch"
+    "Call | ClientNotification | Response[Requester] | FailedRequest[Requester] | Ignored | ErrorResponse | ClientBatch"
 )
 
 
-class Connection(connection.Connection[Requester]):
+class ServerProtocol(connection.Connection[Requester]):
     """Server side of a connection to one client; over stateless HTTP, of one request.
 
     ``peer`` is None until the handshake; each stateless request has a separate peer.
@@ -303,12 +303,12 @@ class Connection(connection.Connection[Requester]):
         if method is not UNSET:
             row = CLIENT_NOTIFICATIONS.get(method)
             if row is None:
-                return Notification("unknown", None)
+                return ClientNotification("unknown", None)
             try:
                 params = _read_params[row.params](_NO_PARAMS if message.params is UNSET else message.params)
             except msgspec.ValidationError:
-                return Notification("unknown", None)  # no error response: notifications have none
-            return Notification(row.operation, params)
+                return ClientNotification("unknown", None)  # no error response: notifications have none
+            return ClientNotification(row.operation, params)
         if id is not UNSET and (message.result is UNSET) != (message.error is UNSET):
             return self.take_response(id, message)
         raise InvalidMessage("Invalid request: neither a method, nor a result, nor an error")
@@ -343,7 +343,7 @@ class Connection(connection.Connection[Requester]):
             return self._reject(UNSET, InvalidMessage("Invalid request: batches are not part of this revision"))
         if not 0 < len(raws) <= MAX_BATCH:
             return self._reject(UNSET, InvalidMessage(f"Invalid request: a batch holds 1 to {MAX_BATCH} messages"))
-        return Batch(self._receive_each(raws))
+        return ClientBatch(self._receive_each(raws))
 
     def _receive_each(self, raws: list[Raw]) -> list[Event]:
         events: list[Event] = []

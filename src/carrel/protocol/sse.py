@@ -12,7 +12,7 @@ import msgspec
 from carrel.errors import InvalidMessage
 from carrel.protocol.encoding import CR, LF
 
-__all__ = ["Event", "EventStream"]
+__all__ = ["EventStream", "ServerSentEvent"]
 
 #: Maximum length of an event id, in bytes: it has to fit into the Last-Event-ID header.
 MAX_ID = 4096
@@ -21,7 +21,7 @@ MAX_ID = 4096
 MAX_RETRY = 86_400_000
 
 
-class Event(msgspec.Struct, gc=False):
+class ServerSentEvent(msgspec.Struct, gc=False):
     """Server-sent event: its type ("message" by default), and its data, lines separated by line feeds."""
 
     name: str
@@ -55,7 +55,7 @@ class EventStream:
         self._name = ""
         self._id = self.last_id
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> list[ServerSentEvent]:
         """Feed received bytes, and return the events that they complete.
 
         Raises:
@@ -73,7 +73,7 @@ class EventStream:
         self._after_return = data.endswith(b"\r")
         lines = data.splitlines()
         rest = b"" if data.endswith((b"\n", b"\r")) else lines.pop()
-        events: list[Event] = []
+        events: list[ServerSentEvent] = []
         if lines:
             if self._rest:
                 self._rest += lines[0]
@@ -93,7 +93,7 @@ class EventStream:
             self._rest += rest
             self._check(len(self._rest))
 
-    def _read_line(self, line: bytes, events: list[Event]) -> None:
+    def _read_line(self, line: bytes, events: list[ServerSentEvent]) -> None:
         if not line:
             self._dispatch(events)
         elif line.startswith(b"data:"):
@@ -120,10 +120,10 @@ class EventStream:
             self._check(0)
             self._data.append(b"")
 
-    def _dispatch(self, events: list[Event]) -> None:
+    def _dispatch(self, events: list[ServerSentEvent]) -> None:
         self.last_id = self._id
         if self._data:
-            events.append(Event(self._name or "message", b"\n".join(self._data)))
+            events.append(ServerSentEvent(self._name or "message", b"\n".join(self._data)))
             self._data = []
             self._size = 0
         self._name = ""

@@ -21,7 +21,7 @@ from carrel.uri.parse import percent_encode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Filters", "FoundPassages", "Query", "find", "named"]
+__all__ = ["Filters", "FoundPassages", "SearchQuery", "find", "named"]
 
 #: Passages, and resources by their text and names, that are ranked, for each one that is wanted, and at least.
 RANKED_PER_HIT, RANKED = 8, 300
@@ -146,7 +146,7 @@ class FoundPassages(NamedTuple):
     absent: list[str]
 
 
-class Query(NamedTuple):
+class SearchQuery(NamedTuple):
     """Query: its words, its identifiers, and its embedding, None without embeddings."""
 
     words: list[Word]
@@ -154,7 +154,7 @@ class Query(NamedTuple):
     vector: Any = None
 
 
-def find(store: IndexStore, query: Query, filters: Filters, limit: int) -> FoundPassages:
+def find(store: IndexStore, query: SearchQuery, filters: Filters, limit: int) -> FoundPassages:
     """Return the passages that match a query, more than ``limit`` if there are.
 
     Raises:

@@ -20,7 +20,7 @@ from carrel.log import Log
 from carrel.search.background import BackgroundIndex
 from carrel.search.embedder import Embed, Embedder, EmbeddingsEndpoint, EmbeddingsFunction
 from carrel.search.engine import Damaged
-from carrel.search.find import Filters, FoundPassages, Query, find, named
+from carrel.search.find import Filters, FoundPassages, SearchQuery, find, named
 from carrel.search.hits import Hits, ReadableText
 from carrel.search.identifiers import identifiers_of
 from carrel.search.indexer import Progress
@@ -181,7 +181,7 @@ class SearchIndex(BackgroundIndex):
             if words:
                 vector = None if self._embeddings is None else await self._embeddings.of_query(query)
                 identifiers = identifiers_of(query)
-                asked = Query(words, identifiers, vector)
+                asked = SearchQuery(words, identifiers, vector)
                 found = await self.in_thread(request, find, store, asked, filters, limit)
                 found = found._replace(ranked=await self._hits.exact_first(store, found.ranked, identifiers, request))
             answer = await read(store, found.ranked, query, limit, request)

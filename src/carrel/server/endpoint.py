@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from carrel.awaitables import MaybeAwaitable
-from carrel.protocol.server import Connection
+from carrel.protocol.server import ServerProtocol
 from carrel.server.elicitation.input_required import abandon
 from carrel.server.subscriptions import Subscription, set_of
 
@@ -132,11 +132,11 @@ class ServerEndpoint:
         """Return the handler of a request for an outer server, inside the middleware of this server if that is set."""
         return partial(self._dispatch.handle, row) if middleware else self.runtime.operations[row.operation]
 
-    def connect(self) -> Connection:
+    def connect(self) -> ServerProtocol:
         """Return a new connection, without information about its client yet."""
-        return Connection(self.runtime.description)
+        return ServerProtocol(self.runtime.description)
 
-    def disconnect(self, connection: Connection, client: ConnectedClient) -> None:
+    def disconnect(self, connection: ServerProtocol, client: ConnectedClient) -> None:
         """Drop a connection, its subscriptions, and the requests to its client that are pending."""
         abandon(connection)
         client.close()
@@ -148,7 +148,7 @@ class ServerEndpoint:
         if subscription is not None:
             self.runtime.hub.close(subscription)
 
-    def restore(self, connection: Connection, client: ConnectedClient, subscriptions: Mapping[str, str]) -> None:
+    def restore(self, connection: ServerProtocol, client: ConnectedClient, subscriptions: Mapping[str, str]) -> None:
         """Open the subscription of a session that another replica has begun, with its URIs as the client spells them.
 
         Raises:
@@ -164,7 +164,7 @@ class ServerEndpoint:
         entry.save = getattr(channel, "save_subscription", None)
         self.runtime.hub.sessions[connection] = entry
 
-    def catch_up(self, connection: Connection, changes: Sequence[Changed] | None) -> None:
+    def catch_up(self, connection: ServerProtocol, changes: Sequence[Changed] | None) -> None:
         """Notify a client of earlier changes to its subscriptions. With None, notify of all subscriptions."""
         hub = self.runtime.hub
         entry = hub.sessions.get(connection)
@@ -176,7 +176,7 @@ class ServerEndpoint:
             for changed in changes:
                 hub.catch_up(entry, {uri: changed.entries.get(uri) for uri in changed.uris}, changed.lists)
 
-    def take_subscription(self, connection: Connection, uri: str, spelled: str | None) -> None:
+    def take_subscription(self, connection: ServerProtocol, uri: str, spelled: str | None) -> None:
         """Subscribe a session to a resource, or (None) unsubscribe it, as requested on another replica."""
         entry = self.runtime.hub.sessions.get(connection)
         if entry is not None:
@@ -190,7 +190,7 @@ class ServerEndpoint:
             finally:
                 entry.save = save
 
-    def _guard(self, entry: Subscription, uris: Iterable[str], connection: Connection) -> None:
+    def _guard(self, entry: Subscription, uris: Iterable[str], connection: ServerProtocol) -> None:
         if self.catalog.guards or self.runtime.hub.gate is not None:
             from carrel.server.guards import guard_session  # few servers need it
 

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from carrel.catalog.access import request_of
 from carrel.protocol.methods import SUBSCRIBE
-from carrel.protocol.server import Call, Connection
+from carrel.protocol.server import Call, ServerProtocol
 from carrel.wire.resources import SubscribeParams
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def guard(catalog: Catalog, entry: Subscription, uris: Iterable[str], call: Call
     _guard(catalog, entry, uris, lambda uri: catalog.shows(uri, request_of(call)))
 
 
-def guard_session(catalog: Catalog, entry: Subscription, uris: Iterable[str], connection: Connection) -> None:
+def guard_session(catalog: Catalog, entry: Subscription, uris: Iterable[str], connection: ServerProtocol) -> None:
     """Do the same for subscriptions of a session that another replica has taken: there is no request for them here."""
 
     def shows(uri: str) -> Awaitable[bool]:

@@ -17,7 +17,7 @@ from carrel.protocol.connection import Peer
 from carrel.protocol.methods import CALL_TOOL, COMPLETE, GET_PROMPT, READ_RESOURCE
 from carrel.protocol.methods import RequestType as Row
 from carrel.protocol.revisions import LATEST
-from carrel.protocol.server import Call, Connection
+from carrel.protocol.server import Call, ServerProtocol
 from carrel.server.completion import Run, limited, listed_values, suggested
 from carrel.server.context import Context
 from carrel.server.prompts import Prompts, RegisteredPrompt, unknown_prompt
@@ -65,7 +65,7 @@ class LocalProvider(Provider):
         """Return the call and channel of a request, created if it does not come from a client."""
         if request.call is not None and request.channel is not None:
             return request.call, request.channel
-        connection, client = Connection(self._runtime.description), ConnectedClient(self._runtime.budget)
+        connection, client = ServerProtocol(self._runtime.description), ConnectedClient(self._runtime.budget)
         return Call(connection, Peer(LATEST), 0, row, params, Raw(b"{}"), client=client), SilentChannel()
 
     # Resources

@@ -14,7 +14,7 @@ from carrel.wire.base import Annotations
 from carrel.wire.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 
-__all__ = ["Audio", "File", "Image", "Media", "contents_of_data", "media_of", "type_of_data"]
+__all__ = ["Audio", "BaseMedia", "File", "Image", "contents_of_data", "media_of", "type_of_data"]
 
 #: Formats of images and audio whose MIME types have another name.
 NAMES = {"jpg": "jpeg", "svg": "svg+xml", "mp3": "mpeg", "wave": "wav"}
@@ -31,8 +31,8 @@ SIGNATURES = (
 KEPT = ("PNG", "JPEG", "GIF", "WEBP")
 
 
-class Media:
-    """Data with a MIME type, from a file or from bytes. A file is read at once.
+class BaseMedia:
+    """Base class of data with a MIME type, from a file or from bytes. A file is read at once.
 
     The MIME type is ``mime_type``, or follows from ``format`` ("png", "mp3"), the name of the file, or the data.
 
@@ -81,7 +81,7 @@ class Media:
         return f"{type(self).__name__}({self.mime_type}, {len(self.data)} bytes)"
 
 
-class Image(Media):
+class Image(BaseMedia):
     """Image in a result: ``Image("chart.png")`` or ``Image(data=…, format="png")``."""
 
     kind, otherwise = "image", "image/png"
@@ -91,7 +91,7 @@ class Image(Media):
         return ImageContent(self.data, self.mime_type, annotations=self.annotations)
 
 
-class Audio(Media):
+class Audio(BaseMedia):
     """Audio in a result: ``Audio("speech.mp3")`` or ``Audio(data=…, format="wav")``."""
 
     kind, otherwise = "audio", "audio/wav"
@@ -101,7 +101,7 @@ class Audio(Media):
         return AudioContent(self.data, self.mime_type, annotations=self.annotations)
 
 
-class File(Media):
+class File(BaseMedia):
     """File in a result, as an embedded resource: ``File("report.pdf")`` or ``File(data=…, name="report.pdf")``.
 
     ``uri`` is its address for the client, by default ``file:///`` and its name.
@@ -148,9 +148,9 @@ def contents_of_data(data: bytes, mime_type: str, uri: str) -> TextResourceConte
     return BlobResourceContents(uri, data, mime_type=mime_type)
 
 
-def media_of(value: Any) -> Media | None:
+def media_of(value: Any) -> BaseMedia | None:
     """Return an ``Image``, ``Audio`` or ``File`` as it is, and an image of Pillow as an ``Image``; None otherwise."""
-    if isinstance(value, Media):
+    if isinstance(value, BaseMedia):
         return value
     return image_of(value) if is_instance(value, "PIL.Image", "Image") else None
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call, Reply
     from carrel.server.runtime import Operation, Runtime
-    from carrel.server.watching import Watch, Watches
+    from carrel.server.watching import ProviderWatch, Watches
 
 __all__ = ["Operations"]
 
@@ -133,7 +133,7 @@ class Operations:
         self._watches.notify()
         return Result()
 
-    async def _subscribe_later(self, call: Call, name: str, forming: Collection[Watch]) -> Result:
+    async def _subscribe_later(self, call: Call, name: str, forming: Collection[ProviderWatch]) -> Result:
         await self._watches.wait(forming)
         ended = call.connection not in self._runtime.hub.sessions
         return Result() if ended else self._subscribe_now(call, name)
@@ -253,7 +253,7 @@ class Operations:
             self._listeners.give(entry.client.key)
 
     async def _acknowledge_later(
-        self, call: Call, entry: Subscription, honored: SubscriptionFilter, forming: Collection[Watch]
+        self, call: Call, entry: Subscription, honored: SubscriptionFilter, forming: Collection[ProviderWatch]
     ) -> None:
         await self._watches.wait(forming)
         if entry.answer is None or entry.answer.done():  # the client is gone

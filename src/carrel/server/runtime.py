@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.extension import Extension
     from carrel.protocol.principal import View
-    from carrel.protocol.server import Call, Connection, Reply
+    from carrel.protocol.server import Call, Reply, ServerProtocol
     from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
     from carrel.server.session_state import SessionState
-    from carrel.server.tasks.tasks import Tasks
+    from carrel.server.tasks.tasks import ServerTasks
     from carrel.state.interfaces import State as SharedState
     from carrel.state.records import Changed
     from carrel.state.replica import Replica
@@ -86,7 +86,7 @@ class Runtime:
         """Handlers of requests, by operation name."""
         self.extensions: dict[str, dict[str, Any]] = {}
         """Settings of the extensions of the server, by name."""
-        self.sessions: dict[Connection, SessionState] = {}
+        self.sessions: dict[ServerProtocol, SessionState] = {}
         """Sessions that handlers use, until their connections are closed."""
         self.listeners: list[Listener] = []
         """Called with every change, in the event loop of the server: the catalogs in which it is a provider."""
@@ -101,7 +101,7 @@ class Runtime:
         self.names: NameMapping | None = None
         """The namespace in which another server has this one; None without one."""
         self._replica: Replica | None = None
-        self._tasks: Tasks | None = None
+        self._tasks: ServerTasks | None = None
         self._state_cipher: RequestStateCipher | None = None
         self._exchanges: Exchanges | None = None
         self._threads: ThreadPool | None = None
@@ -189,14 +189,14 @@ class Runtime:
         return await self.threads.run(call.client.key, function, *arguments, **named)
 
     @property
-    def tasks(self) -> Tasks:
+    def tasks(self) -> ServerTasks:
         """Tasks of the server. The first access creates them and declares the tasks capability."""
         if self._outer is not None:
             return self._outer.tasks
         if self._tasks is None:
-            from carrel.server.tasks.tasks import Tasks
+            from carrel.server.tasks.tasks import ServerTasks
 
-            self._tasks = Tasks(self)
+            self._tasks = ServerTasks(self)
         return self._tasks
 
     @property

@@ -34,7 +34,7 @@ from carrel.wire.utilities import CancelledParams
 if TYPE_CHECKING:
     from carrel.catalog.access import Gate
     from carrel.catalog.provider import Recipients
-    from carrel.protocol.server import Connection
+    from carrel.protocol.server import ServerProtocol
     from carrel.wire.tasks import DetailedTask
 
 __all__ = ["Hub", "Subscription"]
@@ -118,7 +118,7 @@ class Hub:
     def __init__(self) -> None:
         self.gate: Gate | None = None
         """Access gate of the server: subscribers are only notified about resources that they may see."""
-        self.sessions: dict[Connection, Subscription] = {}
+        self.sessions: dict[ServerProtocol, Subscription] = {}
         """Subscriptions of sessions, until their connections are closed."""
         self._entries: set[Subscription] = set()
         self._by_uri: dict[str, set[Subscription]] = {}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from carrel.protocol.channel import Channel
-    from carrel.protocol.server import Connection
+    from carrel.protocol.server import ServerProtocol
     from carrel.server.elicitation.client_requests import ClientRequest
     from carrel.wire.tasks import TaskStatus
 
@@ -23,7 +23,7 @@ class TaskInputRequest(Protocol):
 
     answer: asyncio.Future[Any]
 
-    def send(self, connection: Connection, channel: Channel) -> None:
+    def send(self, connection: ServerProtocol, channel: Channel) -> None:
         """Send the request to a client."""
 
 
@@ -54,5 +54,5 @@ class RunningTask(ChannelTask, Protocol):
     def deliver(self, request: TaskInputRequest) -> None:
         """Send a request, or keep it until the client fetches the result (2025-11-25)."""
 
-    def keep(self, connection: Connection, request: TaskInputRequest) -> None:
+    def keep(self, connection: ServerProtocol, request: TaskInputRequest) -> None:
         """Keep a request whose client is gone for the next client that fetches the result."""

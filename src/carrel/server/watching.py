@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from carrel.catalog.provider import Interest, Provider, Recipients
     from carrel.server.runtime import Runtime
 
-__all__ = ["Watch", "Watches"]
+__all__ = ["ProviderWatch", "Watches"]
 
 log = Log("carrel")
 
@@ -30,10 +30,10 @@ PATIENCE = 5.0
 LIST_PATIENCE = 0.2
 
 
-class Watch:
+class ProviderWatch:
     """Watch on one provider, in a task. ``listens`` is set once no change is missed, or no more changes come."""
 
-    def __init__(self, provider: Provider, runtime: Runtime, interest: Interest, forming: set[Watch]) -> None:
+    def __init__(self, provider: Provider, runtime: Runtime, interest: Interest, forming: set[ProviderWatch]) -> None:
         self.provider = provider
         self.listens = asyncio.Event()
         self.late = False
@@ -72,12 +72,12 @@ class Watches:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
-        self._watches: dict[str, Watch] = {}
+        self._watches: dict[str, ProviderWatch] = {}
         self._acknowledging: set[asyncio.Task[None]] = set()
         self.outer: Interest | None = None
         """Subscriptions of the server in whose catalog this one is."""
         self._interests: dict[str, ProviderInterest] = {}
-        self.forming: set[Watch] = set()
+        self.forming: set[ProviderWatch] = set()
         """Watches on providers that do not listen for changes yet."""
 
     def begin(self, provider: Provider) -> None:
@@ -87,7 +87,7 @@ class Watches:
             return
         interest = ProviderInterest(self, lambda uri: runtime.catalog.routes.may_own(provider, uri))
         self._interests[provider.name] = interest
-        watch = Watch(provider, runtime, interest, self.forming)
+        watch = ProviderWatch(provider, runtime, interest, self.forming)
         self.forming.add(watch)
         self._watches[provider.name] = watch
 
@@ -121,7 +121,7 @@ class Watches:
         for interest in self._interests.values():
             interest.notify()
 
-    def forming_for(self, uris: Collection[str], lists: Collection[str]) -> list[Watch]:
+    def forming_for(self, uris: Collection[str], lists: Collection[str]) -> list[ProviderWatch]:
         """Return the watches not listening yet, on providers of one of the URIs; all, for changes of the list."""
         if not self.forming:
             return []
@@ -136,7 +136,7 @@ class Watches:
         self._acknowledging.add(task)
         task.add_done_callback(self._acknowledging.discard)
 
-    async def wait(self, watches: Collection[Watch]) -> None:
+    async def wait(self, watches: Collection[ProviderWatch]) -> None:
         """Wait until providers listen, up to ``PATIENCE`` seconds, and log which ones do not."""
         for name in await _listening(watches, PATIENCE):
             log.warning("%s is not watched after %g s; clients are told when it is", name, PATIENCE)
@@ -146,7 +146,7 @@ class Watches:
         await _listening(tuple(self.forming), LIST_PATIENCE)
 
 
-async def _listening(watches: Collection[Watch], patience: float) -> list[str]:
+async def _listening(watches: Collection[ProviderWatch], patience: float) -> list[str]:
     """Wait up to ``patience`` seconds until providers listen; return the names of providers that do not."""
     try:
         async with asyncio.timeout(patience):

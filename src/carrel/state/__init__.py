@@ -6,12 +6,12 @@ from carrel.late import late
 
 if TYPE_CHECKING:
     from carrel.state.interfaces import State
-    from carrel.state.memory import MemoryState, MemoryStore
+    from carrel.state.memory import MemoryState, MemoryTables
     from carrel.state.redis.state import RedisState
 
 __all__ = [
     "MemoryState",
-    "MemoryStore",
+    "MemoryTables",
     "RedisState",
     "State",
 ]
@@ -21,7 +21,7 @@ MODULES = {
     "carrel.state.interfaces": ("State",),
     "carrel.state.memory": (
         "MemoryState",
-        "MemoryStore",
+        "MemoryTables",
     ),
     "carrel.state.redis.state": ("RedisState",),
 }

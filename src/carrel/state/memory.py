@@ -1,9 +1,9 @@
 """Store in memory: the default of a server, and shared state of several servers in one process.
 
-``MemoryState()`` is the store of one server. Servers that share a ``MemoryStore`` are replicas of each other:
+``MemoryState()`` is the store of one server. Servers that share ``MemoryTables`` are replicas of each other:
 
-    store = MemoryStore()
-    one, other = Server("books", state=MemoryState(store)), Server("books", state=MemoryState(store))
+    tables = MemoryTables()
+    one, other = Server("books", state=MemoryState(tables)), Server("books", state=MemoryState(tables))
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from carrel.state.memory_bus import MAX_NOTICES, MemoryBus, MemoryMailbox
 from carrel.state.memory_tables import MemoryEvents, MemoryQuotas, MemorySessions, MemoryTasks, MemoryUsedStates
 from carrel.state.records import Letter, ReplicaGone
 
-__all__ = ["MemoryState", "MemoryStore"]
+__all__ = ["MemoryState", "MemoryTables"]
 
 
-class MemoryStore:
+class MemoryTables:
     """Tables that the replicas in one process share. ``notices`` is how many notices the bus keeps."""
 
     def __init__(self, *, notices: int = MAX_NOTICES, clock: Callable[[], float] = monotonic) -> None:
@@ -77,46 +77,46 @@ class MemoryStore:
 
 
 class MemoryState:
-    """State of a server in memory: its own, or a ``store`` that servers in one process share.
+    """State of a server in memory: its own, or the ``tables`` that servers in one process share.
 
     ``lease`` is in seconds; servers in one process need none.
     """
 
     immediate = True
 
-    def __init__(self, store: MemoryStore | None = None, *, lease: float = math.inf) -> None:
+    def __init__(self, tables: MemoryTables | None = None, *, lease: float = math.inf) -> None:
         self.lease = lease
-        self.shared = store is not None
-        self._store = store = store or MemoryStore()
-        self.slot = store.take_slot()
-        self.bus_name = store.bus.name
-        self.sessions: Sessions = store.sessions
-        self.events: EventLog = store.events
-        self.tasks: TaskStore = store.tasks
-        self.used: UsedStates = store.used
-        self.quotas: Quotas = store.quotas
-        self.bus: Bus = store.bus
-        self._mailbox = MemoryMailbox(store, self.slot)
+        self.shared = tables is not None
+        self._tables = tables = tables or MemoryTables()
+        self.slot = tables.take_slot()
+        self.bus_name = tables.bus.name
+        self.sessions: Sessions = tables.sessions
+        self.events: EventLog = tables.events
+        self.tasks: TaskStore = tables.tasks
+        self.used: UsedStates = tables.used
+        self.quotas: Quotas = tables.quotas
+        self.bus: Bus = tables.bus
+        self._mailbox = MemoryMailbox(tables, self.slot)
         self.mailbox: Mailbox = self._mailbox
 
     async def start(self) -> None:
         """Open the mailbox of this replica, and begin its lease."""
-        self._store.hold(self.slot, self.lease)
+        self._tables.hold(self.slot, self.lease)
 
     async def stop(self) -> None:
         """Remove the mailbox of this replica."""
-        self._store.release(self.slot)
+        self._tables.release(self.slot)
 
     async def renew(self) -> bool:
         """Begin the lease of the slot anew; return False if it is lost."""
-        return self._store.renew(self.slot, self.lease)
+        return self._tables.renew(self.slot, self.lease)
 
     async def take_slot(self) -> None:
         """Take another slot, after the one before was lost."""
-        self._store.release(self.slot)
-        self.slot = self._mailbox.slot = self._store.take_slot()
-        self._store.hold(self.slot, self.lease)
+        self._tables.release(self.slot)
+        self.slot = self._mailbox.slot = self._tables.take_slot()
+        self._tables.hold(self.slot, self.lease)
 
     async def has_replica(self, slot: int) -> bool:
         """Return whether a running replica has this slot."""
-        return self._store.has_replica(slot)
+        return self._tables.has_replica(slot)

@@ -9,39 +9,39 @@ import msgspec
 from carrel.wire.tasks import TaskStatus
 
 __all__ = [
-    "Change",
     "Changes",
     "Check",
     "Chip",
     "Completions",
+    "ContentHit",
     "Counts",
+    "DiffLine",
     "DocumentPage",
-    "Event",
-    "Hit",
     "Hunk",
     "Item",
     "ItemKind",
     "Key",
+    "ListWindow",
     "OperationKind",
     "OperationView",
     "Pack",
     "PackItem",
+    "PageEvent",
     "Part",
     "Place",
     "Problem",
     "ProgressView",
-    "Question",
+    "QuestionView",
     "Row",
     "SampledMessage",
     "SamplingView",
     "SearchResult",
-    "Server",
-    "State",
+    "ServerStatus",
+    "StudioState",
     "TaskView",
-    "Text",
     "TextKind",
+    "TextView",
     "TreeRow",
-    "Window",
 ]
 
 T = TypeVar("T")
@@ -67,11 +67,11 @@ TextKind: TypeAlias = Literal[
 ]
 
 
-class API(msgspec.Struct, rename="camel", frozen=True):
-    """Base class of the data of the API: members are camelCase, and always present."""
+class Payload(msgspec.Struct, rename="camel", frozen=True):
+    """Base class of the JSON that the API returns: members are camelCase, and always present."""
 
 
-class Problem(API, frozen=True, kw_only=True):
+class Problem(Payload, frozen=True, kw_only=True):
     """Error response (RFC 9457)."""
 
     type: str = "about:blank"
@@ -80,14 +80,14 @@ class Problem(API, frozen=True, kw_only=True):
     detail: str
 
 
-class Key(API, frozen=True, kw_only=True):
+class Key(Payload, frozen=True, kw_only=True):
     """Server and URI of a resource."""
 
     server: str
     uri: str
 
 
-class Check(API, frozen=True, kw_only=True):
+class Check(Payload, frozen=True, kw_only=True):
     """Step of connecting to a server. ``ok`` is None for a step that was not reached."""
 
     step: Literal["dns", "tcp", "tls", "http", "version", "authorization", "program", "initialize"]
@@ -95,7 +95,7 @@ class Check(API, frozen=True, kw_only=True):
     detail: str
 
 
-class Counts(API, frozen=True, kw_only=True):
+class Counts(Payload, frozen=True, kw_only=True):
     """Lengths of the lists of a server, None if unknown."""
 
     resources: int | None = None
@@ -104,7 +104,7 @@ class Counts(API, frozen=True, kw_only=True):
     prompts: int | None = None
 
 
-class Server(API, frozen=True, kw_only=True):
+class ServerStatus(Payload, frozen=True, kw_only=True):
     """State of a server. ``latency`` is in milliseconds. ``tasks``: the server may make a task of any call."""
 
     name: str
@@ -123,7 +123,7 @@ class Server(API, frozen=True, kw_only=True):
     tasks: bool
 
 
-class SampledMessage(API, frozen=True, kw_only=True):
+class SampledMessage(Payload, frozen=True, kw_only=True):
     """Message of a sampling request. ``others`` describes contents that are not text."""
 
     role: str
@@ -131,7 +131,7 @@ class SampledMessage(API, frozen=True, kw_only=True):
     others: tuple[str, ...]
 
 
-class SamplingView(API, frozen=True, kw_only=True):
+class SamplingView(Payload, frozen=True, kw_only=True):
     """Sampling request of a server: to be run if ``answer`` is None, or else with the answer, to be sent.
 
     ``tools`` are the names of tools that the model may use, ``calls`` are the calls in the answer, as JSON.
@@ -146,7 +146,7 @@ class SamplingView(API, frozen=True, kw_only=True):
     calls: tuple[str, ...] = ()
 
 
-class Question(API, frozen=True, kw_only=True):
+class QuestionView(Payload, frozen=True, kw_only=True):
     """Request of a server to the user."""
 
     id: str
@@ -159,7 +159,7 @@ class Question(API, frozen=True, kw_only=True):
     sampling: SamplingView | None = None
 
 
-class State(API, frozen=True, kw_only=True):
+class StudioState(Payload, frozen=True, kw_only=True):
     """State of the host. ``seq`` is the number of the last event, to continue with the stream of events.
 
     ``recording`` is the name of the session file that the timeline shows.
@@ -167,15 +167,15 @@ class State(API, frozen=True, kw_only=True):
 
     version: str
     seq: int
-    servers: tuple[Server, ...]
-    questions: tuple[Question, ...]
+    servers: tuple[ServerStatus, ...]
+    questions: tuple[QuestionView, ...]
     tasks: tuple[TaskView, ...]
     model: str | None
     searching: bool
     recording: str | None
 
 
-class Row(API, frozen=True, kw_only=True):
+class Row(Payload, frozen=True, kw_only=True):
     """Entry of a list, as a picker shows it. The URI of the key is the name of a tool or prompt."""
 
     key: Key
@@ -190,7 +190,7 @@ class Row(API, frozen=True, kw_only=True):
     audience: tuple[str, ...] | None
 
 
-class TreeRow(API, frozen=True, kw_only=True):
+class TreeRow(Payload, frozen=True, kw_only=True):
     """Row of the tree. ``count`` is the number of resources below, if known.
 
     ``message`` says why a server has no list, or why a directory cannot be read. ``directory``: opening the row reads a
@@ -210,14 +210,14 @@ class TreeRow(API, frozen=True, kw_only=True):
     directory: Literal["unread", "reading", "read", "partial", "failed"] | None = None
 
 
-class Place(API, frozen=True, kw_only=True):
+class Place(Payload, frozen=True, kw_only=True):
     """Place of a resource in the tree: nodes to open, and its row then. ``index`` is None if it is not in the tree."""
 
     open: tuple[str, ...]
     index: int | None
 
 
-class Window(API, Generic[T], frozen=True, kw_only=True):
+class ListWindow(Payload, Generic[T], frozen=True, kw_only=True):
     """Window of a list. ``seq`` is the number of the last event at that time."""
 
     total: int
@@ -226,7 +226,7 @@ class Window(API, Generic[T], frozen=True, kw_only=True):
     seq: int
 
 
-class Item(API, frozen=True, kw_only=True):
+class Item(Payload, frozen=True, kw_only=True):
     """Entry of a list as on the wire."""
 
     key: Key
@@ -234,7 +234,7 @@ class Item(API, frozen=True, kw_only=True):
     item: dict[str, Any]
 
 
-class Part(API, frozen=True, kw_only=True):
+class Part(Payload, frozen=True, kw_only=True):
     """Part of a resource with several contents."""
 
     uri: str
@@ -242,7 +242,7 @@ class Part(API, frozen=True, kw_only=True):
     size: int
 
 
-class Text(API, frozen=True, kw_only=True):
+class TextView(Payload, frozen=True, kw_only=True):
     """Contents of a resource, or a window of its lines. ``version`` is a hash of the contents.
 
     ``lines`` is the number of lines, None if unknown. Each line of ``hex`` shows 16 bytes.
@@ -265,7 +265,7 @@ class Text(API, frozen=True, kw_only=True):
     reads: tuple[Row, ...]
 
 
-class DocumentPage(API, frozen=True, kw_only=True):
+class DocumentPage(Payload, frozen=True, kw_only=True):
     """Text of a page of a document, as Markdown. Pages count from 1."""
 
     page: int
@@ -273,7 +273,7 @@ class DocumentPage(API, frozen=True, kw_only=True):
     text: str
 
 
-class Change(API, frozen=True, kw_only=True):
+class DiffLine(Payload, frozen=True, kw_only=True):
     """Line of a difference, with its number in the old and in the new text."""
 
     kind: Literal[" ", "+", "-"]
@@ -282,14 +282,14 @@ class Change(API, frozen=True, kw_only=True):
     new: int | None
 
 
-class Hunk(API, frozen=True, kw_only=True):
+class Hunk(Payload, frozen=True, kw_only=True):
     """Changed lines with the lines around them. ``first`` are the numbers of the first old and the first new line."""
 
     first: tuple[int, int]
-    lines: tuple[Change, ...]
+    lines: tuple[DiffLine, ...]
 
 
-class Changes(API, frozen=True, kw_only=True):
+class Changes(Payload, frozen=True, kw_only=True):
     """Difference between two versions of a resource. ``complete``: it has all changed lines."""
 
     from_: str = msgspec.field(name="from")
@@ -298,7 +298,7 @@ class Changes(API, frozen=True, kw_only=True):
     complete: bool = True
 
 
-class Hit(API, frozen=True, kw_only=True):
+class ContentHit(Payload, frozen=True, kw_only=True):
     """Match of a content search. ``line`` is the best line, ``marks`` are ranges of characters in ``snippet``.
 
     ``line`` is absent if only the name matches. It counts in the text of ``link``.
@@ -312,14 +312,14 @@ class Hit(API, frozen=True, kw_only=True):
     marks: tuple[tuple[int, int], ...]
 
 
-class SearchResult(API, frozen=True, kw_only=True):
+class SearchResult(Payload, frozen=True, kw_only=True):
     """Matches of a content search, best first. ``complete``: all resources were searched."""
 
-    hits: tuple[Hit, ...]
+    hits: tuple[ContentHit, ...]
     complete: bool
 
 
-class Chip(API, frozen=True, kw_only=True):
+class Chip(Payload, frozen=True, kw_only=True):
     """Term of a filter, with its range of characters. ``problem`` says why the value is invalid."""
 
     text: str
@@ -331,7 +331,7 @@ class Chip(API, frozen=True, kw_only=True):
     problem: str | None
 
 
-class ProgressView(API, frozen=True, kw_only=True):
+class ProgressView(Payload, frozen=True, kw_only=True):
     """Progress of an operation, as the server has reported it."""
 
     progress: float
@@ -339,7 +339,7 @@ class ProgressView(API, frozen=True, kw_only=True):
     message: str | None
 
 
-class OperationView(API, frozen=True, kw_only=True):
+class OperationView(Payload, frozen=True, kw_only=True):
     """Request that takes time. ``result`` is the body that an immediate response would have."""
 
     id: str
@@ -350,7 +350,7 @@ class OperationView(API, frozen=True, kw_only=True):
     error: Problem | None
 
 
-class TaskView(API, frozen=True, kw_only=True):
+class TaskView(Payload, frozen=True, kw_only=True):
     """Task: a tool call that continues on its server. ``id`` is the page's. Times are ISO 8601."""
 
     id: str
@@ -364,7 +364,7 @@ class TaskView(API, frozen=True, kw_only=True):
     error: Problem | None
 
 
-class PackItem(API, frozen=True, kw_only=True):
+class PackItem(Payload, frozen=True, kw_only=True):
     """Item of a packed context. ``stale``: the resource has changed since. The lines count in the text of ``link``."""
 
     server: str
@@ -379,14 +379,14 @@ class PackItem(API, frozen=True, kw_only=True):
     stale: bool
 
 
-class LeftOut(API, frozen=True, kw_only=True):
+class LeftOutItem(Payload, frozen=True, kw_only=True):
     """Resource that is not in a packed context, with the reason."""
 
     uri: str
     reason: str
 
 
-class Pack(API, frozen=True, kw_only=True):
+class Pack(Payload, frozen=True, kw_only=True):
     """Packed context. ``text`` is the whole text for a model. ``model_tokens`` were taken by a model to choose."""
 
     question: str
@@ -394,13 +394,13 @@ class Pack(API, frozen=True, kw_only=True):
     tokens: int
     tokenizer: str
     items: tuple[PackItem, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[LeftOutItem, ...]
     complete: bool
     text: str
     model_tokens: int
 
 
-class Event(API, frozen=True, kw_only=True, omit_defaults=True):
+class PageEvent(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """Event of the stream. Which members it has depends on ``type``."""
 
     seq: int
@@ -420,20 +420,20 @@ class Event(API, frozen=True, kw_only=True, omit_defaults=True):
         "interface",
         "reset",
     ]
-    server: Server | str | None = None
+    server: ServerStatus | str | None = None
     name: str | None = None
     kind: ItemKind | None = None
     key: Key | None = None
     version: str | None = None
     operation: OperationView | None = None
-    question: Question | None = None
+    question: QuestionView | None = None
     task: TaskView | None = None
     id: str | None = None
 
     @property
     def subject(self) -> tuple[object, ...]:
         """Subject of the event: a later event with the same subject replaces it."""
-        server = self.server.name if isinstance(self.server, Server) else self.server
+        server = self.server.name if isinstance(self.server, ServerStatus) else self.server
         operation = None if self.operation is None else self.operation.id
         asked = self.question or self.task
         question = self.id if asked is None else asked.id
@@ -442,7 +442,7 @@ class Event(API, frozen=True, kw_only=True, omit_defaults=True):
         return kind, server or self.name, self.kind, key, operation, question
 
 
-class Completions(API, frozen=True, kw_only=True):
+class Completions(Payload, frozen=True, kw_only=True):
     """Completions of a value."""
 
     values: tuple[str, ...]

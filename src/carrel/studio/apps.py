@@ -20,7 +20,7 @@ from carrel.client.extensions import ClientExtension
 from carrel.errors import ResourceNotFound
 from carrel.host.relayed import PAGES
 from carrel.protocol.extensions.ui import UI
-from carrel.studio.api import API
+from carrel.studio.api import Payload
 from carrel.studio.app_proxy import PROXY
 from carrel.wire.apps import PageMeta, PageSecurity
 from carrel.wire.resources import TextResourceContents
@@ -38,7 +38,7 @@ SCHEME = "ui://"
 ORIGIN = re.compile(r"(https|wss)://(\*\.)?([a-z0-9-]+\.)+[a-z]{2,}(:\d{1,5})?", re.IGNORECASE)
 
 
-class App(API, frozen=True, kw_only=True):
+class App(Payload, frozen=True, kw_only=True):
     """App of a tool. ``url`` opens it once, in a frame.
 
     ``csp`` and ``origins`` are the other origins that it may use. It also asks for the ``refused`` origins.

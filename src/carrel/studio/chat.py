@@ -17,7 +17,7 @@ from carrel.chat.store import ChatStore, Saved, title_of
 from carrel.host.host import Host
 from carrel.regular_file import timestamp_of
 from carrel.studio.api import Problem
-from carrel.studio.chat_api import CallDecision, Chat
+from carrel.studio.chat_api import CallDecision, ChatView
 from carrel.studio.chat_view import Answering, entries_of, turn_start
 from carrel.studio.models import Models
 from carrel.studio.problems import NotFound, Refused, problem_of
@@ -28,7 +28,7 @@ __all__ = ["OpenChat"]
 PAUSE = 0.1
 
 
-class Waiting(NamedTuple):
+class PendingApproval(NamedTuple):
     """Call that waits for the user. ``digest`` is of the call: server, definition of the tool, and arguments."""
 
     digest: str
@@ -65,7 +65,7 @@ class OpenChat:
         self._store = store
         self._changed = changed
         self._answering = Answering()
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, PendingApproval] = {}
         self._task: asyncio.Task[TurnEnd] | None = None
         self._composing = False
         self._error: Problem | None = None
@@ -91,7 +91,7 @@ class OpenChat:
         """Whether the model is answering."""
         return self._composing or (self._task is not None and not self._task.done())
 
-    def view(self, since: int = 0, revision: int | None = None) -> Chat:
+    def view(self, since: int = 0, revision: int | None = None) -> ChatView:
         """Return the conversation, from an entry on if the entries before it are known in this revision."""
         self._reload()
         chat = self.session.chat
@@ -100,7 +100,7 @@ class OpenChat:
         questions = [at for at, entry in enumerate(entries) if entry.role == "user"]
         stable = questions[-1] if questions else 0
         first = min(since, stable) if revision == self._revision else 0
-        return Chat(
+        return ChatView(
             id=self.id,
             title=self.title,
             model=self.session.model.name,
@@ -200,7 +200,7 @@ class OpenChat:
         digest = sha256(msgspec.json.encode(call, order="sorted")).hexdigest()
         id = secrets.token_urlsafe(12)
         decision: asyncio.Future[CallDecision] = asyncio.get_running_loop().create_future()
-        self._waiting[id] = Waiting(digest, decision)
+        self._waiting[id] = PendingApproval(digest, decision)
         self._answering.ask(id, digest, request)
         self.announce()
         try:

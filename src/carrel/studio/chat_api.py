@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from carrel.studio.api import API, Key, Problem, ProgressView
+from carrel.studio.api import Key, Payload, Problem, ProgressView
 from carrel.studio.bodies import Body, ContextRequest
 
 __all__ = [
     "CallDecision",
-    "Chat",
     "ChatApproval",
     "ChatCall",
     "ChatChange",
@@ -18,11 +17,12 @@ __all__ = [
     "ChatPart",
     "ChatSummaries",
     "ChatSummary",
+    "ChatView",
     "ModelList",
 ]
 
 
-class ChatApproval(API, frozen=True, kw_only=True):
+class ChatApproval(Payload, frozen=True, kw_only=True):
     """Request to approve a call. ``digest`` binds the answer to the definition of the tool and to the arguments.
 
     ``changed``: the definition of the tool is another one than the user has approved for always.
@@ -35,7 +35,7 @@ class ChatApproval(API, frozen=True, kw_only=True):
     annotations: dict[str, Any]
 
 
-class ChatCall(API, frozen=True, kw_only=True):
+class ChatCall(Payload, frozen=True, kw_only=True):
     """Tool call of the model. ``arguments`` is JSON. ``server`` is empty for tools of the chat itself."""
 
     id: str
@@ -49,7 +49,7 @@ class ChatCall(API, frozen=True, kw_only=True):
     approval: ChatApproval | None
 
 
-class ChatPart(API, frozen=True, kw_only=True):
+class ChatPart(Payload, frozen=True, kw_only=True):
     """Part of a message.
 
     An attachment has the server and URI of its resource; if it is an item of a context, the number by which an answer
@@ -65,14 +65,14 @@ class ChatPart(API, frozen=True, kw_only=True):
     call: ChatCall | None = None
 
 
-class ChatEntry(API, frozen=True, kw_only=True):
+class ChatEntry(Payload, frozen=True, kw_only=True):
     """Message of the user, or of the model with the results of its calls."""
 
     role: Literal["user", "assistant"]
     parts: tuple[ChatPart, ...]
 
 
-class Chat(API, frozen=True, kw_only=True):
+class ChatView(Payload, frozen=True, kw_only=True):
     """Conversation. ``entries`` are the entries from the number ``first`` on.
 
     The first ``stable`` entries stay as they are while ``revision`` is the same. ``share`` is the used part of the
@@ -94,7 +94,7 @@ class Chat(API, frozen=True, kw_only=True):
     error: Problem | None
 
 
-class ChatSummary(API, frozen=True, kw_only=True):
+class ChatSummary(Payload, frozen=True, kw_only=True):
     """Conversation in the list."""
 
     id: str
@@ -104,13 +104,13 @@ class ChatSummary(API, frozen=True, kw_only=True):
     running: bool
 
 
-class ChatSummaries(API, frozen=True, kw_only=True):
+class ChatSummaries(Payload, frozen=True, kw_only=True):
     """Conversations, the last changed first."""
 
     chats: tuple[ChatSummary, ...]
 
 
-class ModelList(API, frozen=True, kw_only=True):
+class ModelList(Payload, frozen=True, kw_only=True):
     """Names of the models that are configured. ``problems`` says which vendors have not answered, and why."""
 
     current: str | None

@@ -11,7 +11,7 @@ from carrel.chat.approvals import ApprovalRequest
 from carrel.chat.compaction import ATTACHED, is_user_message
 from carrel.chat.contents import CITED, size_of
 from carrel.chat.conversation import CANCELLED
-from carrel.chat.events import ChatEvent, Notice, Text, Thinking, ToolEnd, ToolProgress, ToolStart, ToolUse
+from carrel.chat.events import ChatEvent, Notice, Text, Thinking, ToolEnd, ToolProgress, ToolStart, ToolUseEvent
 from carrel.chat.toolbox import REJECTED, text_of
 from carrel.printable import printable, printable_lines
 from carrel.studio.api import Key, ProgressView
@@ -55,7 +55,7 @@ class Answering:
             self.thinking = (self.thinking + event.text)[-MAX_THINKING:]
         elif isinstance(event, Notice):
             self.notices.append((messages, event.text))
-        elif isinstance(event, ToolUse):
+        elif isinstance(event, ToolUseEvent):
             self.calls[event.id] = ChatCall(
                 id=event.id,
                 server=printable(event.server),

@@ -15,8 +15,8 @@ from carrel.errors import ConfigError
 from carrel.host.host import Host
 from carrel.studio.bodies import ContextRequest
 from carrel.studio.chat import OpenChat
-from carrel.studio.chat_api import Chat, ChatChange, ChatMessage, ChatSummary
-from carrel.studio.events import Events
+from carrel.studio.chat_api import ChatChange, ChatMessage, ChatSummary, ChatView
+from carrel.studio.events import PageEvents
 from carrel.studio.models import Models
 from carrel.studio.problems import NotFound, Refused
 from carrel.wire.client_features import SamplingMessage, blocks_of
@@ -45,7 +45,7 @@ class Chats:
         self,
         host: Host,
         models: Models,
-        events: Events,
+        events: PageEvents,
         pack: Callable[[ContextRequest], Awaitable[Packed]],
         *,
         store: ChatStore | None = None,
@@ -95,7 +95,7 @@ class Chats:
             raise NotFound("There is no such conversation")
         return self._opened(saved)
 
-    async def send(self, id: str, message: ChatMessage) -> Chat:
+    async def send(self, id: str, message: ChatMessage) -> ChatView:
         """Send a message with its attachments, and return the conversation while the model answers.
 
         Raises:
@@ -124,7 +124,7 @@ class Chats:
         await chat.compose(work)
         return chat.view()
 
-    async def retry(self, id: str) -> Chat:
+    async def retry(self, id: str) -> ChatView:
         """Let the model answer the last message again, after an error.
 
         Raises:
@@ -138,7 +138,7 @@ class Chats:
         await chat.compose(work)
         return chat.view()
 
-    async def change(self, id: str, change: ChatChange) -> Chat:
+    async def change(self, id: str, change: ChatChange) -> ChatView:
         """Rename a conversation, or let another model continue it, which is the current model then.
 
         Raises:

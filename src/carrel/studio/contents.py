@@ -15,7 +15,7 @@ from carrel.host.selection import Hosted
 from carrel.log import Log
 from carrel.media_types import DIRECTORY, is_textual
 from carrel.printable import printable
-from carrel.studio.api import Changes, Key, Part, Row, Text
+from carrel.studio.api import Changes, Key, Part, Row, TextView
 from carrel.studio.differences import hunks_between
 from carrel.studio.directories import entries_in
 from carrel.studio.kinds import kind_of, language_of
@@ -25,7 +25,7 @@ from carrel.studio.rows import row_of, title_of
 from carrel.studio.versions import Kept, Version, Versions, data_of
 from carrel.wire.resources import Resource, TextResourceContents
 
-__all__ = ["Contents"]
+__all__ = ["ContentReader"]
 
 log = Log("carrel.studio")
 
@@ -39,7 +39,7 @@ HEX_LINE, MAX_LINES, MAX_CHARS = 16, 5000, 1024 * 1024
 MAX_ENTRIES = 1000
 
 
-class Contents:
+class ContentReader:
     """Contents of the resources of a host. ``watched`` has the keys of resources whose changes are reported."""
 
     def __init__(self, host: Host, lists: Lists, watched: Container[tuple[str, str]]) -> None:
@@ -49,7 +49,7 @@ class Contents:
         self.versions = Versions()
         self._reading: dict[tuple[str, str], asyncio.Task[Kept]] = {}
 
-    async def show(self, server: str, uri: str, first: int, count: int) -> Text:
+    async def show(self, server: str, uri: str, first: int, count: int) -> TextView:
         """Return a window of the contents of a resource: ``count`` lines from line ``first``.
 
         Raises:
@@ -163,7 +163,7 @@ class Contents:
 
     def _text(
         self, server: str, uri: str, item: Resource | None, kept: Kept, first: int, count: int, entries: tuple[Row, ...]
-    ) -> Text:
+    ) -> TextView:
         version = kept.current
         kind = kind_of(version.mime_type, has_text=version.text is not None)
         text, hex, lines = None, None, None
@@ -178,7 +178,7 @@ class Contents:
             hex = data[(first - 1) * HEX_LINE : (first - 1 + count) * HEX_LINE].hex()
         size = item.size if version.window is not None and item is not None and item.size else version.size
         annotations = None if item is None or item.annotations is None else msgspec.to_builtins(item.annotations)
-        return Text(
+        return TextView(
             key=Key(server=server, uri=uri),
             version=version.hash,
             title=printable(uri) if item is None else title_of(item),

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 
 import msgspec
 
-from carrel.studio.api import Change, Hunk
+from carrel.studio.api import DiffLine, Hunk
 
 __all__ = ["hunks_between", "pretty"]
 
@@ -43,7 +43,7 @@ def hunks_between(old: Sequence[str], new: Sequence[str]) -> tuple[tuple[Hunk, .
     matcher = SequenceMatcher(None, old_part, new_part, autojunk=False)
     hunks = []
     for group in matcher.get_grouped_opcodes(AROUND):
-        changes: list[Change] = []
+        changes: list[DiffLine] = []
         for tag, old_from, old_to, new_from, new_to in group:
             if tag == "equal":
                 pairs = zip(range(old_from, old_to), range(new_from, new_to), strict=True)
@@ -61,13 +61,13 @@ def _replaced(old: Sequence[str], new: Sequence[str], start: int, end: int) -> t
     return (Hunk(first=(start + 1, start + 1), lines=(*removed, *added)),), False
 
 
-def _kept(text: str, old: int, new: int) -> Change:
-    return Change(kind=" ", text=text, old=old, new=new)
+def _kept(text: str, old: int, new: int) -> DiffLine:
+    return DiffLine(kind=" ", text=text, old=old, new=new)
 
 
-def _removed(text: str, old: int) -> Change:
-    return Change(kind="-", text=text, old=old, new=None)
+def _removed(text: str, old: int) -> DiffLine:
+    return DiffLine(kind="-", text=text, old=old, new=None)
 
 
-def _added(text: str, new: int) -> Change:
-    return Change(kind="+", text=text, old=None, new=new)
+def _added(text: str, new: int) -> DiffLine:
+    return DiffLine(kind="+", text=text, old=None, new=new)

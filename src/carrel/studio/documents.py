@@ -8,7 +8,7 @@ from carrel.catalog.provider import Request
 from carrel.errors import ResourceNotFound, ResourceTooLarge
 from carrel.sources.documents.documents import Documents, Original
 from carrel.studio.api import DocumentPage
-from carrel.studio.contents import Contents
+from carrel.studio.contents import ContentReader
 from carrel.studio.versions import data_of
 from carrel.wire.resources import ReadResourceResult, TextResourceContents
 
@@ -18,7 +18,7 @@ __all__ = ["DocumentTexts"]
 class DocumentTexts:
     """Texts of documents. A process without secrets reads them, as for sources."""
 
-    def __init__(self, contents: Contents) -> None:
+    def __init__(self, contents: ContentReader) -> None:
         self._contents = contents
         self._documents = Documents(self)
 

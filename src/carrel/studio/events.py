@@ -10,9 +10,9 @@ from weakref import WeakSet
 
 import msgspec
 
-from carrel.studio.api import Event
+from carrel.studio.api import PageEvent
 
-__all__ = ["Events"]
+__all__ = ["PageEvents"]
 
 #: Number of events that are kept for a stream that has been interrupted.
 KEPT = 1000
@@ -20,20 +20,20 @@ KEPT = 1000
 PAUSE, IDLE = 0.25, 15.0
 
 
-class Events:
-    """Log of the last events, and the streams that follow it."""
+class PageEvents:
+    """Log of the last events for the page, and the streams that follow it."""
 
     def __init__(self) -> None:
         self.seq = 0
         """Number of the last event."""
-        self._kept: deque[Event] = deque(maxlen=KEPT)
+        self._kept: deque[PageEvent] = deque(maxlen=KEPT)
         self._streams: WeakSet[asyncio.Event] = WeakSet()
         self._ended = False
 
     def put(self, **event: Any) -> None:
         """Add an event with the next number."""
         self.seq += 1
-        self._kept.append(Event(seq=self.seq, **event))
+        self._kept.append(PageEvent(seq=self.seq, **event))
         for news in self._streams:
             news.set()
 
@@ -65,11 +65,11 @@ class Events:
                 except TimeoutError:
                     yield b": idle\n\n"
 
-    def _after(self, since: int) -> list[Event]:
+    def _after(self, since: int) -> list[PageEvent]:
         if since == self.seq:
             return []
         first = self._kept[0].seq if self._kept else self.seq + 1
         if since > self.seq or since + 1 < first:
-            return [Event(seq=self.seq, type="reset")]
+            return [PageEvent(seq=self.seq, type="reset")]
         newest = {event.subject: event for event in self._kept if event.seq > since}
         return sorted(newest.values(), key=lambda event: event.seq)

@@ -13,9 +13,9 @@ from carrel.doctor.report import Report
 from carrel.host.hosted_server import HostedServer
 from carrel.printable import printable, printable_lines
 from carrel.redaction import without_secrets
-from carrel.studio.api import API, Problem
+from carrel.studio.api import Payload, Problem
 from carrel.studio.bodies import Body
-from carrel.studio.events import Events
+from carrel.studio.events import PageEvents
 from carrel.studio.problems import Refused, problem_of
 from carrel.transports.client.options import ProcessOptions
 
@@ -27,7 +27,7 @@ PATIENCE = 10.0
 MAX_RUNNING = 4
 
 
-class FindingView(API, frozen=True, kw_only=True):
+class FindingView(Payload, frozen=True, kw_only=True):
     """Rule that a server breaks, and where."""
 
     rule: str
@@ -39,7 +39,7 @@ class FindingView(API, frozen=True, kw_only=True):
     specification: str
 
 
-class DoctorView(API, frozen=True, kw_only=True):
+class DoctorView(Payload, frozen=True, kw_only=True):
     """Examination of a server. ``done`` are the names of finished checks, ``current`` is the running check.
 
     ``score`` is None until the examination is complete.
@@ -110,7 +110,7 @@ class Examination:
 class Examinations:
     """The last examination of each server. The page is told about each finished check."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: PageEvents) -> None:
         self._events = events
         self._all: dict[str, Examination] = {}
 

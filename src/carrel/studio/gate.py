@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from carrel.studio.problems import problem_body
 
-__all__ = ["ASGI", "Gate", "Receive", "Scope", "Send", "new_token", "page_headers"]
+__all__ = ["ASGI", "PageGate", "Receive", "Scope", "Send", "new_token", "page_headers"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -66,7 +66,7 @@ def page_headers(content_origin: str) -> Headers:
     ]
 
 
-class Gate:
+class PageGate:
     """ASGI application in front of others.
 
     ``origin`` is the only accepted origin, such as ``http://127.0.0.1:8123``. Requests for ``api`` need the token;

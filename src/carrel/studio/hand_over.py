@@ -8,7 +8,7 @@ from typing import Any
 
 from carrel.host.config.server_config import ServerConfig
 from carrel.redaction import MASK, without_secrets
-from carrel.studio.api import API
+from carrel.studio.api import Payload
 
 __all__ = ["HandOver", "hand_over"]
 
@@ -26,7 +26,7 @@ SECRET_OPTIONS = ("-H", "-b", "-u", "-p", "-k", "-t", "--header", "--user")
 URL_USER = re.compile(r"(?<=://)[^\s/?#@:]+(?=@)")
 
 
-class HandOver(API, frozen=True, kw_only=True):
+class HandOver(Payload, frozen=True, kw_only=True):
     """Entry of a server for other applications; ``entry`` is None for a server that runs inside Carrel.
 
     ``blank`` names the variables and headers whose values are left out, and the URL and arguments whose secrets are.

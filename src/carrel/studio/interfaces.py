@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from carrel.printable import printable
-from carrel.studio.api import API, Hunk, ItemKind
+from carrel.studio.api import Hunk, ItemKind, Payload
 from carrel.studio.differences import hunks_between, pretty
-from carrel.studio.events import Events
+from carrel.studio.events import PageEvents
 from carrel.studio.rows import key_of
 
 __all__ = ["InterfaceChange", "Interfaces", "ItemChange"]
@@ -19,7 +19,7 @@ __all__ = ["InterfaceChange", "Interfaces", "ItemChange"]
 MAX_ITEMS, MAX_CHANGED, KEPT = 2000, 200, 20
 
 
-class ItemChange(API, frozen=True, kw_only=True):
+class ItemChange(Payload, frozen=True, kw_only=True):
     """Added, removed or changed entry of a list. ``hunks`` has the difference between its JSON before and after."""
 
     kind: ItemKind
@@ -28,7 +28,7 @@ class ItemChange(API, frozen=True, kw_only=True):
     hunks: tuple[Hunk, ...]
 
 
-class InterfaceChange(API, frozen=True, kw_only=True):
+class InterfaceChange(Payload, frozen=True, kw_only=True):
     """Change of the lists of a server. ``time`` is in seconds since 1970; ``more`` counts entries that are left out."""
 
     server: str
@@ -40,7 +40,7 @@ class InterfaceChange(API, frozen=True, kw_only=True):
 class Interfaces:
     """The lists of all servers as they were read last, and the last changes. The page is told about each change."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: PageEvents) -> None:
         self._events = events
         self._known: dict[tuple[str, ItemKind], dict[str, str]] = {}
         self.changes: deque[InterfaceChange] = deque(maxlen=KEPT)

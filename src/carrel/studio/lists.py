@@ -22,7 +22,7 @@ from carrel.studio.rows import key_of
 from carrel.wire.resources import Resource
 from carrel.wire.skills import Skill
 
-__all__ = ["ListFailure", "Lists", "Query", "ServerTree"]
+__all__ = ["ListFailure", "ListQuery", "Lists", "ServerTree"]
 
 log = Log("carrel.studio")
 
@@ -39,7 +39,7 @@ KINDS_OF: dict[str, tuple[ItemKind, ...]] = {
 }
 
 
-class Query(NamedTuple):
+class ListQuery(NamedTuple):
     """Which entries, in which order. Without ``server``, the entries of all servers."""
 
     kind: ItemKind
@@ -126,7 +126,7 @@ class Lists:
             self._read[key] = found
         return found
 
-    async def find(self, query: Query) -> Sequence[Hosted[Any]]:
+    async def find(self, query: ListQuery) -> Sequence[Hosted[Any]]:
         """Return the entries that match a query, sorted. Cancel the task to stop filtering a long list."""
         entries = await self._entries(query)
         written = ItemFilter(query.q)
@@ -140,7 +140,7 @@ class Lists:
                 self._filtered.popitem(last=False)
         return found
 
-    async def _entries(self, query: Query) -> Entries:
+    async def _entries(self, query: ListQuery) -> Entries:
         """Return the entries of a query without its filter."""
         kind = query.kind
 
@@ -180,7 +180,7 @@ class Lists:
             reasons.append(part.reason if isinstance(part, ListFailure) else None)
         if q.strip():
             found: dict[str, list[Resource]] = {}
-            for entry in await self.find(Query("resource", q)):
+            for entry in await self.find(ListQuery("resource", q)):
                 found.setdefault(entry.server, []).append(entry.item)
             items = {name: found.get(name, ()) for name in items}
 
@@ -197,7 +197,7 @@ class Lists:
         size = sum(map(len, items.values()))
         trees = await self._make(make, size)
         if size >= MANY:  # sort it in the background, before a page shows or filters it
-            self._ahead = asyncio.ensure_future(self._entries(Query("resource", sort="name")))
+            self._ahead = asyncio.ensure_future(self._entries(ListQuery("resource", sort="name")))
         return trees
 
     async def derived(self, key: Any, make: Callable[[], Any]) -> Any:

@@ -13,8 +13,8 @@ from carrel.host.host import Host
 from carrel.host.remote import RemoteProvider
 from carrel.log import Log
 from carrel.studio.api import Key
-from carrel.studio.contents import Contents
-from carrel.studio.events import PAUSE, Events
+from carrel.studio.contents import ContentReader
+from carrel.studio.events import PAUSE, PageEvents
 from carrel.studio.lists import KINDS_OF, Lists
 from carrel.studio.servers import Servers
 from carrel.uri.parse import normal_form
@@ -45,7 +45,7 @@ class Live:
     """Follows the changes of a host. Use it as an async context manager."""
 
     def __init__(
-        self, host: Host, servers: Servers, lists: Lists, contents: Contents, watched: Watched, events: Events
+        self, host: Host, servers: Servers, lists: Lists, contents: ContentReader, watched: Watched, events: PageEvents
     ) -> None:
         self._host = host
         self._servers = servers

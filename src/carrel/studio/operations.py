@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from carrel.studio.api import OperationKind, OperationView, ProgressView
-from carrel.studio.events import Events
+from carrel.studio.events import PageEvents
 from carrel.studio.problems import NotFound, Refused, problem_of
 
-__all__ = ["Operation", "Operations"]
+__all__ = ["PageOperation", "PageOperations"]
 
 #: Seconds that a request of the page waits before it gets the id of the operation.
 PATIENCE = 0.25
@@ -23,7 +23,7 @@ MAX_RUNNING, KEPT = 200, 32
 Progress: TypeAlias = Callable[[float, float | None, str | None], None]
 
 
-class Operation:
+class PageOperation:
     """Request that runs in a task. ``view`` is its state."""
 
     def __init__(self, kind: OperationKind) -> None:
@@ -35,12 +35,12 @@ class Operation:
         """Whether the page knows the id, and so gets events."""
 
 
-class Operations:
+class PageOperations:
     """Running operations, and the last ended ones that the page knows."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: PageEvents) -> None:
         self._events = events
-        self._all: dict[str, Operation] = {}
+        self._all: dict[str, PageOperation] = {}
 
     async def run(self, kind: OperationKind, work: Callable[[Progress], Awaitable[Any]]) -> OperationView:
         """Start an operation, and return its state when it has ended, or after a moment.
@@ -52,7 +52,7 @@ class Operations:
         """
         if sum(each.view.state == "running" for each in self._all.values()) >= MAX_RUNNING:
             raise Refused(429, "Too many requests are waiting for servers")
-        operation = Operation(kind)
+        operation = PageOperation(kind)
         self._all[operation.view.id] = operation
         operation.task = asyncio.ensure_future(self._do(operation, work))
         await asyncio.wait([operation.task], timeout=PATIENCE)
@@ -87,13 +87,13 @@ class Operations:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _find(self, id: str) -> Operation:
+    def _find(self, id: str) -> PageOperation:
         found = self._all.get(id)
         if found is None:
             raise NotFound("There is no such operation")
         return found
 
-    async def _do(self, operation: Operation, work: Callable[[Progress], Awaitable[Any]]) -> None:
+    async def _do(self, operation: PageOperation, work: Callable[[Progress], Awaitable[Any]]) -> None:
         def progress(done: float, total: float | None, message: str | None) -> None:
             self._set(operation, progress=ProgressView(progress=done, total=total, message=message))
 
@@ -111,7 +111,7 @@ class Operations:
             for id in ended[:-KEPT]:
                 del self._all[id]
 
-    def _set(self, operation: Operation, **values: Any) -> None:
+    def _set(self, operation: PageOperation, **values: Any) -> None:
         operation.view = msgspec.structs.replace(operation.view, **values)
         if operation.told:
             # A result may be long: the page fetches it when it is done.

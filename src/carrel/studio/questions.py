@@ -12,9 +12,9 @@ from carrel.client.answers import check
 from carrel.client.handlers import Form, Handlers, SampleHandler, Sampling, ServerRequest, URLElicitation
 from carrel.errors import ConfigError
 from carrel.printable import printable
-from carrel.studio.api import Question
+from carrel.studio.api import QuestionView
 from carrel.studio.bodies import QuestionAnswer
-from carrel.studio.events import Events
+from carrel.studio.events import PageEvents
 from carrel.studio.models import Models
 from carrel.studio.problems import NotFound, Refused
 from carrel.studio.sampling import edited_answer, edited_request, view_of
@@ -30,11 +30,11 @@ CANCELLED = QuestionAnswer(action="cancel")
 class Questions:
     """Questions that wait for the user. The current model answers sampling requests that the user has accepted."""
 
-    def __init__(self, events: Events, models: Models) -> None:
+    def __init__(self, events: PageEvents, models: Models) -> None:
         self._events = events
         self._models = models
         self._samplers: dict[str | None, SampleHandler] = {}
-        self._waiting: dict[str, tuple[Question, asyncio.Future[QuestionAnswer]]] = {}
+        self._waiting: dict[str, tuple[QuestionView, asyncio.Future[QuestionAnswer]]] = {}
 
     @property
     def model(self) -> str | None:
@@ -42,14 +42,14 @@ class Questions:
         return self._models.current
 
     @property
-    def waiting(self) -> tuple[Question, ...]:
+    def waiting(self) -> tuple[QuestionView, ...]:
         """The questions, in the order in which they were asked."""
         return tuple(question for question, _ in self._waiting.values())
 
     def handlers(self, server: str | None = None) -> Handlers:
         """Return handlers that ask the user, for the requests of a server; None for any server."""
         if server not in self._samplers:
-            reviewer = Reviewer(self, server)
+            reviewer = PageReviewer(self, server)
             self._samplers[server] = reviewed_sampling(lambda: self._models.get(self._models.current or ""), reviewer)
         return Handlers(
             elicit_form=partial(self._form, server),
@@ -87,7 +87,7 @@ class Questions:
         """Ask the user on behalf of a server, and return the answer."""
         if len(self._waiting) >= MAX_WAITING:
             return CANCELLED
-        asked = Question(id=secrets.token_urlsafe(12), server=server or printable(request.server), **question)
+        asked = QuestionView(id=secrets.token_urlsafe(12), server=server or printable(request.server), **question)
         waits: asyncio.Future[QuestionAnswer] = asyncio.get_running_loop().create_future()
         self._waiting[asked.id] = asked, waits
         self._events.put(type="question", question=asked)
@@ -106,7 +106,7 @@ class Questions:
         return ElicitResult(action=answer.action)
 
 
-class Reviewer:
+class PageReviewer:
     """Shows sampling requests of a server, and the answers of the model, which the user may edit."""
 
     def __init__(self, questions: Questions, server: str | None) -> None:

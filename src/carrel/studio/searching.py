@@ -13,7 +13,7 @@ from carrel.host.selection import Hosted
 from carrel.search.marks import marks_of
 from carrel.search.results import SearchHit
 from carrel.sources.documents.query import text_uri
-from carrel.studio.api import Hit, LeftOut, Pack, PackItem, SearchResult
+from carrel.studio.api import ContentHit, LeftOutItem, Pack, PackItem, SearchResult
 from carrel.studio.bodies import ContextRequest
 from carrel.studio.live import Live
 from carrel.studio.rows import row_of
@@ -48,9 +48,9 @@ async def search(host: Host, q: str, limit: int) -> SearchResult:
     return SearchResult(hits=tuple(_hit(hit, written.words) for hit in hits[:limit]), complete=found.complete)
 
 
-def _hit(hit: SearchHit, words: str) -> Hit:
+def _hit(hit: SearchHit, words: str) -> ContentHit:
     snippet = hit.snippet or ""
-    return Hit(
+    return ContentHit(
         row=row_of("resource", Hosted(hit.source, hit.resource)),
         score=hit.score,
         link=text_uri(hit.resource),
@@ -91,7 +91,7 @@ def view_of(packed: Packed, *, stale: bool, model_tokens: int) -> Pack:
         tokens=result.tokens,
         tokenizer=result.tokenizer,
         items=tuple(_item(item, stale=stale) for item in result.items),
-        left_out=tuple(LeftOut(uri=each.uri, reason=each.reason) for each in result.left_out),
+        left_out=tuple(LeftOutItem(uri=each.uri, reason=each.reason) for each in result.left_out),
         complete=result.complete,
         text=packed.text,
         model_tokens=model_tokens,

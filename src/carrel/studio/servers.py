@@ -16,8 +16,8 @@ from carrel.printable import printable, printable_lines
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.methods import LIST_NOTIFICATIONS
 from carrel.redaction import without_secrets
-from carrel.studio.api import Check, Counts, ItemKind, Server
-from carrel.studio.events import Events
+from carrel.studio.api import Check, Counts, ItemKind, ServerStatus
+from carrel.studio.events import PageEvents
 from carrel.studio.interfaces import Interfaces
 from carrel.studio.lists import ListFailure, Lists
 from carrel.studio.problems import NotFound
@@ -37,7 +37,7 @@ RECOUNT = 1.0
 class Servers:
     """States of the servers of a host."""
 
-    def __init__(self, host: Host, lists: Lists, events: Events, interfaces: Interfaces) -> None:
+    def __init__(self, host: Host, lists: Lists, events: PageEvents, interfaces: Interfaces) -> None:
         self._host = host
         self._lists = lists
         self._events = events
@@ -58,7 +58,7 @@ class Servers:
         return found
 
     @property
-    def all(self) -> tuple[Server, ...]:
+    def all(self) -> tuple[ServerStatus, ...]:
         """The states of all servers."""
         return tuple(map(self.state, self._host.servers.values()))
 
@@ -68,12 +68,12 @@ class Servers:
         servers = [each for each in self._host.servers.values() if each.state != "ready"]
         return {each.name: printable(without_secrets((each.reason or each.state).split("\n")[0])) for each in servers}
 
-    def state(self, server: HostedServer) -> Server:
+    def state(self, server: HostedServer) -> ServerStatus:
         """Return the state of a server."""
         info, config = server.info, server.config
         reason = None if server.state == "ready" else server.reason
         software = None if info is None else printable(f"{info.name} {info.version}".strip())
-        return Server(
+        return ServerStatus(
             name=server.name,
             title=None if info is None or info.title is None else printable(info.title),
             description=None if info is None else info.description,

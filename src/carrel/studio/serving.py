@@ -10,7 +10,7 @@ from typing import Any
 
 import uvicorn
 
-from carrel.studio.gate import ASGI, Gate, page_headers
+from carrel.studio.gate import ASGI, PageGate, page_headers
 from carrel.studio.links import content_headers
 from carrel.studio.pages import Pages
 from carrel.studio.routes import make_api
@@ -38,8 +38,10 @@ async def serve(
     listeners = [*listen(HOST, port), *listen(HOST, 0)]
     origin, content_origin = (f"http://{HOST}:{each.getsockname()[1]}" for each in listeners)
     studio.links.origin, studio.links.page_origin = content_origin, origin
-    page = Gate(origin, Pages(), page_headers(content_origin), api=make_api(studio), token=studio.token)
-    content = Gate(content_origin, studio.links, content_headers(origin), sites=(b"same-origin", b"same-site", b"none"))
+    page = PageGate(origin, Pages(), page_headers(content_origin), api=make_api(studio), token=studio.token)
+    content = PageGate(
+        content_origin, studio.links, content_headers(origin), sites=(b"same-origin", b"same-site", b"none")
+    )
     ready = asyncio.Event()
 
     def tell() -> None:

@@ -8,7 +8,7 @@ from carrel.client.skills import SkillSnapshot
 from carrel.errors import MCPError, ResourceError, ResourceMismatch
 from carrel.host.host import Host
 from carrel.printable import printable
-from carrel.studio.api import API, Key
+from carrel.studio.api import Key, Payload
 from carrel.wire.skills import SkillResource
 
 __all__ = ["SkillFile", "SkillProblem", "SkillView", "read_skill"]
@@ -16,14 +16,14 @@ __all__ = ["SkillFile", "SkillProblem", "SkillView", "read_skill"]
 Difference: TypeAlias = Literal["size", "digest", "frontmatter", "contents", "unlisted", "entry", "other"]
 
 
-class SkillProblem(API, frozen=True, kw_only=True):
+class SkillProblem(Payload, frozen=True, kw_only=True):
     """Why a skill or a file cannot be used. ``detail`` is English; ``difference`` is "other" for read errors."""
 
     difference: Difference
     detail: str
 
 
-class SkillFile(API, frozen=True, kw_only=True):
+class SkillFile(Payload, frozen=True, kw_only=True):
     """Listed file of a skill. ``state`` is "listed" until the file is read."""
 
     path: str
@@ -34,7 +34,7 @@ class SkillFile(API, frozen=True, kw_only=True):
     problem: SkillProblem | None = None
 
 
-class SkillView(API, frozen=True, kw_only=True):
+class SkillView(Payload, frozen=True, kw_only=True):
     """Skill of a server. ``instructions`` is the verified text of SKILL.md. A dynamic skill lists no files."""
 
     key: Key

@@ -12,13 +12,13 @@ from carrel.client.options import ClientOptions
 from carrel.host.config.server_config import ServerConfig
 from carrel.host.host import Host
 from carrel.protocol import VERSION
-from carrel.studio.api import Pack, State
+from carrel.studio.api import Pack, StudioState
 from carrel.studio.apps import AppsShown
 from carrel.studio.bodies import ContextRequest
 from carrel.studio.chats import Chats
-from carrel.studio.contents import Contents
+from carrel.studio.contents import ContentReader
 from carrel.studio.documents import DocumentTexts
-from carrel.studio.events import Events
+from carrel.studio.events import PageEvents
 from carrel.studio.examinations import Examinations
 from carrel.studio.gate import new_token
 from carrel.studio.interfaces import Interfaces
@@ -26,11 +26,11 @@ from carrel.studio.links import Links
 from carrel.studio.lists import Lists
 from carrel.studio.live import Live, Watched
 from carrel.studio.models import Models
-from carrel.studio.operations import Operations
+from carrel.studio.operations import PageOperations
 from carrel.studio.questions import Questions
 from carrel.studio.searching import can_search, pack, view_of
 from carrel.studio.servers import Servers
-from carrel.studio.tasks import Tasks
+from carrel.studio.tasks import FollowedTasks
 from carrel.studio.timeline.log import WireLog, record
 from carrel.studio.timeline.timeline import Timeline
 from carrel.transports.client.transport import Credentials
@@ -81,7 +81,7 @@ class Studio:
     ) -> None:
         self.token = new_token()
         """Token of this launch, which every request for the API needs."""
-        self.events = Events()
+        self.events = PageEvents()
         self.models = Models(model) if model is None or isinstance(model, str) else Models(model=model)
         self.questions = Questions(self.events, self.models)
         options["handlers"] = self.questions.handlers()
@@ -100,10 +100,10 @@ class Studio:
             **options,
         )
         self.lists = Lists(self.host, lambda name: self.events.put(type="list", server=name, kind="resource"))
-        self.operations = Operations(self.events)
-        self.tasks = Tasks(self.host, self.questions, self.events)
+        self.operations = PageOperations(self.events)
+        self.tasks = FollowedTasks(self.host, self.questions, self.events)
         watched = Watched()
-        self.contents = Contents(self.host, self.lists, watched)
+        self.contents = ContentReader(self.host, self.lists, watched)
         self.documents = DocumentTexts(self.contents)
         self.interfaces = Interfaces(self.events)
         self.servers = Servers(self.host, self.lists, self.events, self.interfaces)
@@ -134,9 +134,9 @@ class Studio:
         await self._open.aclose()
 
     @property
-    def state(self) -> State:
+    def state(self) -> StudioState:
         """The state of the host."""
-        return State(
+        return StudioState(
             version=VERSION,
             seq=self.events.seq,
             servers=self.servers.all,

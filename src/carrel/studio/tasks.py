@@ -20,12 +20,12 @@ from carrel.host.host import Host
 from carrel.log import Log
 from carrel.printable import printable
 from carrel.studio.api import TaskView
-from carrel.studio.events import Events
+from carrel.studio.events import PageEvents
 from carrel.studio.problems import NotFound, Refused, problem_of
 from carrel.studio.questions import Questions
 from carrel.wire.tools import CallToolResult
 
-__all__ = ["Tasks"]
+__all__ = ["FollowedTasks"]
 
 log = Log("carrel.studio")
 
@@ -43,10 +43,10 @@ class FollowedTask:
         self.following: asyncio.Task[None] | None = None
 
 
-class Tasks:
+class FollowedTasks:
     """Tasks that the page has started, the last one first."""
 
-    def __init__(self, host: Host, questions: Questions, events: Events) -> None:
+    def __init__(self, host: Host, questions: Questions, events: PageEvents) -> None:
         self._host = host
         self._questions = questions
         self._events = events

@@ -9,18 +9,18 @@ from typing import Literal, NamedTuple
 from carrel.host.resource_tree import ResourceTree, readable_path, segments
 from carrel.host.selection import Hosted
 from carrel.printable import printable
-from carrel.studio.api import Place, TreeRow, Window
+from carrel.studio.api import ListWindow, Place, TreeRow
 from carrel.studio.directories import PATIENCE, Directories, Directory
 from carrel.studio.lists import Lists, ServerTree
 from carrel.studio.rows import row_of, title_of
 
-__all__ = ["MAX_OPEN", "View", "place_of", "tree_window"]
+__all__ = ["MAX_OPEN", "TreeSelection", "place_of", "tree_window"]
 
 #: Longest list of opened nodes, and levels of directories that one request reads.
 MAX_OPEN, MAX_LEVELS = 5000, 32
 
 
-class View(NamedTuple):
+class TreeSelection(NamedTuple):
     """Visible part of the tree: the ids of its open nodes, and the filter."""
 
     opened: frozenset[str]
@@ -47,8 +47,8 @@ class FlatNode(NamedTuple):
 
 
 async def tree_window(
-    lists: Lists, messages: Mapping[str, str], view: View, offset: int, limit: int, seq: int
-) -> Window[TreeRow]:
+    lists: Lists, messages: Mapping[str, str], view: TreeSelection, offset: int, limit: int, seq: int
+) -> ListWindow[TreeRow]:
     """Return a window of the tree. Open directories are read, and shown without entries while that takes long.
 
     ``messages`` say why servers have no resources now.
@@ -56,10 +56,10 @@ async def tree_window(
     """
     nodes = await _flat(lists, view, PATIENCE)
     rows = tuple(_row(node, messages, lists.directories, view) for node in nodes[offset : offset + limit])
-    return Window(total=len(nodes), offset=offset, rows=rows, seq=seq)
+    return ListWindow(total=len(nodes), offset=offset, rows=rows, seq=seq)
 
 
-async def place_of(lists: Lists, view: View, server: str, uri: str) -> Place:
+async def place_of(lists: Lists, view: TreeSelection, server: str, uri: str) -> Place:
     """Return the place of a resource in the tree. Directories on the way to it are read."""
     way: set[str] = set()
     below: str | None = uri
@@ -77,7 +77,7 @@ async def place_of(lists: Lists, view: View, server: str, uri: str) -> Place:
     return Place(open=tuple(each.id for each in nodes if each.id in way), index=index)
 
 
-async def _flat(lists: Lists, view: View, patience: float | None) -> Sequence[FlatNode]:
+async def _flat(lists: Lists, view: TreeSelection, patience: float | None) -> Sequence[FlatNode]:
     """Return the nodes of the tree that are shown. Read the open directories level by level."""
     found, whole = await lists.trees(view.q), await lists.trees("")
     directories = lists.directories
@@ -156,7 +156,7 @@ def _id(server: str, path: Sequence[str]) -> str:
     return blake2b("\0".join((server, *path)).encode("utf-8", "surrogatepass"), digest_size=9).hexdigest()
 
 
-def _row(flat: FlatNode, messages: Mapping[str, str], directories: Directories, view: View) -> TreeRow:
+def _row(flat: FlatNode, messages: Mapping[str, str], directories: Directories, view: TreeSelection) -> TreeRow:
     node = flat.node
     is_server = flat.level == 1
     resource = node.resource

@@ -57,7 +57,7 @@ class VendorTools(list[Any]):
         return self._tools.content(blocks)
 
 
-class ToolOptions(TypedDict, total=False):
+class FormatOptions(TypedDict, total=False):
     """Options of ``tools_of``, as of ``carrel.agents.tools_of``."""
 
     approve: Approve | None
@@ -67,13 +67,13 @@ class ToolOptions(TypedDict, total=False):
 
 
 @overload
-def tools_of(client: Client, format: Vendor, **how: Unpack[ToolOptions]) -> VendorTools: ...
+def tools_of(client: Client, format: Vendor, **how: Unpack[FormatOptions]) -> VendorTools: ...
 @overload
-def tools_of(client: Client, format: Literal["langchain"], **how: Unpack[ToolOptions]) -> list[BaseTool]: ...
+def tools_of(client: Client, format: Literal["langchain"], **how: Unpack[FormatOptions]) -> list[BaseTool]: ...
 @overload
-def tools_of(client: Client, format: Literal["llamaindex"], **how: Unpack[ToolOptions]) -> list[AsyncBaseTool]: ...
+def tools_of(client: Client, format: Literal["llamaindex"], **how: Unpack[FormatOptions]) -> list[AsyncBaseTool]: ...
 @overload
-def tools_of(client: Client, format: Literal["pydantic-ai"], **how: Unpack[ToolOptions]) -> AbstractToolset[Any]: ...
+def tools_of(client: Client, format: Literal["pydantic-ai"], **how: Unpack[FormatOptions]) -> AbstractToolset[Any]: ...
 def tools_of(
     client: Client,
     format: Any,

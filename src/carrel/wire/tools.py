@@ -47,7 +47,7 @@ class ListToolsResult(PageResult, kw_only=True):
     tools: list[Tool]
 
 
-class TaskRequest(Wire, kw_only=True):
+class TaskMetadata(Wire, kw_only=True):
     """Request of a client of 2025-11-25 that a call becomes a task. ``ttl`` is in milliseconds."""
 
     ttl: int | None = None
@@ -56,7 +56,7 @@ class TaskRequest(Wire, kw_only=True):
 class CallToolParams(Params, kw_only=True):
     name: str
     arguments: Raw | UnsetType = UNSET
-    task: TaskRequest | None = None
+    task: TaskMetadata | None = None
     input_responses: Raw | UnsetType = UNSET
     request_state: str | None = None
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from carrel.cli.server import script
-from carrel.cli.server.script import Script, missing, read_script, uv_command
+from carrel.cli.server.script import ScriptMetadata, missing, read_script, uv_command
 from carrel.errors import ConfigError
 
 HEADER = '# /// script\n# requires-python = ">=3.12"\n# dependencies = [\n#   "httpx",\n#   "rich>=13",\n# ]\n# ///\n'
@@ -25,7 +25,7 @@ def write(tmp_path):
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
 def test_the_packages_are_read(write, ends):
-    assert read_script(write(HEADER.replace("\n", ends))) == Script(["httpx", "rich>=13"], ">=3.12")
+    assert read_script(write(HEADER.replace("\n", ends))) == ScriptMetadata(["httpx", "rich>=13"], ">=3.12")
 
 
 def test_a_file_without_a_block_has_none(write):
@@ -47,12 +47,12 @@ def test_a_block_that_is_not_valid_is_refused(write, text, complaint):
 
 
 def test_uv_gets_the_packages_and_this_carrel_unless_the_file_names_one():
-    arguments = uv_command(Script(["rich>=13"], ">=3.12"))
+    arguments = uv_command(ScriptMetadata(["rich>=13"], ">=3.12"))
     assert arguments[arguments.index("--python") + 1] == ">=3.12,>=3.11"
     assert "rich>=13" in arguments
     assert arguments[-2] in ("--with", "--with-editable")
-    assert uv_command(Script(["carrel[http]"], None))[-2:] == ["--with", "carrel[http]"]
-    assert uv_command(Script(["carrel-mbox"], None))[-4:-2] == ["--with", "carrel-mbox"]
+    assert uv_command(ScriptMetadata(["carrel[http]"], None))[-2:] == ["--with", "carrel[http]"]
+    assert uv_command(ScriptMetadata(["carrel-mbox"], None))[-4:-2] == ["--with", "carrel-mbox"]
 
 
 def test_without_uv_the_message_names_uv_and_the_packages(write, monkeypatch):

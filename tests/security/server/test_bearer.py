@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carrel.protocol.principal import Caller, Challenge
+from carrel.protocol.principal import AuthenticatedCaller, HTTPErrorResponse
 from carrel.security import StaticTokens
 from carrel.security.server.bearer import MalformedRequest, challenge, read_token
 from carrel.security.server.static_tokens import make_token
@@ -26,7 +26,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[StaticTokens, str]:
     return StaticTokens(path), token
 
 
-def identify(guard: StaticTokens, header: bytes | None, query: bytes = b"") -> Caller | Challenge:
+def identify(guard: StaticTokens, header: bytes | None, query: bytes = b"") -> AuthenticatedCaller | HTTPErrorResponse:
     headers = {} if header is None else {b"authorization": header}
     found = asyncio.run(guard.identify({**SCOPE, "query_string": query}, headers, "/mcp"))
     assert b"authorization" not in headers
@@ -37,7 +37,7 @@ def identify(guard: StaticTokens, header: bytes | None, query: bytes = b"") -> C
 def test_the_scheme_may_be_in_any_case_and_have_space_around_it(known: tuple[StaticTokens, str], header: bytes):
     guard, token = known
     found = identify(guard, header % token.encode())
-    assert isinstance(found, Caller)
+    assert isinstance(found, AuthenticatedCaller)
     assert found.principal.subject == "alice"
 
 
@@ -58,7 +58,7 @@ def test_the_scheme_may_be_in_any_case_and_have_space_around_it(known: tuple[Sta
 )
 def test_a_malformed_header_is_a_bad_request(known: tuple[StaticTokens, str], header: bytes):
     found = identify(known[0], header)
-    assert isinstance(found, Challenge)
+    assert isinstance(found, HTTPErrorResponse)
     assert found.status == 400
     assert b'error="invalid_request"' in found.headers[0][1]
 
@@ -66,7 +66,7 @@ def test_a_malformed_header_is_a_bad_request(known: tuple[StaticTokens, str], he
 @pytest.mark.parametrize("header", [None, b"", b"Basic YTpi", b"Bearertoken", b"DPoP abc", b"Digest x=1"])
 def test_a_request_without_a_token_gets_a_challenge_without_an_error(known: tuple[StaticTokens, str], header: bytes):
     found = identify(known[0], header)
-    assert isinstance(found, Challenge)
+    assert isinstance(found, HTTPErrorResponse)
     assert found.status == 401
     assert b"error" not in found.headers[0][1]
 
@@ -80,7 +80,7 @@ def test_a_token_in_the_url_is_refused_even_beside_a_good_header(
 ):
     guard, token = known
     found = identify(guard, b"Bearer " + token.encode() if also else None, query % token.encode())
-    assert isinstance(found, Challenge)
+    assert isinstance(found, HTTPErrorResponse)
     assert found.status == 400
     assert b'error="invalid_request"' in found.headers[0][1]
     assert token not in str(found)
@@ -105,7 +105,7 @@ def test_any_header_without_a_valid_token_is_answered_with_a_challenge(
     known: tuple[StaticTokens, str], header: bytes, query: bytes
 ):
     found = identify(known[0], header, query)
-    assert isinstance(found, Challenge)
+    assert isinstance(found, HTTPErrorResponse)
     assert found.status in (400, 401)
     [(name, value)] = found.headers
     assert name == b"www-authenticate"

@@ -23,7 +23,7 @@ import httpx2
 import pytest
 
 from carrel import Context, Limits, Server
-from carrel.protocol.principal import Caller, Principal
+from carrel.protocol.principal import AuthenticatedCaller, Principal
 from carrel.security import Authorization, Introspection, StaticTokens
 from carrel.security.server.static_tokens import make_token
 from carrel.transports import memory
@@ -289,9 +289,9 @@ async def test_a_newer_token_keeps_a_stream_open():
     began = time.time()
     lease, endless = Lease(ended.set), Lease(never.set)
     for expires in (began + 0.5, began + 1.5, began + 1.0, None):
-        lease.extend(Caller(Principal(subject="alice", expires=expires)))
+        lease.extend(AuthenticatedCaller(Principal(subject="alice", expires=expires)))
     for expires in (began + 0.5, 1e300):
-        endless.extend(Caller(Principal(subject="alice", expires=expires)))
+        endless.extend(AuthenticatedCaller(Principal(subject="alice", expires=expires)))
     lease.extend(None)
     async with asyncio.timeout(60):
         await ended.wait()

@@ -18,7 +18,7 @@ from carrel.catalog.rules import READING
 from carrel.errors import MCPError, ResourceForbidden, ResourceNotFound
 from carrel.sources.stores import spelling
 from carrel.sources.stores.spelling import Spelling
-from carrel.sources.stores.store import NotFound, StoreEntry
+from carrel.sources.stores.store import ObjectNotFound, StoreEntry
 from carrel.testing import running
 from carrel.testing.caller import Caller
 from carrel.types import Principal, Rule, Rules, View
@@ -194,7 +194,7 @@ async def test_names_that_were_listed_are_not_asked_for(monkeypatch: pytest.Monk
     checked.learn(["a.md", "b.md"])
     await server.check(checked, "a.md")
     assert server.asked == []
-    with pytest.raises(NotFound):
+    with pytest.raises(ObjectNotFound):
         await server.check(checked, "A.md")
     monkeypatch.setattr(spelling, "FRESH", -1.0)
     checked.learn(["a.md"])
@@ -208,7 +208,7 @@ async def test_names_that_windows_takes_for_others_are_looked_up_in_the_list(nam
         async def exists(self, key: str) -> bool:
             return True
 
-    with pytest.raises(NotFound):
+    with pytest.raises(ObjectNotFound):
         await Windows("a.md", "12").check(Spelling(0), name)
     await Windows("a.md", "12", name).check(Spelling(0), name)
 

@@ -8,13 +8,13 @@ import msgspec
 
 from carrel.studio.timeline.facts import Facts
 from carrel.studio.timeline.log import WireLog
-from carrel.studio.timeline.reader import Reader
+from carrel.studio.timeline.reader import TimelineReader
 
 INFO = {"name": "x", "version": "1"}
 
 
 def read(*messages: tuple[bool, Any], revision: str | None = "2025-06-18") -> list[Facts]:
-    log, reader, found = WireLog(), Reader(), []
+    log, reader, found = WireLog(), TimelineReader(), []
     connection = log.connect("one")
     connection.revision = revision
     for sent, message in messages:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from carrel.protocol.principal import Caller, Challenge
+from carrel.protocol.principal import AuthenticatedCaller, HTTPErrorResponse
 from carrel.transports.server.client_certificates import CLIENT_CERTIFICATE, ClientCertificates, principal_of
 
 LATER = "Jan  1 00:00:00 2100 GMT"
@@ -32,10 +32,10 @@ async def test_an_expired_certificate_is_refused(seconds):
     when = time.strftime("%b %d %H:%M:%S %Y GMT", time.gmtime(time.time() + seconds))
     principal = principal_of({"subject": ((("commonName", "a"),),), "notAfter": when})
     found = await ClientCertificates().identify({CLIENT_CERTIFICATE: principal}, {}, "/mcp")
-    assert isinstance(found, Caller if seconds > 0 else Challenge)
+    assert isinstance(found, AuthenticatedCaller if seconds > 0 else HTTPErrorResponse)
 
 
 async def test_a_request_without_a_certificate_is_refused():
     found = await ClientCertificates().identify({}, {}, "/mcp")
-    assert isinstance(found, Challenge)
+    assert isinstance(found, HTTPErrorResponse)
     assert found.status == 403

@@ -40,7 +40,7 @@ export interface ChatEntry {
   parts: ChatPart[];
 }
 
-export interface Chat {
+export interface ChatView {
   id: string;
   title: string;
   model: string;

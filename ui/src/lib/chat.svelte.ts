@@ -2,7 +2,7 @@
 
 import { get, post, ask, send, path, toProblem, type ProblemError } from "./api";
 import { basket } from "./basket.svelte";
-import type { Chat, ChatApproval, ChatSummary, ModelList } from "./chat-types";
+import type { ChatView, ChatApproval, ChatSummary, ModelList } from "./chat-types";
 import { router } from "./router.svelte";
 import { studio } from "./studio.svelte";
 import type { Key } from "./types";
@@ -11,7 +11,7 @@ import { ui } from "./ui.svelte";
 class Chats {
   list = $state.raw<ChatSummary[]>([]);
   words = $state("");
-  current = $state.raw<Chat | null>(null);
+  current = $state.raw<ChatView | null>(null);
   problem = $state.raw<ProblemError | null>(null);
   sending = $state(false);
   draft = $state("");
@@ -50,7 +50,7 @@ class Chats {
     this.current = null;
     if (!id) return;
     try {
-      const chat = await get<Chat>(`/api/chats/${encodeURIComponent(id)}`);
+      const chat = await get<ChatView>(`/api/chats/${encodeURIComponent(id)}`);
       if (router.current.chat === id) this.current = chat;
     } catch (error) {
       this.problem = toProblem(error);
@@ -69,7 +69,7 @@ class Chats {
       const known = this.current;
       if (!known) break;
       try {
-        this.take(await get<Chat>(path(`/api/chats/${encodeURIComponent(known.id)}`, { first: known.stable, revision: known.revision })));
+        this.take(await get<ChatView>(path(`/api/chats/${encodeURIComponent(known.id)}`, { first: known.stable, revision: known.revision })));
       } catch (error) {
         const problem = toProblem(error);
         if (problem.status === 404 && this.current?.id === known.id) router.go({ chat: "" }, true);
@@ -78,7 +78,7 @@ class Chats {
     this.loading = false;
   }
 
-  private take(chat: Chat): void {
+  private take(chat: ChatView): void {
     const known = this.current;
     if (known && known.id !== chat.id) return;
     this.current = chat.first && known ? { ...chat, first: 0, entries: [...known.entries.slice(0, chat.first), ...chat.entries] } : chat;
@@ -92,12 +92,12 @@ class Chats {
     this.problem = null;
     try {
       if (!this.current) {
-        this.current = await post<Chat>("/api/chats", {});
+        this.current = await post<ChatView>("/api/chats", {});
         router.go({ region: "chat", chat: this.current.id }, true);
       }
       const context = this.withContext ? basket.body : null;
       const body = { text, attachments: this.attachments, context, replace: this.replacing };
-      const chat = await post<Chat>(`/api/chats/${encodeURIComponent(this.current.id)}/messages`, body);
+      const chat = await post<ChatView>(`/api/chats/${encodeURIComponent(this.current.id)}/messages`, body);
       this.draft = "";
       this.attachments = [];
       this.withContext = this.replacing = false;
@@ -125,7 +125,7 @@ class Chats {
   }
 
   async useModel(model: string): Promise<void> {
-    this.current ??= await post<Chat>("/api/chats", {});
+    this.current ??= await post<ChatView>("/api/chats", {});
     await this.change("PATCH", "", { model });
     if (!this.problem) studio.model = this.current.model;
     if (router.current.chat !== this.current.id) router.go({ region: "chat", chat: this.current.id }, true);
@@ -135,7 +135,7 @@ class Chats {
     if (!this.current) return;
     this.problem = null;
     try {
-      const chat = await ask<Chat | undefined>(method, `/api/chats/${encodeURIComponent(this.current.id)}${place}`, body);
+      const chat = await ask<ChatView | undefined>(method, `/api/chats/${encodeURIComponent(this.current.id)}${place}`, body);
       if (chat) this.take(chat);
     } catch (error) {
       this.problem = toProblem(error);

@@ -1,20 +1,20 @@
 // The contents of one resource: what is known about it, and windows of its lines.
 
 import { get, isAbort, path, toProblem, type ProblemError } from "./api";
-import type { Key, Text, Window } from "./types";
+import type { Key, TextView, ListWindow } from "./types";
 import { Windowed } from "./windowed.svelte";
 
 const PAGE = 500;
 const HEX_LINE = 32;
 
 /** Split the window of a text, or of a hex dump, into its lines. */
-export function linesOf({ text, hex }: Pick<Text, "text" | "hex">): string[] {
+export function linesOf({ text, hex }: Pick<TextView, "text" | "hex">): string[] {
   if (text !== null) return text.split("\n");
   return hex?.match(new RegExp(`.{1,${HEX_LINE}}`, "g")) ?? [];
 }
 
 export class ResourceDocument {
-  meta = $state.raw<Text | null>(null);
+  meta = $state.raw<TextView | null>(null);
   problem = $state.raw<ProblemError | null>(null);
   /** True after the resource changed while it was shown. */
   changedNow = $state(false);
@@ -25,15 +25,15 @@ export class ResourceDocument {
     this.lines = new Windowed<string>((offset, limit, signal) => this.fetchLines(offset, limit, signal), String, PAGE);
   }
 
-  private async fetchText(first: number, lines: number, signal: AbortSignal): Promise<Text> {
-    return get<Text>(path("/api/contents", { ...this.key, first, lines }), signal);
+  private async fetchText(first: number, lines: number, signal: AbortSignal): Promise<TextView> {
+    return get<TextView>(path("/api/contents", { ...this.key, first, lines }), signal);
   }
 
-  private async fetchLines(offset: number, limit: number, signal: AbortSignal): Promise<Window<string>> {
+  private async fetchLines(offset: number, limit: number, signal: AbortSignal): Promise<ListWindow<string>> {
     return this.windowOf(await this.fetchText(offset + 1, limit, signal), offset);
   }
 
-  private windowOf(text: Text, offset: number): Window<string> {
+  private windowOf(text: TextView, offset: number): ListWindow<string> {
     const rows = linesOf(text);
     const atLeast = offset + rows.length + (rows.length === PAGE ? 1 : 0);
     return { total: text.lines ?? atLeast, offset, rows, seq: 0 };

@@ -3,7 +3,7 @@
 import { deliver, get, post, recover, toProblem, type ProblemError } from "./api";
 import { EventStream, type LinkState } from "./stream";
 import { token } from "./token";
-import { keyText, type Key, type Kind, type Question, type Server, type State, type StreamEvent, type TaskView } from "./types";
+import { keyText, type Key, type Kind, type QuestionView, type ServerStatus, type StudioState, type StreamEvent, type TaskView } from "./types";
 import { ui } from "./ui.svelte";
 import { t } from "./words.svelte";
 
@@ -19,8 +19,8 @@ type Listeners = {
 class Studio {
   phase = $state<"loading" | "ready" | "unauthorised" | "unreachable">("loading");
   link = $state<LinkState>("connecting");
-  servers = $state.raw<Server[]>([]);
-  questions = $state.raw<Question[]>([]);
+  servers = $state.raw<ServerStatus[]>([]);
+  questions = $state.raw<QuestionView[]>([]);
   /** Tasks that were started here, the last one first. */
   tasks = $state.raw<TaskView[]>([]);
   version = $state("");
@@ -59,7 +59,7 @@ class Studio {
   }
 
   private async load(): Promise<number> {
-    const state = await get<State>("/api/state");
+    const state = await get<StudioState>("/api/state");
     this.servers = state.servers;
     this.questions = state.questions;
     this.tasks = state.tasks;
@@ -73,7 +73,7 @@ class Studio {
     return state.seq;
   }
 
-  server(name: string): Server | undefined {
+  server(name: string): ServerStatus | undefined {
     return this.servers.find((server) => server.name === name);
   }
 

@@ -5,11 +5,11 @@ export type Kind = "resource" | "template" | "tool" | "prompt" | "skill";
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 export type Struct = { [name: string]: Json };
 
-export interface State {
+export interface StudioState {
   version: string;
   seq: number;
-  servers: Server[];
-  questions: Question[];
+  servers: ServerStatus[];
+  questions: QuestionView[];
   tasks: TaskView[];
   /** Name of the current model. */
   model: string | null;
@@ -24,7 +24,7 @@ export interface Check {
   detail: string;
 }
 
-export interface Server {
+export interface ServerStatus {
   name: string;
   title: string | null;
   description: string | null;
@@ -130,14 +130,14 @@ export interface Place {
   index: number | null;
 }
 
-export interface Window<T> {
+export interface ListWindow<T> {
   total: number;
   offset: number;
   rows: T[];
   seq: number;
 }
 
-export interface Text {
+export interface TextView {
   key: Key;
   version: string;
   title: string;
@@ -168,7 +168,7 @@ export interface Changes {
   complete?: boolean;
 }
 
-export interface Hit {
+export interface ContentHit {
   row: Row;
   score: number;
   link: string;
@@ -193,7 +193,7 @@ export interface Operation {
   error: Problem | null;
 }
 
-export interface Question {
+export interface QuestionView {
   id: string;
   server: string;
   kind: "form" | "url" | "sampling";
@@ -272,12 +272,12 @@ export interface Chip {
 }
 
 export type StreamEvent = { seq: number } & (
-  | { type: "server"; server: Server }
+  | { type: "server"; server: ServerStatus }
   | { type: "serverGone"; name: string }
   | { type: "list"; server: string; kind: Kind }
   | { type: "resource"; key: Key; version: string }
   | { type: "operation"; operation: Operation }
-  | { type: "question"; question: Question }
+  | { type: "question"; question: QuestionView }
   | { type: "questionClosed"; id: string }
   | { type: "task"; task: TaskView }
   | { type: "taskGone"; id: string }

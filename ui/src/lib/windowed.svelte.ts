@@ -1,9 +1,9 @@
 // A long list of which only windows are here: pages are fetched when their rows are shown.
 
 import { isAbort, toProblem, type ProblemError } from "./api";
-import type { Window } from "./types";
+import type { ListWindow } from "./types";
 
-export type FetchWindow<T> = (offset: number, limit: number, signal: AbortSignal, around?: T) => Promise<Window<T>>;
+export type FetchWindow<T> = (offset: number, limit: number, signal: AbortSignal, around?: T) => Promise<ListWindow<T>>;
 
 export class Windowed<T> {
   total = $state(0);
@@ -114,7 +114,7 @@ export class Windowed<T> {
   }
 
   /** Start with a window that was fetched elsewhere; its offset must be the start of a page. */
-  put(window: Window<T>): void {
+  put(window: ListWindow<T>): void {
     this.pages = new Map([[Math.floor(window.offset / this.pageSize), window.rows]]);
     this.total = window.total;
     this.loaded = true;

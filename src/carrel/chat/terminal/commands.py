@@ -21,7 +21,7 @@ from carrel.errors import ConfigError
 from carrel.near_names import did_you_mean
 from carrel.vendors.token_estimate import tokens_of_tools
 
-__all__ = ["KEYS", "Command", "Commands", "Quit"]
+__all__ = ["KEYS", "Commands", "Quit", "SlashCommand"]
 
 #: Entries that a list shows.
 MOST = 40
@@ -35,7 +35,7 @@ class Quit(Exception):
     """The user wants to leave."""
 
 
-class Command(NamedTuple):
+class SlashCommand(NamedTuple):
     """Command: its arguments as ``/help`` shows them, its description, and the function that gets the arguments."""
 
     arguments: str
@@ -57,27 +57,27 @@ class Commands:
         self._screen = screen
         self._turn = turn
         self._models = models
-        self.table: Mapping[str, Command] = {
-            "help": Command("", "show this", self.help),
-            "model": Command("[VENDOR:MODEL]", "show the model, or switch to another one", self.model),
-            "servers": Command("[NAME]", "show the servers; with a name, connect to it again", self.servers),
-            "tools": Command(
+        self.table: Mapping[str, SlashCommand] = {
+            "help": SlashCommand("", "show this", self.help),
+            "model": SlashCommand("[VENDOR:MODEL]", "show the model, or switch to another one", self.model),
+            "servers": SlashCommand("[NAME]", "show the servers; with a name, connect to it again", self.servers),
+            "tools": SlashCommand(
                 "[on|off NAME]", "show the tools; take a server or a server:tool away, and back", self.tools
             ),
-            "resources": Command("[WORDS]", "show the resources, or find some", self.resources),
-            "prompts": Command("", "show the prompts of the servers", self.prompts),
-            "attach": Command("SOURCE [name=value …]", "attach @server:uri, a template, or a file", self.attach),
-            "tokens": Command("", "show the tokens and the cost of the conversation", self.tokens),
-            "approvals": Command("[forget [SERVER]]", "show the tools that are always allowed", self.approvals),
-            "retry": Command("", "ask the model again after an error", self.retry),
-            "undo": Command("", "take back your last message and its answer", self.undo),
-            "save": Command("FILE", "write the conversation as Markdown", self.save),
-            "resume": Command("[ID]", "resume a saved conversation, or list them", self.resume),
-            "rename": Command("TITLE", "give the conversation a title", self.rename),
-            "clear": Command("", "begin a new conversation", self.clear),
-            "quit": Command("", "leave", self.quit),
+            "resources": SlashCommand("[WORDS]", "show the resources, or find some", self.resources),
+            "prompts": SlashCommand("", "show the prompts of the servers", self.prompts),
+            "attach": SlashCommand("SOURCE [name=value …]", "attach @server:uri, a template, or a file", self.attach),
+            "tokens": SlashCommand("", "show the tokens and the cost of the conversation", self.tokens),
+            "approvals": SlashCommand("[forget [SERVER]]", "show the tools that are always allowed", self.approvals),
+            "retry": SlashCommand("", "ask the model again after an error", self.retry),
+            "undo": SlashCommand("", "take back your last message and its answer", self.undo),
+            "save": SlashCommand("FILE", "write the conversation as Markdown", self.save),
+            "resume": SlashCommand("[ID]", "resume a saved conversation, or list them", self.resume),
+            "rename": SlashCommand("TITLE", "give the conversation a title", self.rename),
+            "clear": SlashCommand("", "begin a new conversation", self.clear),
+            "quit": SlashCommand("", "leave", self.quit),
         }
-        self.table = {**self.table, "exit": Command("", "leave", self.quit)}
+        self.table = {**self.table, "exit": SlashCommand("", "leave", self.quit)}
 
     @property
     def names(self) -> Mapping[str, str]:

@@ -73,7 +73,7 @@ class PlainScreen:
             case events.Text(text=text) if text:
                 self._write(clean(text))
                 self._in_line = not text.endswith("\n")
-            case events.ToolUse():
+            case events.ToolUseEvent():
                 self.say(f"* {_name(event)} {arguments_line(event.arguments, 300)}")
             case events.ToolEnd():
                 lines = first_lines(event.text, 5, WIDTH)
@@ -120,7 +120,7 @@ class JsonLines(PlainScreen):
         self._write(f"{msgspec.json.encode(event).decode()}\n")
 
 
-def _name(event: events.ToolUse | events.ToolEnd) -> str:
+def _name(event: events.ToolUseEvent | events.ToolEnd) -> str:
     if not event.server and event.tool == READ_RESOURCE_TOOL.name:  # under the name by which it is approved
         return clean_line(f"{event.arguments.get('server', '')}:{READING}")
     return clean_line(f"{event.server}:{event.tool}" if event.server else event.tool)

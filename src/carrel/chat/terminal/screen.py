@@ -125,7 +125,7 @@ class Screen:
                 self._commit(self._markdown.add(clean(text)))
             case events.Thinking():
                 self._doing = "thinking"
-            case events.ToolUse():
+            case events.ToolUseEvent():
                 self._finish_text()
                 self._doing = ""
                 self._running[event.id] = (_name(event.server, event.tool), "")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from carrel.policy.limiter import LimitRule
     from carrel.policy.policy import Policy
 
-__all__ = ["Contents", "read_file"]
+__all__ = ["FileSettings", "read_file"]
 
 SOURCE_KEYS = ("path", "url")
 OPTIONAL = "optional"
@@ -33,7 +33,7 @@ LIMIT_RULES = frozenset({"requests", "burst", "bytes", "concurrent", "rules"})
 AT = re.compile(r"(?P<text>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)", re.DOTALL)
 
 
-class Contents:
+class FileSettings:
     """Contents of a file: settings by path, their origins, sources, the policy, limit rules, and problems."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Contents:
         self.problems: list[str] = []
 
 
-def read_file(file: str) -> Contents:
+def read_file(file: str) -> FileSettings:
     """Read and check a file. Invalid settings are reported in ``problems`` of the contents.
 
     Raises:
@@ -66,7 +66,7 @@ def read_file(file: str) -> Contents:
         raise ConfigError(f"{file} is not TOML: it is nested too deeply") from None
     except ValueError as error:  # a number of too many digits
         raise ConfigError(f"{file} is not TOML: {error}") from None
-    return Reader(file, find_positions(text)).read(document)
+    return SettingsReader(file, find_positions(text)).read(document)
 
 
 def not_toml(file: str, text: str, message: str) -> str:
@@ -79,16 +79,16 @@ def not_toml(file: str, text: str, message: str) -> str:
     return f"{file}:{line}:{column}: this is not TOML: {found['text']}"
 
 
-class Reader:
+class SettingsReader:
     """Reader of one document. Collects the problems."""
 
     def __init__(self, file: str, positions: dict[KeyPath, Position]) -> None:
         self._file = file
         self._positions = positions
         self._folder = os.path.dirname(os.path.abspath(os.path.expanduser(file)))
-        self._found = Contents()
+        self._found = FileSettings()
 
-    def read(self, document: dict[str, Any]) -> Contents:
+    def read(self, document: dict[str, Any]) -> FileSettings:
         """Return the contents of a document."""
         for key, value in document.items():
             if key == "sources":

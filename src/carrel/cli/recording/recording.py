@@ -55,7 +55,7 @@ class Recorder:
             self._file.close()
 
 
-class Exchange(msgspec.Struct):
+class RecordedRequest(msgspec.Struct):
     """Recorded request, its related notifications, and the response or None."""
 
     request: dict[str, Any]
@@ -71,10 +71,10 @@ class Recording:
     """
 
     def __init__(self, file: str) -> None:
-        self._exchanges: dict[str, list[Exchange]] = {}
+        self._exchanges: dict[str, list[RecordedRequest]] = {}
         self._given: dict[str, int] = {}
         self.count = 0
-        pending: dict[tuple[str | None, int | None, str], Exchange] = {}
+        pending: dict[tuple[str | None, int | None, str], RecordedRequest] = {}
         for line in read(file):
             message = message_in(line)
             for part in message if isinstance(message, list) else [message]:
@@ -82,7 +82,7 @@ class Recording:
                     continue
                 place = line.server, line.connection, key(part.get("id"))
                 if line.direction == "in" and "method" in part and "id" in part:
-                    pending[place] = exchange = Exchange(part, [])
+                    pending[place] = exchange = RecordedRequest(part, [])
                     self._exchanges.setdefault(request_key(part), []).append(exchange)
                     self.count += 1
                 elif line.direction == "out" and "method" not in part:
@@ -109,7 +109,7 @@ class Recording:
             messages.append({**renamed(exchange.response, exchange.request, request), "id": request["id"]})
         return messages
 
-    def _alike(self, request: dict[str, Any]) -> list[Exchange]:
+    def _alike(self, request: dict[str, Any]) -> list[RecordedRequest]:
         if request.get("method") not in OPENING:
             return []
         every = [exchange for exchanges in self._exchanges.values() for exchange in exchanges]

@@ -19,7 +19,7 @@ from carrel.awaitables import is_awaitable
 from carrel.cli.terminal.output import duration
 from carrel.printable import printable, printable_json
 from carrel.protocol.connection import FailedRequest, Response
-from carrel.protocol.server import Batch, Call, Connection, ErrorResponse, Event, Notification
+from carrel.protocol.server import Call, ClientBatch, ClientNotification, ErrorResponse, Event, ServerProtocol
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel, ConnectedClient
@@ -54,11 +54,11 @@ class MessageLog:
             self._line_of_json("in", bytes(data))
         elif type(event) is Call:
             self._line("in", "->", f"{event.method} {target_of(event)}", event.id, len(data))
-        elif type(event) is Notification:
+        elif type(event) is ClientNotification:
             self._line("note", "->", f"{event.operation}", None, len(data))
         elif type(event) is Response or type(event) is FailedRequest:
             self._line("in", "->", "response", None, len(data))
-        elif type(event) is Batch:
+        elif type(event) is ClientBatch:
             self._line("in", "->", f"batch of {len(event.events)}", None, len(data))
         else:
             self._line("error", "->", "message that is not valid", None, len(data))
@@ -171,7 +171,7 @@ class LoggedChannel:
         return getattr(self._channel, name)
 
 
-class LoggedConnection(Connection):
+class LoggedConnection(ServerProtocol):
     """Connection that logs incoming messages."""
 
     __slots__ = ("_log",)

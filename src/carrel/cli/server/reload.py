@@ -29,7 +29,7 @@ from carrel.server.mount import Mounted
 if TYPE_CHECKING:
     from carrel.protocol.channel import ConnectedClient
     from carrel.protocol.principal import Principal, View
-    from carrel.protocol.server import Call, Connection
+    from carrel.protocol.server import Call, ServerProtocol
     from carrel.wire.base import Result
 
 __all__ = ["Reloading"]
@@ -77,7 +77,9 @@ class Reloading:
         endpoint.answer = self.log.watch(endpoint.answer)
         restore = endpoint.restore
 
-        def restore_logged(connection: Connection, client: ConnectedClient, subscriptions: Mapping[str, str]) -> None:
+        def restore_logged(
+            connection: ServerProtocol, client: ConnectedClient, subscriptions: Mapping[str, str]
+        ) -> None:
             self.log.follow(client)
             restore(connection, client, subscriptions)
 

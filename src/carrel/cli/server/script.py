@@ -23,7 +23,7 @@ from typing import NamedTuple
 from carrel import __version__
 from carrel.errors import ConfigError
 
-__all__ = ["Script", "enter", "find_uv", "missing", "read_script", "uv_command"]
+__all__ = ["ScriptMetadata", "enter", "find_uv", "missing", "read_script", "uv_command"]
 
 #: Variable with the file whose environment this process runs in, so that the environment is entered only once.
 ENTERED = "CARREL_SCRIPT"
@@ -44,14 +44,14 @@ EXTRAS = {
 FOLDERS = ("~/.local/bin", "~/.cargo/bin", "/opt/homebrew/bin", "/usr/local/bin")
 
 
-class Script(NamedTuple):
+class ScriptMetadata(NamedTuple):
     """Metadata of a script: its dependencies and the required Python version."""
 
     dependencies: list[str]
     requires_python: str | None
 
 
-def read_script(file: str) -> Script | None:
+def read_script(file: str) -> ScriptMetadata | None:
     """Return the metadata at the top of a file, or None.
 
     Raises:
@@ -78,7 +78,7 @@ def read_script(file: str) -> Script | None:
         raise ConfigError(f"{file}: dependencies of the block '# /// script' must be a list of text")
     if not isinstance(requires, str | None):
         raise ConfigError(f"{file}: requires-python of the block '# /// script' must be text")
-    return Script(dependencies, requires)
+    return ScriptMetadata(dependencies, requires)
 
 
 def enter(file: str | None, arguments: list[str]) -> None:
@@ -102,7 +102,7 @@ def enter(file: str | None, arguments: list[str]) -> None:
     os.execve(uv, command, environment)  # noqa: S606
 
 
-def uv_command(script: Script) -> list[str]:
+def uv_command(script: ScriptMetadata) -> list[str]:
     """Return the uv arguments that run a program in an environment with a script's dependencies and this Carrel.
 
     https://docs.astral.sh/uv/reference/cli/#uv-run

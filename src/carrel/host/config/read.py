@@ -63,7 +63,7 @@ def read_file(file: Path, application: str | None = None, *, workspace: str | No
     application = application or application_of(file)
     if workspace is None and (application == "carrel" or file.name in IN_PROJECT):
         workspace = str(file.parent.parent if file.parent.name in FOLDERS else file.parent)
-    reader = _Reader(file, application or "mcp.json", workspace)
+    reader = _ServersReader(file, application or "mcp.json", workspace)
     try:
         text = read_regular(file).decode("utf-8-sig")
     except FileNotFoundError:
@@ -82,7 +82,7 @@ def read_file(file: Path, application: str | None = None, *, workspace: str | No
     return reader.result()
 
 
-class _Reader:
+class _ServersReader:
     """Reader for one file, which collects servers and problems."""
 
     def __init__(self, file: Path, application: str, workspace: str | None) -> None:

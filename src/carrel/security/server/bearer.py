@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from carrel.errors import MCPError
 from carrel.log import Log
-from carrel.protocol.principal import Caller, Challenge, Principal
-from carrel.protocol.server import Batch, Call
+from carrel.protocol.principal import AuthenticatedCaller, HTTPErrorResponse, Principal
+from carrel.protocol.server import Call, ClientBatch
 from carrel.security.server.scopes import Rules, Scopes
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def challenge(
     *,
     scopes: Iterable[str] = (),
     metadata: str | None = None,
-) -> Challenge:
+) -> HTTPErrorResponse:
     """Return an error response with a ``WWW-Authenticate`` header (RFC 6750, section 3; RFC 9728, section 5.1)."""
     parameters = {
         "error": error,
@@ -98,7 +98,7 @@ def challenge(
     }
     given = [f'{name}="{value}"' for name, value in parameters.items() if value is not None]
     value = "Bearer " + ", ".join(given or ['realm="mcp"'])
-    return Challenge(status, message, [(b"www-authenticate", value.encode("latin-1"))])
+    return HTTPErrorResponse(status, message, [(b"www-authenticate", value.encode("latin-1"))])
 
 
 class Options(TypedDict, total=False):
@@ -140,7 +140,7 @@ class BearerAuthorization:
 
     # Interface for transports
 
-    def document(self, scope: MutableMapping[str, Any], path: str) -> bytes | Challenge | None:
+    def document(self, scope: MutableMapping[str, Any], path: str) -> bytes | HTTPErrorResponse | None:
         """Return the protected resource metadata if a request is for it; ``path`` is the path of the MCP endpoint."""
         return None
 
@@ -148,7 +148,7 @@ class BearerAuthorization:
         """Return additional routes, next to the MCP endpoint at ``path``. By default, there are no routes."""
         return ()
 
-    def locate(self, scope: MutableMapping[str, Any], path: str) -> str | Challenge | None:
+    def locate(self, scope: MutableMapping[str, Any], path: str) -> str | HTTPErrorResponse | None:
         """Return the URL of the metadata document, or an error response if the server's own URL is unknown."""
         return None
 
@@ -161,11 +161,11 @@ class BearerAuthorization:
 
     async def identify(
         self, scope: MutableMapping[str, Any], headers: MutableMapping[bytes, bytes], path: str
-    ) -> Caller | Challenge:
+    ) -> AuthenticatedCaller | HTTPErrorResponse:
         """Authenticate a request, and remove the token from ``headers`` so that no later code sees it."""
         header = headers.pop(b"authorization", None)
         metadata = self.locate(scope, path)
-        if isinstance(metadata, Challenge):
+        if isinstance(metadata, HTTPErrorResponse):
             return metadata
         try:
             query = scope.get("query_string")
@@ -185,8 +185,8 @@ class BearerAuthorization:
             return challenge(401, str(error), "invalid_token", scopes=self.scopes.everywhere, metadata=metadata)
         except Unverifiable as error:
             self._complain(error)
-            return Challenge(503, "Access tokens cannot be verified at the moment", [(b"retry-after", b"10")])
-        caller = Caller(principal, metadata)
+            return HTTPErrorResponse(503, "Access tokens cannot be verified at the moment", [(b"retry-after", b"10")])
+        caller = AuthenticatedCaller(principal, metadata)
         if not self.scopes.everywhere <= principal.scopes:
             return self._ask_for(self.scopes.everywhere, caller)
         return caller
@@ -198,7 +198,7 @@ class BearerAuthorization:
             self._complained = now
             log.error("access tokens cannot be verified: %s", error)
 
-    def permit(self, caller: Caller, event: Call | Batch) -> Challenge | None:
+    def permit(self, caller: AuthenticatedCaller, event: Call | ClientBatch) -> HTTPErrorResponse | None:
         """Return the insufficient scope challenge for a call, or for all calls of a batch; None if permitted."""
         calls = [event] if isinstance(event, Call) else [one for one in event.events if isinstance(one, Call)]
         needed = self.scopes.everywhere.union(*map(self.scopes.needed, calls))
@@ -206,7 +206,7 @@ class BearerAuthorization:
             return None
         return self._ask_for(needed, caller)
 
-    def _ask_for(self, needed: frozenset[str], caller: Caller) -> Challenge:
+    def _ask_for(self, needed: frozenset[str], caller: AuthenticatedCaller) -> HTTPErrorResponse:
         """Return a challenge with the needed scopes and the granted scopes, as some clients replace their scopes.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#runtime-insufficient-scope-errors

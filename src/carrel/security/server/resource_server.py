@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import msgspec
 
 from carrel.errors import ConfigError
-from carrel.protocol.principal import Challenge, Principal
+from carrel.protocol.principal import HTTPErrorResponse, Principal
 from carrel.security.discovery import check_issuer
 from carrel.security.fetch import require_libraries
 from carrel.security.server.bearer import BearerAuthorization, InvalidToken, Options
@@ -94,7 +94,7 @@ class ResourceServer(BearerAuthorization):
         self._name = name
         self._documentation = documentation
 
-    def document(self, scope: MutableMapping[str, Any], path: str) -> bytes | Challenge | None:
+    def document(self, scope: MutableMapping[str, Any], path: str) -> bytes | HTTPErrorResponse | None:
         """Return the protected resource metadata if a request is for it."""
         endpoint = endpoint_path(scope, path, self.resource) if self.issuers else None
         if endpoint is None:
@@ -104,7 +104,7 @@ class ResourceServer(BearerAuthorization):
             return misdirected()
         return describe(resource, self.issuers, self.scopes.basic, self._name, self._documentation)
 
-    def locate(self, scope: MutableMapping[str, Any], path: str) -> str | Challenge | None:
+    def locate(self, scope: MutableMapping[str, Any], path: str) -> str | HTTPErrorResponse | None:
         """Return the URL of the metadata document, or an error response if the server's own URL is unknown."""
         if not self.issuers:
             return None
@@ -186,13 +186,13 @@ class ResourceServer(BearerAuthorization):
         )
 
 
-def misdirected() -> Challenge:
+def misdirected() -> HTTPErrorResponse:
     """Return a 421 response for a request whose host may not be this server."""
     message = (
         "This server refuses requests at this address, because it does not know the URL that clients use. "
         "Its operator has to configure it: resource='https://…'"
     )
-    return Challenge(421, message, [])
+    return HTTPErrorResponse(421, message, [])
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float | None:

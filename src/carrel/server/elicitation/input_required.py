@@ -29,7 +29,7 @@ from carrel.wire.client_features import InputRequest, InputRequiredResult
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.methods import RequestType
-    from carrel.protocol.server import Call, Connection
+    from carrel.protocol.server import Call, ServerProtocol
     from carrel.server.elicitation.client_requests import Capable, ClientRequest
     from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
     from carrel.server.options import ServerSettings
@@ -302,7 +302,7 @@ class PendingClientRequest(msgspec.Struct, eq=False):
     params: Any
     answer: asyncio.Future[Any]
     id: Id = 0
-    connection: Connection | None = None
+    connection: ServerProtocol | None = None
     channel: Channel | None = None
 
     @property
@@ -310,7 +310,7 @@ class PendingClientRequest(msgspec.Struct, eq=False):
         """The task that the call has become."""
         return cast("RunningTask | None", task_of(self.origin))
 
-    def send(self, connection: Connection, channel: Channel) -> None:
+    def send(self, connection: ServerProtocol, channel: Channel) -> None:
         """Send the request to a client."""
         message = connection.ask(self.request, self.params, self)
         self.id, self.connection, self.channel = connection.last_id, connection, channel
@@ -375,7 +375,7 @@ async def _request(context: Asker, request: ClientRequest) -> Any:
         pending.forget()
 
 
-def pending_of(connection: Connection) -> list[PendingClientRequest]:
+def pending_of(connection: ServerProtocol) -> list[PendingClientRequest]:
     """Return the pending requests to a client."""
     return [each.owner for each in connection.waiting.values() if isinstance(each.owner, PendingClientRequest)]
 
@@ -387,7 +387,7 @@ def withdraw(call: Call) -> None:
             pending.answer.cancel()
 
 
-def abandon(connection: Connection) -> None:
+def abandon(connection: ServerProtocol) -> None:
     """Fail the pending requests to a client that is gone. Those of a task are kept for tasks/result."""
     for pending in pending_of(connection):
         task = pending.task

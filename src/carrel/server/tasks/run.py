@@ -21,7 +21,7 @@ from carrel.wire.tasks import TaskStatus
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
-    from carrel.protocol.server import Call, Connection
+    from carrel.protocol.server import Call, ServerProtocol
     from carrel.server.elicitation.client_requests import ClientRequest
     from carrel.server.task_interface import TaskInputRequest
 
@@ -44,7 +44,7 @@ class TaskRun:
         self._attempts: dict[str, int] = {}
         self.work: asyncio.Task[None] | None = None
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.connection: Connection = call.connection
+        self.connection: ServerProtocol = call.connection
         self.channel: Channel | None = call.client.channel
         """Channel for messages of the task: the client's newest tasks/result request, or else its session."""
         self.unsent: list[TaskInputRequest] = []
@@ -75,13 +75,13 @@ class TaskRun:
         else:
             self.unsent.append(request)
 
-    def keep(self, connection: Connection, request: TaskInputRequest) -> None:
+    def keep(self, connection: ServerProtocol, request: TaskInputRequest) -> None:
         """Keep a request whose client is gone for the next client that fetches the result."""
         if self.connection is connection:
             self.channel = None
         self.deliver(request)
 
-    def hear(self, connection: Connection, channel: Channel | None) -> None:
+    def hear(self, connection: ServerProtocol, channel: Channel | None) -> None:
         """Send messages of the task to ``channel`` from now on, and the waiting requests at once."""
         self.connection, self.channel = connection, channel
         requests, self.unsent = self.unsent, []

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
 
-__all__ = ["Tasks"]
+__all__ = ["ServerTasks"]
 
 RELATED = "io.modelcontextprotocol/related-task"
 
@@ -48,7 +48,7 @@ class TaskFailed(ProtocolError):
         self.code = error.code
 
 
-class Tasks(TaskRuns):
+class ServerTasks(TaskRuns):
     """Tasks of a server, with the handlers of the requests about them. ``app.tasks`` is one."""
 
     def __init__(self, app: TaskServer) -> None:

@@ -23,7 +23,7 @@ PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)  # seconds to wait while the process can ope
 MANY = 64  # touched names from which on a directory is listed, instead of one lookup for each
 
 
-class DirectoryNames(NamedTuple):
+class SharedNames(NamedTuple):
     """Shared names of a directory: directories that are walked, and everything else."""
 
     directories: set[str]
@@ -69,7 +69,7 @@ class Snapshot:
     def __init__(self, tree: Tree, stopping: Callable[[], bool]) -> None:
         self._tree = tree
         self._stopping = stopping
-        self.known: dict[Parts, DirectoryNames] = {}
+        self.known: dict[Parts, SharedNames] = {}
         self._outside: dict[tuple[int, int], Parts] = {}  # directories outside of the root, and the paths to them
         self.version = 0
         """Incremented when directories appear or disappear."""
@@ -87,7 +87,7 @@ class Snapshot:
                 continue
             if before is None:
                 changes.note_in("created", here)
-                before = DirectoryNames(set(), set())
+                before = SharedNames(set(), set())
                 self.version += 1
             for name in before.directories - now.directories:
                 self._remove_directory((*here, name), changes)
@@ -152,7 +152,7 @@ class Snapshot:
         if above is not None:
             above.directories.discard(parts[-1])
 
-    def _names(self, parts: Parts, wanted: Collection[str] | None = None) -> DirectoryNames | None:
+    def _names(self, parts: Parts, wanted: Collection[str] | None = None) -> SharedNames | None:
         """Return the shared names of a directory, of all or of ``wanted``; or None if it does not exist or is not
         shared.
 
@@ -168,10 +168,10 @@ class Snapshot:
         if before is None:
             return None
         if wanted is None:
-            return DirectoryNames(set(before.directories), set(before.others))
-        return DirectoryNames(before.directories.intersection(wanted), before.others.intersection(wanted))
+            return SharedNames(set(before.directories), set(before.others))
+        return SharedNames(before.directories.intersection(wanted), before.others.intersection(wanted))
 
-    def _look_up(self, parts: Parts, wanted: Collection[str] | None) -> DirectoryNames | None:
+    def _look_up(self, parts: Parts, wanted: Collection[str] | None) -> SharedNames | None:
         try:
             with self._tree.open(parts) as node:
                 if node.handle is None or node.parts != parts or (node.outside and self._is_elsewhere(node)):
@@ -200,8 +200,8 @@ class Snapshot:
             self._outside[(node.info.st_dev, node.info.st_ino)] = first = node.parts
         return first != node.parts
 
-    def _ask(self, node: OpenNode, parts: Parts, wanted: Collection[str]) -> DirectoryNames:
-        names = DirectoryNames(set(), set())
+    def _ask(self, node: OpenNode, parts: Parts, wanted: Collection[str]) -> SharedNames:
+        names = SharedNames(set(), set())
         for name in wanted:
             kind = self._tree.kind(node, parts, name)
             if kind is not None:

@@ -21,7 +21,7 @@ from carrel.sources.stores.store import (
     GetOptions,
     GetResult,
     ListingIndex,
-    NotFound,
+    ObjectNotFound,
     ObjectNotModified,
     Store,
     StoreEntry,
@@ -84,7 +84,7 @@ class CloudStore(Store):
         try:
             return await self._workers.run("", function, *arguments)
         except (FileNotFoundError, failure.NotFoundError) as error:
-            raise NotFound(first_line(error)) from None
+            raise ObjectNotFound(first_line(error)) from None
         except (failure.PermissionDeniedError, failure.UnauthenticatedError) as error:
             raise AccessDenied(first_line(error)) from None
         except failure.PreconditionError as error:

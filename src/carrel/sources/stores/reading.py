@@ -18,7 +18,7 @@ from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.store import (
     GetOptions,
     GetResult,
-    NotFound,
+    ObjectNotFound,
     ObjectTooLarge,
     Store,
     StoreEntry,
@@ -100,7 +100,7 @@ class ObjectReader:
         except ObjectTooLarge as error:
             head = await self._store.get(key, GetOptions(HEAD, first=0))
             raise too_large_of(uri, error.size, limit, b"" if head is None else head.data) from None
-        except NotFound:
+        except ObjectNotFound:
             self._cache.drop(key)
             raise
         if part is None:

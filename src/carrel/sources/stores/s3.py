@@ -20,7 +20,7 @@ from carrel.sources.stores.store import (
     GetOptions,
     GetResult,
     InvalidStore,
-    NotFound,
+    ObjectNotFound,
     ObjectNotModified,
     Store,
     StoreEntry,
@@ -186,7 +186,7 @@ def translate(response: Mapping[str, Any]) -> StoreError:
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if code == "NoSuchBucket":
         return InvalidStore("there is no such bucket")
-    kinds = {304: ObjectNotModified, 403: AccessDenied, 404: NotFound, 412: VersionChanged, 416: BeyondEnd}
+    kinds = {304: ObjectNotModified, 403: AccessDenied, 404: ObjectNotFound, 412: VersionChanged, 416: BeyondEnd}
     return kinds.get(status, StoreError)(f"the server answered {status} {code}")
 
 

@@ -28,7 +28,7 @@ from carrel.sources.stores.store import (
     GetResult,
     InvalidStore,
     ListingIndex,
-    NotFound,
+    ObjectNotFound,
     Store,
     StoreEntry,
     StoreError,
@@ -137,7 +137,7 @@ class SFTPStore(Store):
         root = await client.realpath(path.encode())
         found = await client.stat(root)
         if not stat.S_ISDIR(found.permissions or 0):
-            raise NotFound("it is not a folder")
+            raise ObjectNotFound("it is not a folder")
         return bytes(root)
 
     @asynccontextmanager
@@ -148,7 +148,7 @@ class SFTPStore(Store):
         try:
             yield
         except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath, asyncssh.SFTPNotADirectory) as error:
-            raise NotFound(str(error)) from None
+            raise ObjectNotFound(str(error)) from None
         except asyncssh.SFTPPermissionDenied as error:
             raise AccessDenied(str(error)) from None
         except (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection, asyncssh.ConnectionLost):
@@ -181,7 +181,7 @@ class SFTPStore(Store):
 
         Raises:
             AccessDenied: the path contains a link.
-            NotFound: the spelling of the path differs from the server's list.
+            ObjectNotFound: the spelling of the path differs from the server's list.
         """
         path = self._path(key)
         if path != self._root and await client.realpath(path) != path:
@@ -231,7 +231,7 @@ class SFTPStore(Store):
             attributes = await self._check(client, key)
         entry = entry_of("", key.encode(), attributes)
         if entry is None or entry.is_directory:
-            raise NotFound(key)
+            raise ObjectNotFound(key)
         return entry, attributes
 
     async def get(self, key: str, wanted: GetOptions) -> GetResult | None:

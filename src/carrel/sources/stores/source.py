@@ -37,7 +37,7 @@ from carrel.sources.stores.store import (
     AccessDenied,
     EntryPage,
     InvalidStore,
-    NotFound,
+    ObjectNotFound,
     Store,
     StoreEntry,
     StoreError,
@@ -95,7 +95,7 @@ class StoreSource(BaseSource):
             await self._store.list(self._address.prefix, limit=1)
         except BaseException as error:
             await self._store.close()
-            if isinstance(error, NotFound):
+            if isinstance(error, ObjectNotFound):
                 raise ConfigError(f"{self.uri} cannot be listed: it does not exist ({error})") from None
             if isinstance(error, AccessDenied):
                 raise ConfigError(f"{self.uri} cannot be listed: the account may not do that ({error})") from None
@@ -122,7 +122,7 @@ class StoreSource(BaseSource):
         async with self._limiter.slot(client):
             try:
                 yield
-            except NotFound:
+            except ObjectNotFound:
                 raise ResourceNotFound(uri) from None
             except AccessDenied:
                 raise ResourceForbidden(uri) from None
@@ -173,7 +173,7 @@ class StoreSource(BaseSource):
             assert position is not None
             listing = (await ask(prefix, position, limit - len(found))).check(position)
             if not (listing.entries or deep or after or listing.after or self._is_there(prefix)):
-                raise NotFound(prefix)
+                raise ObjectNotFound(prefix)
             found += [entry for entry in listing.entries if self._shares(entry, prefix, deep=deep)]
             position = listing.after
             if position is None or len(found) >= limit:
@@ -273,7 +273,7 @@ class StoreSource(BaseSource):
         async with self._request(self.uri, request.client):
             try:
                 return await complete(self._store, self._address.prefix, variable)
-            except (NotFound, AccessDenied, Unreadable):
+            except (ObjectNotFound, AccessDenied, Unreadable):
                 return []
 
     async def _hits(self, query: str, limit: int, request: Request) -> Sequence[Hit]:
@@ -322,7 +322,7 @@ class StoreSource(BaseSource):
             try:
                 key = self._address.key(uri)
                 fingerprints[uri] = Unlisted(await self._fingerprint(key))
-            except (NotFound, AccessDenied, Unreadable, ResourceNotFound, InvalidParams):
+            except (ObjectNotFound, AccessDenied, Unreadable, ResourceNotFound, InvalidParams):
                 fingerprints[uri] = Unlisted(None)
         return fingerprints
 

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Literal, TypeAlias
 from unicodedata import normalize
 
-from carrel.sources.stores.store import NotFound, StoreEntry
+from carrel.sources.stores.store import ObjectNotFound, StoreEntry
 
 __all__ = ["Spelling"]
 
@@ -51,7 +51,7 @@ class Spelling:
         """Check a key. ``exists`` returns whether another key exists, ``entries`` the entries of a directory.
 
         Raises:
-            NotFound: the spelling of the key differs from the server's list.
+            ObjectNotFound: the spelling of the key differs from the server's list.
         """
         start = self._start
         while start < len(key):
@@ -60,7 +60,7 @@ class Spelling:
             if self._known.get(one, 0.0) < time.monotonic():
                 alone = await is_alone(key[:start], key[start:end], exists)
                 if not alone and all(entry.key != one for entry in await entries(key[:start])):
-                    raise NotFound("the server spells it differently")
+                    raise ObjectNotFound("the server spells it differently")
                 self.learn([one])
             start = end
 

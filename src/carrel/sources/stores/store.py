@@ -22,7 +22,7 @@ __all__ = [
     "GetResult",
     "InvalidStore",
     "ListingIndex",
-    "NotFound",
+    "ObjectNotFound",
     "ObjectNotModified",
     "ObjectTooLarge",
     "Store",
@@ -45,7 +45,7 @@ class InvalidStore(StoreError):
     """The address, the options or the file of the store is wrong. The message gives the reason."""
 
 
-class NotFound(StoreError):
+class ObjectNotFound(StoreError):
     """There is no such object or directory."""
 
 
@@ -185,7 +185,7 @@ class Store(ABC):
     """Store that is open from ``open`` to ``close``. Every method may raise ``StoreError``."""
 
     real_directories = False
-    """Whether empty directories exist, and ``list`` raises ``NotFound`` if a directory does not exist."""
+    """Whether empty directories exist, and ``list`` raises ``ObjectNotFound`` if a directory does not exist."""
 
     @abstractmethod
     async def open(self) -> None:
@@ -207,7 +207,7 @@ class Store(ABC):
         nothing in ``docs/api/``.
 
         Raises:
-            NotFound: the directory does not exist, in a store with real directories.
+            ObjectNotFound: the directory does not exist, in a store with real directories.
             Unreadable: the directory has more entries than can be sorted.
         """
 
@@ -229,7 +229,7 @@ class Store(ABC):
         """Return the entry of an object.
 
         Raises:
-            NotFound: the object does not exist, or is a directory.
+            ObjectNotFound: the object does not exist, or is a directory.
             AccessDenied: the object may not be read.
         """
 
@@ -238,7 +238,7 @@ class Store(ABC):
         """Return an object, or some of its bytes; None if it still has the version ``wanted.unless``.
 
         Raises:
-            NotFound: the object does not exist, or is a directory.
+            ObjectNotFound: the object does not exist, or is a directory.
             AccessDenied: the object may not be read.
             VersionChanged: the object does not have the version ``wanted.match``.
             ObjectTooLarge: the whole object is wanted, and has more than ``wanted.limit`` bytes; none is transferred.
@@ -254,7 +254,7 @@ async def visit(store: Store, prefix: str, after: str, limit: int) -> AsyncItera
         try:
             async for entry in visit(store, inner, after, limit):
                 yield entry
-        except (NotFound, AccessDenied, Unreadable):
+        except (ObjectNotFound, AccessDenied, Unreadable):
             pass  # removed since, or not to be listed
         after = inner
     position: str | None = after
@@ -267,7 +267,7 @@ async def visit(store: Store, prefix: str, after: str, limit: int) -> AsyncItera
             try:
                 async for inside in visit(store, entry.key, "", limit):
                     yield inside
-            except (NotFound, AccessDenied, Unreadable):
+            except (ObjectNotFound, AccessDenied, Unreadable):
                 continue
         position = listing.after
 
@@ -309,12 +309,12 @@ class ListingIndex:
         """Return an entry.
 
         Raises:
-            NotFound: the entry does not exist.
+            ObjectNotFound: the entry does not exist.
         """
         try:
             return self._entries[key]
         except KeyError:
-            raise NotFound(key) from None
+            raise ObjectNotFound(key) from None
 
     def level(self, prefix: str, after: str, limit: int) -> EntryPage:
         """Return a page of one level, as ``Store.list`` does."""

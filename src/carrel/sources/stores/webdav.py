@@ -26,7 +26,7 @@ from carrel.sources.stores.store import (
     GetResult,
     InvalidStore,
     ListingIndex,
-    NotFound,
+    ObjectNotFound,
     Store,
     StoreEntry,
     StoreError,
@@ -139,7 +139,7 @@ class WebDAVStore(Store):
     async def _entries(self, level: str) -> Collection[StoreEntry]:
         answer = await self._find(level, "1")
         if level and all(entry.key != level for entry in answer):
-            raise NotFound(level)  # it is a file
+            raise ObjectNotFound(level)  # it is a file
         # Ignore entries that are not directly inside the directory.
         return {entry.key: entry for entry in answer if is_inside(entry.key, level)}.values()
 
@@ -149,7 +149,7 @@ class WebDAVStore(Store):
     async def _exists(self, key: str) -> bool:
         try:
             return bool(await self._find(key, "0"))
-        except NotFound:
+        except ObjectNotFound:
             return False
 
     # Files
@@ -159,7 +159,7 @@ class WebDAVStore(Store):
             if entry.key == key:
                 await self._check(key)
                 return entry
-        raise NotFound(key)  # such as a directory, whose path ends with a slash
+        raise ObjectNotFound(key)  # such as a directory, whose path ends with a slash
 
     async def get(self, key: str, wanted: GetOptions) -> GetResult | None:
         headers: dict[str, str] = {}
@@ -207,7 +207,7 @@ def check(response: ClientResponse) -> None:
     status = response.status
     if status == 401:
         raise InvalidStore("the server rejected the login: use the options user and password")
-    kinds = {403: AccessDenied, 404: NotFound, 405: NotFound, 410: NotFound, 412: VersionChanged}
+    kinds = {403: AccessDenied, 404: ObjectNotFound, 405: ObjectNotFound, 410: ObjectNotFound, 412: VersionChanged}
     if status in kinds or not 200 <= status < 300:
         raise kinds.get(status, StoreError)(f"the server answered {status}")
 

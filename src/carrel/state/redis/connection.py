@@ -24,7 +24,7 @@ from carrel.log import Log
 from carrel.state.interfaces import StoreUnavailable
 from carrel.state.redis.scripts import SCRIPTS, Script
 
-__all__ = ["Address", "Client", "connect"]
+__all__ = ["Address", "RedisClient", "connect"]
 
 #: Seconds after which a command without a response fails, also while Redis cannot be reached.
 PATIENCE = 1.0
@@ -141,7 +141,7 @@ class Command:
             self.reply.exception()  # asyncio does not log an error that no caller retrieves
 
 
-class Client:
+class RedisClient:
     """Sends commands in pipelines, and reconnects."""
 
     def __init__(self, address: Address) -> None:

@@ -14,11 +14,11 @@ from carrel.log import Log
 from carrel.state.interfaces import LeaseExpired, StoreUnavailable
 from carrel.state.records import Letter, Notice, NoticeBatch, ReplicaGone
 from carrel.state.redis import scripts
-from carrel.state.redis.connection import PATIENCE, RETRY, Client, connect, disconnect, explain, send
-from carrel.state.redis.sealing import Sealer
+from carrel.state.redis.connection import PATIENCE, RETRY, RedisClient, connect, disconnect, explain, send
+from carrel.state.redis.sealing import RecordSealer
 from carrel.state.redis.tables import Keys
 
-__all__ = ["Reader", "RedisBus", "RedisMailbox"]
+__all__ = ["MessageReader", "RedisBus", "RedisMailbox"]
 
 #: Milliseconds for which Redis holds a read; afterwards the reader checks that the bus is the same.
 BLOCK = 2000
@@ -38,7 +38,7 @@ log = Log("carrel")
 class RedisBus:
     """Bus in Redis: one stream, whose ids are positions. A skipped position means that notices may be lost."""
 
-    def __init__(self, client: Client, keys: Keys, sealer: Sealer, size: int) -> None:
+    def __init__(self, client: RedisClient, keys: Keys, sealer: RecordSealer, size: int) -> None:
         self._client = client
         self._keys = keys
         self._sealer = sealer
@@ -147,7 +147,7 @@ class RedisBus:
 class RedisMailbox:
     """Mailboxes in Redis: a stream per slot."""
 
-    def __init__(self, client: Client, keys: Keys, sealer: Sealer) -> None:
+    def __init__(self, client: RedisClient, keys: Keys, sealer: RecordSealer) -> None:
         self._client = client
         self._keys = keys
         self._sealer = sealer
@@ -201,10 +201,10 @@ class RedisMailbox:
         return letters
 
 
-class Reader:
+class MessageReader:
     """Reads the bus and the mailbox of a replica on a connection that waits for messages."""
 
-    def __init__(self, client: Client, bus: RedisBus, mailbox: RedisMailbox, keys: Keys) -> None:
+    def __init__(self, client: RedisClient, bus: RedisBus, mailbox: RedisMailbox, keys: Keys) -> None:
         self._client = client
         self._bus = bus
         self._mailbox = mailbox

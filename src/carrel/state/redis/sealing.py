@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from carrel.errors import ConfigError
 from carrel.state.interfaces import StoreUnavailable
 
-__all__ = ["OVERHEAD", "Sealer", "digest"]
+__all__ = ["OVERHEAD", "RecordSealer", "digest"]
 
 KEY_SIZE = 32
 NAME_SIZE = 4
@@ -19,7 +19,7 @@ TAG_SIZE = 16
 OVERHEAD = NAME_SIZE + NONCE_SIZE + TAG_SIZE
 
 
-class Sealer:
+class RecordSealer:
     """Encrypts with AES-256-GCM, with a key derived from the first key; decrypts with any of the keys.
 
     Raises:

@@ -10,9 +10,9 @@ from carrel.protocol.connection import MAX_SLOT
 from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, Sessions, TaskStore, UsedStates
 from carrel.state.records import Notice, ReplicaGone
 from carrel.state.redis import scripts
-from carrel.state.redis.connection import Address, Client
-from carrel.state.redis.messages import Reader, RedisBus, RedisMailbox
-from carrel.state.redis.sealing import Sealer
+from carrel.state.redis.connection import Address, RedisClient
+from carrel.state.redis.messages import MessageReader, RedisBus, RedisMailbox
+from carrel.state.redis.sealing import RecordSealer
 from carrel.state.redis.tables import Keys, RedisEvents, RedisQuotas, RedisSessions, RedisTasks, RedisUsedStates
 
 __all__ = ["LEASE", "NOTICES", "RedisState"]
@@ -44,8 +44,8 @@ class RedisState:
         self.lease = lease
         self.slot = -1
         self._keys = names = Keys(prefix)
-        self._client = client = Client(Address(url))
-        self._sealer = sealer = Sealer(keys)
+        self._client = client = RedisClient(Address(url))
+        self._sealer = sealer = RecordSealer(keys)
         self.sessions: Sessions = RedisSessions(client, names, sealer)
         self.events: EventLog = RedisEvents(client, names, sealer)
         self.tasks: TaskStore = RedisTasks(client, names, sealer)
@@ -55,7 +55,7 @@ class RedisState:
         self._mailbox = RedisMailbox(client, names, sealer)
         self.bus: Bus = self._bus
         self.mailbox: Mailbox = self._mailbox
-        self._reader = Reader(client, self._bus, self._mailbox, names)
+        self._reader = MessageReader(client, self._bus, self._mailbox, names)
         self._reader.on_notice = self._on_notice
 
     @property

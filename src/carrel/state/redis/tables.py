@@ -13,8 +13,8 @@ import msgspec
 from carrel.state.interfaces import StoreUnavailable
 from carrel.state.records import Replay, SessionRecord, TaskRecord
 from carrel.state.redis import scripts
-from carrel.state.redis.connection import Client
-from carrel.state.redis.sealing import OVERHEAD, Sealer, digest
+from carrel.state.redis.connection import RedisClient
+from carrel.state.redis.sealing import OVERHEAD, RecordSealer, digest
 
 __all__ = ["Keys", "RedisEvents", "RedisQuotas", "RedisSessions", "RedisTasks", "RedisUsedStates"]
 
@@ -69,7 +69,7 @@ class RedisSessions:
     The id of a session is sealed: it proves its owner, so a made-up id is refused without asking Redis.
     """
 
-    def __init__(self, client: Client, keys: Keys, sealer: Sealer) -> None:
+    def __init__(self, client: RedisClient, keys: Keys, sealer: RecordSealer) -> None:
         self._client = client
         self._keys = keys
         self._sealer = sealer
@@ -187,7 +187,7 @@ def digest_of_owner(owner: str | None) -> bytes:
 class RedisEvents:
     """Event log in Redis: a list per stream, whose items are a number and a sealed event."""
 
-    def __init__(self, client: Client, keys: Keys, sealer: Sealer) -> None:
+    def __init__(self, client: RedisClient, keys: Keys, sealer: RecordSealer) -> None:
         self._client = client
         self._keys = keys
         self._sealer = sealer
@@ -223,7 +223,7 @@ class RedisEvents:
 class RedisTasks:
     """Records of tasks in Redis: a hash per task, and a sorted set of tasks per owner."""
 
-    def __init__(self, client: Client, keys: Keys, sealer: Sealer) -> None:
+    def __init__(self, client: RedisClient, keys: Keys, sealer: RecordSealer) -> None:
         self._client = client
         self._keys = keys
         self._sealer = sealer
@@ -284,7 +284,7 @@ class RedisTasks:
 class RedisUsedStates:
     """Used request states in Redis: a hash per exchange with its last step, its answers, and whether more was asked."""
 
-    def __init__(self, client: Client, keys: Keys) -> None:
+    def __init__(self, client: RedisClient, keys: Keys) -> None:
         self._client = client
         self._keys = keys
 
@@ -301,7 +301,7 @@ class RedisUsedStates:
 class RedisQuotas:
     """Token buckets in Redis: a hash per bucket that is not full."""
 
-    def __init__(self, client: Client, keys: Keys) -> None:
+    def __init__(self, client: RedisClient, keys: Keys) -> None:
         self._client = client
         self._keys = keys
 

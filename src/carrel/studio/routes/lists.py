@@ -11,13 +11,13 @@ from starlette.routing import Route
 
 from carrel.host.filters import ItemFilter
 from carrel.host.selection import Hosted, Order, check
-from carrel.studio.api import Chip, Item, ItemKind, Key, Row, Window
-from carrel.studio.lists import Query
+from carrel.studio.api import Chip, Item, ItemKind, Key, ListWindow, Row
+from carrel.studio.lists import ListQuery
 from carrel.studio.problems import NotFound
 from carrel.studio.routes.responses import number, reply, required, route, while_connected
 from carrel.studio.rows import key_of, row_of
 from carrel.studio.studio import Studio
-from carrel.studio.tree import MAX_OPEN, View, place_of, tree_window
+from carrel.studio.tree import MAX_OPEN, TreeSelection, place_of, tree_window
 
 __all__ = ["routes"]
 
@@ -28,7 +28,7 @@ ROWS, MAX_ROWS = 100, 1000
 def routes(studio: Studio) -> list[Route]:
     """Return the routes."""
 
-    async def items(request: Request) -> Window[Row]:
+    async def items(request: Request) -> ListWindow[Row]:
         query = read_query(request)
         seq = studio.events.seq
         if query.server is not None:
@@ -40,7 +40,7 @@ def routes(studio: Studio) -> list[Route]:
         if around is not None:
             offset = offset_around(found, query.kind, around, limit, offset)
         rows = tuple(row_of(query.kind, each) for each in found[offset : offset + limit])
-        return Window(total=len(found), offset=offset, rows=rows, seq=seq)
+        return ListWindow(total=len(found), offset=offset, rows=rows, seq=seq)
 
     async def tree(request: Request) -> Any:
         view = read_view(request)
@@ -81,7 +81,7 @@ def routes(studio: Studio) -> list[Route]:
     ]
 
 
-def read_view(request: Request) -> View:
+def read_view(request: Request) -> TreeSelection:
     """Return the open nodes and the filter of the tree.
 
     Raises:
@@ -90,7 +90,7 @@ def read_view(request: Request) -> View:
     opened = request.query_params.getlist("open")
     if len(opened) > MAX_OPEN:
         raise ValueError(f"At most {MAX_OPEN} nodes can be open")
-    return View(frozenset(opened), request.query_params.get("q", ""))
+    return TreeSelection(frozenset(opened), request.query_params.get("q", ""))
 
 
 def read_kind(request: Request) -> ItemKind:
@@ -106,7 +106,7 @@ def read_kind(request: Request) -> ItemKind:
     return found
 
 
-def read_query(request: Request) -> Query:
+def read_query(request: Request) -> ListQuery:
     """Return the query of a list.
 
     Raises:
@@ -117,7 +117,7 @@ def read_query(request: Request) -> Query:
         check({"sort": sort})
     order: Order | None = sort
     server = request.query_params.get("server") or None
-    return Query(read_kind(request), request.query_params.get("q", ""), order, server)
+    return ListQuery(read_kind(request), request.query_params.get("q", ""), order, server)
 
 
 def offset_around(found: Sequence[Hosted[Any]], kind: ItemKind, around: str, limit: int, offset: int) -> int:

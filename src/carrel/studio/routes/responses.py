@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from carrel.studio.api import OperationKind, Problem
 from carrel.studio.gate import Receive, Scope, Send, respond
-from carrel.studio.operations import Operations
+from carrel.studio.operations import PageOperations
 from carrel.studio.problems import Refused, problem_of
 
 __all__ = ["Handler", "as_json", "number", "read_body", "read_bytes", "reply", "required", "route", "while_connected"]
@@ -131,7 +131,7 @@ async def _disconnect(request: Request) -> None:
         pass
 
 
-async def reply(operations: Operations, kind: OperationKind, work: Callable[[], Awaitable[Any]]) -> Response:
+async def reply(operations: PageOperations, kind: OperationKind, work: Callable[[], Awaitable[Any]]) -> Response:
     """Return the result of a request that may take time, or status 202 with the id of the operation."""
     view = await operations.run(kind, lambda _: work())
     if view.state == "running":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from carrel.studio.api import API, Hunk
+from carrel.studio.api import Hunk, Payload
 from carrel.studio.bodies import Body
 from carrel.studio.timeline.facts import Kind
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-class WireRow(API, frozen=True, kw_only=True):
+class WireRow(Payload, frozen=True, kw_only=True):
     """Message of the timeline. ``time`` is in seconds since 1970, ``duration`` in milliseconds.
 
     ``connection`` is the number of the connection, ``status`` the HTTP status of the response to the request that
@@ -48,7 +48,7 @@ class WireRow(API, frozen=True, kw_only=True):
     status: int | None
 
 
-class WireWindow(API, frozen=True, kw_only=True):
+class WireWindow(Payload, frozen=True, kw_only=True):
     """Window of the timeline. ``last`` is the number of the newest message, ``dropped`` counts dropped messages.
 
     ``servers`` and ``methods`` are the values to filter by. ``recording`` is the name of the session file that is
@@ -66,7 +66,7 @@ class WireWindow(API, frozen=True, kw_only=True):
     recording: str | None
 
 
-class HTTPView(API, frozen=True, kw_only=True):
+class HTTPView(Payload, frozen=True, kw_only=True):
     """HTTP request that carried a message, and its response. Values of headers that may be secrets are hidden."""
 
     method: str
@@ -75,7 +75,7 @@ class HTTPView(API, frozen=True, kw_only=True):
     received: dict[str, str]
 
 
-class WireDetail(API, frozen=True, kw_only=True):
+class WireDetail(Payload, frozen=True, kw_only=True):
     """Message with its text, and the request or response that belongs to it.
 
     ``draft`` is the text of the request with a new id, None if the message is no request that can be sent again.
@@ -101,7 +101,7 @@ class ResendRequest(Body, frozen=True, kw_only=True):
     number: int | None = None
 
 
-class ResendResult(API, frozen=True, kw_only=True):
+class ResendResult(Payload, frozen=True, kw_only=True):
     """Sent request: the numbers of both messages, and the difference between the first answer and this one.
 
     ``failure`` says why there is no response.
@@ -114,7 +114,7 @@ class ResendResult(API, frozen=True, kw_only=True):
     hunks: tuple[Hunk, ...] | None
 
 
-class ComparableRequest(API, frozen=True, kw_only=True):
+class ComparableRequest(Payload, frozen=True, kw_only=True):
     """Request that clients of two revisions can send, and the revisions: all of them, and the two to begin with.
 
     ``fixed`` is the only revision for this server by its configuration.
@@ -138,14 +138,14 @@ class CompareRequest(Body, frozen=True, kw_only=True):
     new: str
 
 
-class ComparedMessage(API, frozen=True, kw_only=True):
+class ComparedMessage(Payload, frozen=True, kw_only=True):
     """Message of one of the clients."""
 
     row: WireRow
     text: str
 
 
-class ComparedPair(API, frozen=True, kw_only=True):
+class ComparedPair(Payload, frozen=True, kw_only=True):
     """Messages of both clients in the same role, with their difference; one of them may be None."""
 
     old: ComparedMessage | None
@@ -153,7 +153,7 @@ class ComparedPair(API, frozen=True, kw_only=True):
     hunks: tuple[Hunk, ...] | None
 
 
-class Comparison(API, frozen=True, kw_only=True):
+class Comparison(Payload, frozen=True, kw_only=True):
     """Messages of the clients of two revisions, in their order. ``failures`` say why a client has no response."""
 
     revisions: tuple[str, str]

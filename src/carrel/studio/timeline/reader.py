@@ -13,7 +13,7 @@ from carrel.protocol.revisions import REVISIONS
 from carrel.studio.timeline.facts import Facts
 from carrel.studio.timeline.log import Entry
 
-__all__ = ["Reader", "known", "target_of"]
+__all__ = ["TimelineReader", "known", "target_of"]
 
 #: Bytes of a message up to which it is judged: validation happens in the event loop.
 MAX_JUDGED = 2 * 1024 * 1024
@@ -24,7 +24,7 @@ MAX_NAME = 200
 TARGETS = ("name", "uri", "taskId")
 
 
-class Reader:
+class TimelineReader:
     """Reads messages in their order. Remembers the requests that have no response yet."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from carrel.studio.problems import NotFound
 from carrel.studio.timeline.api import HTTPView, WireDetail, WireRow, WireWindow
 from carrel.studio.timeline.facts import Facts
 from carrel.studio.timeline.log import Entry, WireLog
-from carrel.studio.timeline.reader import Reader
+from carrel.studio.timeline.reader import TimelineReader
 
 __all__ = ["Timeline", "WireFilter", "answer_in", "difference", "message_difference", "row_of", "text_of"]
 
@@ -59,7 +59,7 @@ class Timeline:
     def __init__(self, log: WireLog, recording: str | None = None) -> None:
         self.log = log
         self.recording = recording
-        self._reader = Reader()
+        self._reader = TimelineReader()
         self._read = 0
         self._reading = asyncio.Lock()
         self._methods = Counter[str]()

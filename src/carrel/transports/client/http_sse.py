@@ -13,7 +13,7 @@ from carrel.log import Log
 from carrel.printable import printable
 from carrel.protocol.client import OutgoingMessage
 from carrel.protocol.revision import Revision
-from carrel.protocol.sse import Event, EventStream
+from carrel.protocol.sse import EventStream, ServerSentEvent
 from carrel.transports.client.http_base import EVENTS, HTTPTransportBase, media_type, probe
 from carrel.transports.client.options import HTTPOptions
 from carrel.transports.client.transport import Receiver
@@ -135,7 +135,7 @@ class HTTPSSETransport(HTTPTransportBase):
         probe(response)
         return response
 
-    def _take(self, event: Event, response: ClientResponse, found: asyncio.Future[URL]) -> float | None:
+    def _take(self, event: ServerSentEvent, response: ClientResponse, found: asyncio.Future[URL]) -> float | None:
         assert self._receiver is not None
         if event.name == "endpoint":
             if not found.done():

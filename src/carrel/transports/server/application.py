@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from carrel.awaitables import MaybeAwaitable
 from carrel.limits import Budget, Limits
 from carrel.protocol.channel import Channel
-from carrel.protocol.server import Call, Connection, ErrorResponse, Reply
+from carrel.protocol.server import Call, ErrorResponse, Reply, ServerProtocol
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import ConnectedClient
@@ -45,13 +45,13 @@ class Application(Protocol):
     async def stop(self) -> None:
         """Stop the application and release its resources. Called once after the last call."""
 
-    def connect(self) -> Connection:
+    def connect(self) -> ServerProtocol:
         """Return a new connection."""
 
-    def disconnect(self, connection: Connection, client: ConnectedClient) -> None:
+    def disconnect(self, connection: ServerProtocol, client: ConnectedClient) -> None:
         """Remove a connection and its subscriptions."""
 
-    def restore(self, connection: Connection, client: ConnectedClient, subscriptions: Mapping[str, str]) -> None:
+    def restore(self, connection: ServerProtocol, client: ConnectedClient, subscriptions: Mapping[str, str]) -> None:
         """Open the subscription of a session that another replica has begun, with its URIs as the client spells them.
 
         Raises:
@@ -61,10 +61,10 @@ class Application(Protocol):
     def position(self) -> int:
         """Return the position of the bus up to which all changes were sent to the clients of this replica."""
 
-    def catch_up(self, connection: Connection, changes: Sequence[Changed] | None) -> None:
+    def catch_up(self, connection: ServerProtocol, changes: Sequence[Changed] | None) -> None:
         """Notify a client of earlier changes to its subscriptions. With None, notify of all subscriptions."""
 
-    def take_subscription(self, connection: Connection, uri: str, spelled: str | None) -> None:
+    def take_subscription(self, connection: ServerProtocol, uri: str, spelled: str | None) -> None:
         """Subscribe a session to a resource, or (None) unsubscribe it, as it has asked another replica to do."""
 
     def answer(self, call: Call, channel: Channel) -> MaybeAwaitable[Reply]:

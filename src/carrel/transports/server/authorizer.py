@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, Protocol
 
-from carrel.protocol.principal import Caller, Challenge
-from carrel.protocol.server import Batch, Call, ErrorResponse, Event
+from carrel.protocol.principal import AuthenticatedCaller, HTTPErrorResponse
+from carrel.protocol.server import Call, ClientBatch, ErrorResponse, Event
 from carrel.transports.server.http_request import Headers, Rejection
 
 if TYPE_CHECKING:
@@ -29,35 +29,39 @@ MAX_DELAY = 7 * 24 * 3600.0
 class Authorizer(Protocol):
     """Authenticates and authorizes HTTP requests. ``path`` is the path of the endpoint in this application."""
 
-    def document(self, scope: dict[str, Any], path: str) -> bytes | Challenge | None:
+    def document(self, scope: dict[str, Any], path: str) -> bytes | HTTPErrorResponse | None:
         """Return the protected resource metadata document, if the request is for that."""
 
     def routes(self, path: str) -> Sequence[Route]:
         """Return the routes of the authorizer, such as the endpoints of an authorization server."""
 
-    async def identify(self, scope: dict[str, Any], headers: Headers, path: str) -> Caller | Challenge | None:
+    async def identify(
+        self, scope: dict[str, Any], headers: Headers, path: str
+    ) -> AuthenticatedCaller | HTTPErrorResponse | None:
         """Authenticate a request, and remove the credentials from ``headers``. None accepts an anonymous request."""
 
-    def permit(self, caller: Caller, event: Call | Batch) -> Challenge | None:
+    def permit(self, caller: AuthenticatedCaller, event: Call | ClientBatch) -> HTTPErrorResponse | None:
         """Authorize a call or batch: return a challenge if the caller lacks permission, or None."""
 
     async def stop(self) -> None:
         """Close connections. May be called more than once; the authorizer remains usable."""
 
 
-async def let_in(authorizer: Authorizer, scope: dict[str, Any], headers: Headers, path: str) -> Caller | None:
+async def let_in(
+    authorizer: Authorizer, scope: dict[str, Any], headers: Headers, path: str
+) -> AuthenticatedCaller | None:
     """Authenticate a request and return its caller, or None for an anonymous request.
 
     Raises:
         Rejection: authentication failed.
     """
     caller = await authorizer.identify(scope, headers, path)
-    if isinstance(caller, Challenge):
+    if isinstance(caller, HTTPErrorResponse):
         raise Rejection(caller.status, caller.message, caller.headers)
     return caller
 
 
-def permit(authorizer: Authorizer | None, caller: Caller | None, event: Event) -> None:
+def permit(authorizer: Authorizer | None, caller: AuthenticatedCaller | None, event: Event) -> None:
     """Authorize the calls of a message, and set the principal of each.
 
     Raises:
@@ -65,22 +69,22 @@ def permit(authorizer: Authorizer | None, caller: Caller | None, event: Event) -
     """
     if authorizer is None or caller is None:
         return
-    if isinstance(event, Call | Batch):
+    if isinstance(event, Call | ClientBatch):
         lack = authorizer.permit(caller, event)
         if lack is not None:
             raise Rejection(lack.status, lack.message, lack.headers)
-    for each in event.events if isinstance(event, Batch) else (event,):
+    for each in event.events if isinstance(event, ClientBatch) else (event,):
         call = each.call if isinstance(each, ErrorResponse) else each
         if isinstance(call, Call):
             call.principal = caller.principal
 
 
-def owner_of(caller: Caller | None) -> str | None:
+def owner_of(caller: AuthenticatedCaller | None) -> str | None:
     """Return the owner of a session that a caller opens, its principal id; only the owner may use it."""
     return None if caller is None else caller.principal.id
 
 
-def client_of(scope: dict[str, Any], caller: Caller | None) -> str:
+def client_of(scope: dict[str, Any], caller: AuthenticatedCaller | None) -> str:
     """Return the client key of a request for limits: its user, or else its address group.
 
     Of IPv6 addresses only the first 64 bits count, as one household or one machine has all the others.
@@ -118,7 +122,7 @@ class Lease:
         self._expires = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
-    def extend(self, caller: Caller | None) -> None:
+    def extend(self, caller: AuthenticatedCaller | None) -> None:
         """Extend the lease to the expiry of a caller's token."""
         expires = None if caller is None else caller.principal.expires
         if expires is None or expires <= self._expires:

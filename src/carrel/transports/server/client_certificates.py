@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from carrel.protocol.principal import CERTIFICATE, Caller, Challenge, Principal
-from carrel.protocol.server import Batch, Call
+from carrel.protocol.principal import CERTIFICATE, AuthenticatedCaller, HTTPErrorResponse, Principal
+from carrel.protocol.server import Call, ClientBatch
 from carrel.transports.server.http_request import Headers
 from carrel.transports.server.route import Route
 
@@ -81,16 +81,18 @@ class ClientCertificates:
         """Return no routes."""
         return ()
 
-    async def identify(self, scope: dict[str, Any], headers: Headers, path: str) -> Caller | Challenge:
+    async def identify(
+        self, scope: dict[str, Any], headers: Headers, path: str
+    ) -> AuthenticatedCaller | HTTPErrorResponse:
         """Return the caller, or refuse it if its certificate has expired since the connection began."""
         principal: Principal | None = scope.get(CLIENT_CERTIFICATE)
         if principal is None:
-            return Challenge(403, "This server requires a client certificate", [])
+            return HTTPErrorResponse(403, "This server requires a client certificate", [])
         if principal.expires is not None and principal.expires < time.time():
-            return Challenge(403, "The client certificate has expired", [(b"connection", b"close")])
-        return Caller(principal)
+            return HTTPErrorResponse(403, "The client certificate has expired", [(b"connection", b"close")])
+        return AuthenticatedCaller(principal)
 
-    def permit(self, caller: Caller, event: Call | Batch) -> Challenge | None:
+    def permit(self, caller: AuthenticatedCaller, event: Call | ClientBatch) -> HTTPErrorResponse | None:
         """Permit every call: rules of access by role come later."""
         return None
 

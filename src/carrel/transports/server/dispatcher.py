@@ -14,13 +14,13 @@ from carrel.protocol.connection import FailedRequest, Response
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.methods import INITIALIZE, PING
 from carrel.protocol.server import (
-    Batch,
     Call,
-    Connection,
+    ClientBatch,
+    ClientNotification,
     ErrorResponse,
     Event,
-    Notification,
     Reply,
+    ServerProtocol,
 )
 from carrel.transports.server.application import Application
 
@@ -161,7 +161,7 @@ def attach(
     event: Event, client: ConnectedClient, headers: Mapping[bytes, bytes] | None = None, address: str = ""
 ) -> None:
     """Set the client of the calls of a message, and the headers and the client address of their HTTP request."""
-    for each in event.events if type(event) is Batch else (event,):
+    for each in event.events if type(event) is ClientBatch else (event,):
         call = each.call if type(each) is ErrorResponse else each
         if type(call) is Call:
             call.client = client
@@ -187,7 +187,7 @@ class InFlight(dict[Any, Work]):
 
     __slots__ = ("_connection", "leaving")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerProtocol) -> None:
         super().__init__()
         self._connection = connection
         self.leaving: set[Work] | None = None
@@ -237,7 +237,7 @@ class Dispatcher:
         self._app = app
         self._limits = app.limits
         self._channel = channel
-        self.connection: Connection = app.connect()
+        self.connection: ServerProtocol = app.connect()
         self.client = ConnectedClient(app.budget, channel=channel)
         self.in_flight = InFlight(self.connection)
         self._batches: set[asyncio.Task[None]] = set()
@@ -270,12 +270,12 @@ class Dispatcher:
                 event.call.client = self.client
                 self._app.rejected(event)
             return event.reply
-        if type(event) is Notification:
+        if type(event) is ClientNotification:
             if event.operation == "cancelled":
                 self.in_flight.cancel(event.params.request_id)
         elif type(event) is Response or type(event) is FailedRequest:
             event.deliver()
-        elif type(event) is Batch:
+        elif type(event) is ClientBatch:
             attach(event, self.client)
             task = asyncio.get_running_loop().create_task(self._answer_batch(event))
             self._batches.add(task)
@@ -301,7 +301,7 @@ class Dispatcher:
             if reply is not None:
                 self.send(call.id, reply)
 
-    async def _answer_batch(self, batch: Batch) -> None:
+    async def _answer_batch(self, batch: ClientBatch) -> None:
         replies = await answer_batch(self._app, batch, self._channel, self.in_flight, self._receive_other)
         if replies:
             self.send(None, b"[%b]" % b",".join(replies))
@@ -330,7 +330,7 @@ class Dispatcher:
 
 async def answer_batch(
     app: Application,
-    batch: Batch,
+    batch: ClientBatch,
     channel: Channel,
     in_flight: InFlight,
     receive_other: Callable[[Event], bytes | None],

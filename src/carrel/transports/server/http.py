@@ -24,7 +24,7 @@ from carrel.errors import (
 )
 from carrel.limits import Quota
 from carrel.protocol.encoding import encode_error
-from carrel.protocol.principal import Challenge
+from carrel.protocol.principal import HTTPErrorResponse
 from carrel.transports.server.application import HasEndpoint
 from carrel.transports.server.authorizer import Authorizer, client_of, let_in
 from carrel.transports.server.dispatcher import CLEANUP, Work, cancel
@@ -314,7 +314,7 @@ class StreamableHTTP:
         document = self._authorization.document(scope, self._path)
         if document is None:
             return False
-        if isinstance(document, Challenge):
+        if isinstance(document, HTTPErrorResponse):
             raise Rejection(document.status, document.message, document.headers)
         if scope["method"] == "OPTIONS":
             await respond(send, 204, b"", self._origins.preflight(exchange.headers))

@@ -17,9 +17,9 @@ from carrel.protocol.connection import FailedRequest, Ignored, Response
 from carrel.protocol.event_ids import decode_event_id
 from carrel.protocol.http import verify
 from carrel.protocol.methods import INITIALIZE
-from carrel.protocol.principal import Caller
+from carrel.protocol.principal import AuthenticatedCaller
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import Batch, Call, ErrorResponse, Event, Notification
+from carrel.protocol.server import Call, ClientBatch, ClientNotification, ErrorResponse, Event
 from carrel.transports.server.application import Application
 from carrel.transports.server.authorizer import Authorizer, Lease, client_of, owner_of, permit
 from carrel.transports.server.dispatcher import absorb, answer_batch, attach, begin, check_load, spawn
@@ -57,7 +57,7 @@ class Endpoint:
         self._known = frozenset(name.encode() for name in REVISIONS)
 
     async def _session(
-        self, headers: Headers, caller: Caller | None, *, required: bool
+        self, headers: Headers, caller: AuthenticatedCaller | None, *, required: bool
     ) -> StreamableHTTPSession | None:
         """Return the session that a request belongs to.
 
@@ -127,7 +127,7 @@ class Endpoint:
             return None
         return await self._answer_call(event, session, exchange, opened=opened, json=json, events=events)
 
-    async def _open(self, call: Call, headers: Headers, caller: Caller | None) -> StreamableHTTPSession:
+    async def _open(self, call: Call, headers: Headers, caller: AuthenticatedCaller | None) -> StreamableHTTPSession:
         """Open the session that a call initializes.
 
         Raises:
@@ -214,7 +214,7 @@ class Endpoint:
             self._app.rejected(event)
             await respond_error(send, event, extra)
             return None
-        if type(event) is Batch:
+        if type(event) is ClientBatch:
             assert session is not None  # only revisions with sessions have batches
             stream = _stream(session.client, session, events=events)
             answers = spawn(self._answer_batch(event, session, stream))
@@ -229,7 +229,7 @@ class Endpoint:
         if type(event) is ErrorResponse:
             self._app.rejected(event)
             return event.reply
-        if type(event) is Notification and session is not None:
+        if type(event) is ClientNotification and session is not None:
             self._sessions.take_notification(session, event)
         elif type(event) is Response or type(event) is FailedRequest:
             event.deliver()
@@ -237,7 +237,7 @@ class Endpoint:
             self._sessions.pass_on(session, event.response)
         return None
 
-    async def _answer_batch(self, batch: Batch, session: StreamableHTTPSession, stream: Stream) -> bytes:
+    async def _answer_batch(self, batch: ClientBatch, session: StreamableHTTPSession, stream: Stream) -> bytes:
         replies = await answer_batch(
             self._app, batch, stream, session.in_flight, lambda event: self._take(event, session)
         )

@@ -15,7 +15,7 @@ import msgspec
 
 from carrel.limits import Budget, Limits, Quota
 from carrel.protocol.observer import Refusal
-from carrel.protocol.principal import Caller
+from carrel.protocol.principal import AuthenticatedCaller
 from carrel.transports.server.direct import take_body
 from carrel.transports.server.http_response import Receive, Send
 
@@ -55,7 +55,7 @@ class HTTPExchange(msgspec.Struct):
     headers: Headers = {}
     extra: list[tuple[bytes, bytes]] = []
     """Headers to add to the response."""
-    caller: Caller | None = None
+    caller: AuthenticatedCaller | None = None
     """Authenticated caller; None if the request needs no authorization."""
 
 

@@ -6,7 +6,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#listen
 from __future__ import annotations
 
 from carrel.errors import ServerUnavailable
-from carrel.protocol.principal import Caller
+from carrel.protocol.principal import AuthenticatedCaller
 from carrel.transports.server.authorizer import Lease
 from carrel.transports.server.dispatcher import Work
 from carrel.transports.server.http_response import Headers, Receive, Send, disconnected, end, pump, respond_unavailable
@@ -29,7 +29,7 @@ class StandingResponse:
         self,
         stream: Stream,
         session: StreamableHTTPSession,
-        caller: Caller | None,
+        caller: AuthenticatedCaller | None,
         extra: Headers,
         after: int | None = None,
     ) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from carrel.limits import Limits
 from carrel.protocol.channel import ChangeKey, ConnectedClient
 from carrel.protocol.event_ids import EventId, name_stream, slot_of_stream
-from carrel.protocol.server import Connection
+from carrel.protocol.server import ServerProtocol
 from carrel.state.records import FollowLetter, SessionMessage, SessionRecord, SubscriptionChanged
 from carrel.state.replica import Replica
 from carrel.transports.server.dispatcher import InFlight, Work, cancel
@@ -57,7 +57,7 @@ class StreamableHTTPSession:
         self,
         id: str,
         record: SessionRecord,
-        connection: Connection,
+        connection: ServerProtocol,
         client: ConnectedClient,
         replica: Replica,
         events: StandingEvents,

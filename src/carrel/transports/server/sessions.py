@@ -18,7 +18,7 @@ from carrel.protocol.channel import ConnectedClient
 from carrel.protocol.connection import FailedRequest, Peer, Response
 from carrel.protocol.encoding import encode
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import Call, Connection, Notification
+from carrel.protocol.server import Call, ClientNotification, ServerProtocol
 from carrel.state.records import (
     AnswerLetter,
     FollowLetter,
@@ -146,7 +146,7 @@ class SessionTable:
         self._replica.publish(SessionEnded(session.id))
 
     def _add(
-        self, id: str, record: SessionRecord, connection: Connection, client: ConnectedClient
+        self, id: str, record: SessionRecord, connection: ServerProtocol, client: ConnectedClient
     ) -> StreamableHTTPSession:
         now = asyncio.get_running_loop().time()
         session = StreamableHTTPSession(id, record, connection, client, self._replica, self._events, self._limits, now)
@@ -283,7 +283,7 @@ class SessionTable:
             body = encode(AnswerMessage(response.id, response.result, response.error))
             self._replica.notify(slot, AnswerLetter(session.id, body))
 
-    def take_notification(self, session: StreamableHTTPSession, notification: Notification) -> None:
+    def take_notification(self, session: StreamableHTTPSession, notification: ClientNotification) -> None:
         """Cancel the request that a notification names, on the replica that runs it."""
         if notification.operation != "cancelled":
             return

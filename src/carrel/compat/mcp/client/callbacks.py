@@ -14,7 +14,7 @@ from carrel.compat.mcp.types import base
 from carrel.compat.wire import json_of, model_of, struct_of
 from carrel.errors import PeerError
 from carrel.log import Log
-from carrel.protocol.client import IncomingRequest, Notification
+from carrel.protocol.client import IncomingRequest, ServerNotification
 from carrel.protocol.revisions import LATEST_HANDSHAKE
 from carrel.wire.base import ClientCapabilities
 from carrel.wire.client_features import CreateMessageResult, ElicitResult, ListRootsResult
@@ -92,7 +92,7 @@ class Callbacks:
             except Exception:
                 logger.exception("a callback of the session failed")
 
-    def take_notice(self, notice: Notification) -> None:
+    def take_notice(self, notice: ServerNotification) -> None:
         """Queue a notification for the callbacks."""
         self.take(notice.event, notice.params)
 

@@ -27,7 +27,7 @@ from carrel.compat.validation import Validators
 from carrel.compat.wire import json_of, model_of, struct_of
 from carrel.errors import AuthorizationError, MethodNotFound, PeerError, ProtocolError, RequestTimeout, TransportError
 from carrel.log import Log
-from carrel.protocol.client import Connection, IncomingRequest, Notification
+from carrel.protocol.client import ClientProtocol, IncomingRequest, ServerNotification
 from carrel.protocol.methods import RequestType
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import LATEST_HANDSHAKE, REQUESTS
@@ -145,7 +145,9 @@ class ClientSession:
     async def _open(self) -> ClientConnection:
         read, write = self._streams
         transport = read.open() if isinstance(read, ClientStream) else StreamTransport(read, write)
-        protocol: Connection[Waiter] = Connection(struct_of(self._info, Implementation), self._callbacks.capabilities())
+        protocol: ClientProtocol[Waiter] = ClientProtocol(
+            struct_of(self._info, Implementation), self._callbacks.capabilities()
+        )
         connection = self._connection = ClientConnection(transport, protocol, self)
         self._callbacks.start()
         await connection.open()
@@ -370,7 +372,7 @@ class ClientSession:
 
     # Callbacks of the connection
 
-    def take_notice(self, notice: Notification) -> None:
+    def take_notice(self, notice: ServerNotification) -> None:
         """Pass a notification on to the callbacks, in the order of arrival."""
         self._callbacks.take_notice(notice)
 

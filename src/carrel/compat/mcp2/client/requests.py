@@ -10,7 +10,7 @@ from msgspec import UNSET
 from pydantic import BaseModel
 
 from carrel.compat.wire import struct_of
-from carrel.protocol.client import Connection
+from carrel.protocol.client import ClientProtocol
 from carrel.protocol.extension import Extension
 from carrel.protocol.methods import RequestType
 from carrel.wire.base import Params, Result
@@ -28,7 +28,7 @@ def struct_for(row: RequestType, params: Mapping[str, Any]) -> Any:
 
 
 def custom_request(
-    connection: Connection[Any], method: str, params: Mapping[str, Any], result: type[BaseModel]
+    connection: ClientProtocol[Any], method: str, params: Mapping[str, Any], result: type[BaseModel]
 ) -> tuple[RequestType, Params, type[Result]]:
     """Return the row and the parameters of a request that the protocol does not have, and the type of its result."""
     given = _struct("CustomParams", params.keys(), Params)

@@ -55,7 +55,7 @@ from carrel.errors import (
     RequestTimeout,
     TransportError,
 )
-from carrel.protocol.client import Connection, IncomingRequest, Notification
+from carrel.protocol.client import ClientProtocol, IncomingRequest, ServerNotification
 from carrel.protocol.methods import LISTEN
 from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
 from carrel.wire.base import Implementation
@@ -152,7 +152,9 @@ class ClientSession:
             return self._connection
         read, write = self._streams
         transport = read.open() if isinstance(read, ClientStream) else StreamTransport(read, write, _session_message)
-        protocol: Connection[Waiter] = Connection(struct_of(self._info, Implementation), self._callbacks.capabilities())
+        protocol: ClientProtocol[Waiter] = ClientProtocol(
+            struct_of(self._info, Implementation), self._callbacks.capabilities()
+        )
         connection = self._connection = ClientConnection(transport, protocol, self)
         self._claimed.declare(protocol)
         self._bound.start(protocol)
@@ -517,7 +519,7 @@ class ClientSession:
 
     # Callbacks of the connection
 
-    def take_notice(self, notice: Notification) -> None:
+    def take_notice(self, notice: ServerNotification) -> None:
         """Pass a notification on to the callbacks, in the order of arrival."""
         if not self._bound.take(notice.event, notice.params):
             self._callbacks.take(notice.event, notice.params)

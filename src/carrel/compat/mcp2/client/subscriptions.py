@@ -21,7 +21,7 @@ from carrel.compat.mcp2.shared.subscriptions import (
 )
 from carrel.compat.mcp2.types.version import MODERN_PROTOCOL_VERSIONS
 from carrel.compat.wire import model_of
-from carrel.protocol.client import Notification
+from carrel.protocol.client import ServerNotification
 
 __all__ = [
     "ListenNotSupportedError",
@@ -72,7 +72,7 @@ class Subscription:
         self._ended = False
         self._error: BaseException | None = None
 
-    def take_notice(self, notice: Notification) -> None:
+    def take_notice(self, notice: ServerNotification) -> None:
         """Handle a notification on the stream."""
         if notice.event in EVENTS:
             event = EVENTS[notice.event](notice.params)
