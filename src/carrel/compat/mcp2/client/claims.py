@@ -12,7 +12,7 @@ from carrel.compat.loggers import get_logger
 from carrel.compat.mcp2.client.extension import ClientExtension, NotificationBinding, ResultClaim
 from carrel.compat.mcp2.client.requests import claiming_result
 from carrel.compat.mcp2.shared.extension import validate_extension_identifier
-from carrel.protocol.client import Connection
+from carrel.protocol.client import ClientProtocol
 from carrel.protocol.extension import Extension
 from carrel.protocol.methods import NotificationType
 from carrel.protocol.revision import Revision
@@ -94,7 +94,7 @@ class ClaimedResults:
         if found:
             self.result, self._claims = claiming_result(found.values())
 
-    def declare(self, connection: Connection[Any]) -> None:
+    def declare(self, connection: ClientProtocol[Any]) -> None:
         """Declare the extensions that add types only in revisions without a handshake."""
         for name in self._names:
             connection.extend(Extension(name=name))
@@ -121,7 +121,7 @@ class BoundNotifications:
                 raise ValueError(f"duplicate notification binding for method {binding.method!r}")
             self._bindings[binding.method] = binding
 
-    def start(self, connection: Connection[Any]) -> None:
+    def start(self, connection: ClientProtocol[Any]) -> None:
         """Begin to receive the notifications of a connection."""
         whole: Any = dict  # parameters with all of their members
         rows = {method: NotificationType(method, method, whole) for method in self._bindings if method not in CORE}
