@@ -38,6 +38,15 @@ gc.disable()
 #: Values of parameters that make a test slow: ways to connect other than in memory, and the older revisions.
 SLOW = {"stdio", "http", "2024-11-05", "2025-03-26", "2025-06-18"}
 
+#: Dates of revisions in the names of tests: the older ones, and all.
+OLDER, DATE = re.compile(r"\[.*(2024-11-05|2025-03-26|2025-06-18)"), re.compile(r"\[.*20\d\d-\d\d-\d\d")
+
+#: Folders whose tests run for every revision. Other tests run for an older one with ``make exhaustive`` only, unless the
+#: older revisions are all that they run for.
+EVERY_REVISION = {"protocol", "golden", "requirements"}
+
+TESTS = Path(__file__).parent
+
 #: Line that marks all tests of a file as slow.
 ALL_SLOW = re.compile(r"^pytestmark = .*\bpytest\.mark\.slow\b", re.MULTILINE)
 
@@ -122,13 +131,35 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{report.outcome.upper()} {report.nodeid}\n{reason[:REASON]}")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what ``make quick`` leaves out, next to the tests that say so themselves.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark as slow what ``make quick`` leaves out, and deselect what only ``make exhaustive`` runs.
 
-    That is what has many examples, what goes over stdio or HTTP, and what is repeated for an older revision.
+    Slow, next to tests that are marked so, are tests with many examples, over stdio or HTTP, or for an older revision.
     """
     for item in items:
         values = item.callspec.params.values() if hasattr(item, "callspec") else ()
         repeated = any(isinstance(value, str) and value in SLOW for value in values)
         if repeated or is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.slow)
+    if "CARREL_EXHAUSTIVE" in os.environ:
+        return
+    newer = {function_of(item) for item in items if DATE.search(item.nodeid) and not OLDER.search(item.nodeid)}
+    left_out = {item for item in items if is_exhaustive(item) or (is_of_older(item) and function_of(item) in newer)}
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+def is_exhaustive(item: pytest.Item) -> bool:
+    return item.get_closest_marker("exhaustive") is not None
+
+
+def is_of_older(item: pytest.Item) -> bool:
+    """Return whether a test runs for an older revision, in a folder whose tests need not run for every one."""
+    folder = item.path.relative_to(TESTS).parts[0]
+    return folder not in EVERY_REVISION and OLDER.search(item.nodeid) is not None
+
+
+def function_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
