@@ -41,9 +41,9 @@ SLOW = {"stdio", "http", "2024-11-05", "2025-03-26", "2025-06-18"}
 #: Dates of revisions in the names of tests: the older ones, and all.
 OLDER, DATE = re.compile(r"\[.*(2024-11-05|2025-03-26|2025-06-18)"), re.compile(r"\[.*20\d\d-\d\d-\d\d")
 
-#: Folders whose tests run for every revision. Other tests run for an older one with ``make exhaustive`` only, unless the
-#: older revisions are all that they run for.
-EVERY_REVISION = {"protocol", "golden", "requirements"}
+#: Folders of tests with the programs of others, which cost most. With ``make exhaustive`` only, they run for an older
+#: revision, unless the older ones are all that they run for. Tests of other folders run for every revision.
+NEWER_REVISIONS = {"conformance", "interop"}
 
 TESTS = Path(__file__).parent
 
@@ -158,7 +158,7 @@ def is_exhaustive(item: pytest.Item) -> bool:
 def is_of_older(item: pytest.Item) -> bool:
     """Return whether a test runs for an older revision, in a folder whose tests need not run for every one."""
     folder = item.path.relative_to(TESTS).parts[0]
-    return folder not in EVERY_REVISION and OLDER.search(item.nodeid) is not None
+    return folder in NEWER_REVISIONS and OLDER.search(item.nodeid) is not None
 
 
 def function_of(item: pytest.Item) -> str:
