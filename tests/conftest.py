@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 pytest.register_assert_rewrite("support")
+from support.examples import examples  # noqa: E402
 
 # Programs in the background of a script ignore Ctrl-C and pass that on to what they start; several tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -26,6 +27,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # CARREL_EXAMPLES tries new examples; otherwise the examples are always the same, so that no run fails by chance.
 settings.register_profile(
     "carrel",
+    max_examples=examples(40),
     deadline=None,
     derandomize="CARREL_EXAMPLES" not in os.environ,
     suppress_health_check=[HealthCheck.too_slow],

@@ -21,6 +21,7 @@ from carrel.catalog.paging import decode_cursor, encode_cursor, read_cursor, wri
 from carrel.errors import ConfigError, InvalidCursor
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
+from support.examples import examples
 from support.memory_client import ALL, LATEST, error, listed, result
 from support.numbered_provider import Numbers
 from support.processor_time import loop
@@ -129,7 +130,7 @@ async def test_a_cursor_may_be_used_twice_and_by_other_clients() -> None:
         assert names(await result(other, "resources/list", cursor=cursor)) == names(first)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(25), deadline=None, derandomize=True)
 @given(
     st.lists(st.tuples(st.sampled_from(["add", "remove", "page"]), st.integers(0, 30)), max_size=60), st.integers(1, 5)
 )

@@ -44,7 +44,7 @@ PATTERNS = st.builds("/".join, st.lists(SEGMENTS, max_size=4)) | st.builds(
 KEYS = st.text("ab/?#*\U0010ffff", max_size=7)
 
 
-@settings(max_examples=examples(125), deadline=None)
+@settings(max_examples=examples(62), deadline=None)
 @given(st.lists(st.tuples(PATTERNS, st.booleans()), max_size=6), st.lists(KEYS, max_size=20))
 @pytest.mark.parametrize("uris", [True, False])
 def test_compiled_rules_agree_with_a_plain_matcher(uris: bool, rows: list[tuple[str, bool]], keys: list[str]) -> None:
@@ -66,7 +66,7 @@ def test_compiled_rules_agree_with_a_plain_matcher(uris: bool, rows: list[tuple[
         assert not expected or all(intervals.overlaps(key[:size]) for size in range(len(key) + 1))
 
 
-@settings(max_examples=examples(75), deadline=None)
+@settings(max_examples=examples(37), deadline=None)
 @given(st.lists(st.tuples(PATTERNS, st.booleans()), max_size=6))
 def test_keys_between_intervals_are_denied(rows: list[tuple[str, bool]]) -> None:
     rules = Rules([Rule(pattern, READ, allow) for pattern, allow in rows])

@@ -30,6 +30,7 @@ from carrel.wire.resources import (
     TextResourceContents,
 )
 from carrel.wire.tools import ListToolsResult, Tool
+from support.examples import examples
 
 READ = "read_resource"
 URI = "file:///a.txt"
@@ -596,7 +597,7 @@ def related(one: str, other: str) -> bool:
 
 
 TestModel = Model.TestCase
-TestModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestModel.settings = settings(max_examples=examples(25), stateful_step_count=40, deadline=None)
 
 
 def test_every_option_is_documented():

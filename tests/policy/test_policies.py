@@ -125,7 +125,7 @@ async def missing(use, target: str) -> str:
     return str(caught.value).replace(f"{target}x", target)
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(RULES, CALLERS)
 def test_callers_see_exactly_what_the_policy_allows(
     rules: list, caller: tuple[frozenset[str], tuple[str, ...]]
@@ -151,7 +151,7 @@ def test_callers_see_exactly_what_the_policy_allows(
             assert decision.rule is None or decision.rule.allow is decision.allowed
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(RULES)
 def test_without_a_rule_that_never_decides_a_policy_is_the_same(rules: list) -> None:
     policy = policy_of(rules)

@@ -26,6 +26,7 @@ from protocol.test_client import DETAILED, NOTICES, OPERATIONS, QUESTIONS, TASK
 from protocol.test_server_fuzz import JSON, REVISIONS, bounded, replaced
 from support.client_connection import row_of, speaking
 from support.damaged_messages import DAMAGE, damaged
+from support.examples import examples
 from support.server_connection import ALL, LATEST, PREFIX, pack, request
 
 #: The order in which everything is asked: the answer to the first one has the id 1.
@@ -162,13 +163,13 @@ def test_messages_with_damaged_bytes(revision: str | None, message: Any, damage:
     check(revision, damaged(pack(message), damage))
 
 
-@settings(bounded, max_examples=300)
+@settings(bounded, max_examples=examples(75))
 @given(REVISIONS, st.sampled_from(VALID), st.lists(st.integers(0, 6), min_size=1, max_size=6), JSON)
 def test_messages_with_an_exchanged_part(revision: str | None, message: Any, path: list[int], new: Any) -> None:
     check(revision, pack(replaced(message, path, new)))
 
 
-@settings(bounded, max_examples=60)
+@settings(bounded, max_examples=examples(25))
 @given(REVISIONS, st.lists(st.sampled_from(VALID).map(pack) | JSON.map(pack) | st.binary(max_size=30), max_size=12))
 def test_any_conversation(revision: str | None, messages: list[bytes]) -> None:
     check(revision, *messages)

@@ -31,6 +31,7 @@ from carrel.wire.client_features import ListRootsParams, ListRootsResult
 from carrel.wire.resources import ReadResourceParams
 from carrel.wire.tools import CallToolParams
 from carrel.wire.utilities import ProgressParams
+from support.examples import examples
 from support.server_connection import DESCRIPTION, HANDSHAKES, MARCH, connected, error_of
 from support.server_connection import initialize as initializing
 
@@ -363,4 +364,4 @@ RESULTS: dict[Any, Result] = {
 }
 
 TestConversation = Conversation.TestCase
-TestConversation.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestConversation.settings = settings(max_examples=examples(25), stateful_step_count=40, deadline=None)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from carrel.errors import ConfigError
 from carrel.protocol.json_schema import MAX_DEPTH, MAX_INSTANCE_DEPTH, MAX_SIZE, Validator
 from carrel.protocol.json_values import InvalidArguments
+from support.examples import examples
 from support.processor_time import loops
 
 SCHEMA = {
@@ -438,7 +439,7 @@ ANYTHING = st.recursive(
 
 
 @given(st.dictionaries(KEYWORDS, ANYTHING, max_size=5), ANYTHING)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(125), deadline=None)
 def test_hostile_schemas_and_values_raise_documented_errors_only(schema, instance):
     try:
         Validator(schema).validate(instance)

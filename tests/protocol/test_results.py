@@ -18,6 +18,7 @@ from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation, PageParams
 from carrel.wire.resources import ReadResourceParams
 from carrel.wire.tools import CallToolParams
+from support.examples import examples
 
 NOVEMBER, LATEST = "2025-11-25", "2026-07-28"
 NEVER = 1 << 60
@@ -145,7 +146,7 @@ PARTS = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(75))
 @given(PARTS, st.randoms(use_true_random=False), st.sampled_from([NOVEMBER, LATEST]), st.integers(-5, 5))
 def test_whatever_a_server_sends_means_the_same_in_one_go(
     parts: dict[str, Any], random: Any, revision: str, cut: int

@@ -237,10 +237,11 @@ def literals_with(words: Iterable[str]) -> list[tuple[str, str]]:
             continue
         nodes = list(ast.walk(ast.parse(text)))
         docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-        for node in nodes:
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-                if any(word in node.value for word in words):
-                    found.append((f"{place}:{node.lineno}", node.value))
+        strings = [node for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        code = [node for node in strings if id(node) not in docstrings]
+        found += [
+            (f"{place}:{node.lineno}", str(node.value)) for node in code if any(w in str(node.value) for w in words)
+        ]
     return found
 
 

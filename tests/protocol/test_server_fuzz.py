@@ -13,9 +13,12 @@ from carrel.errors import ResourceNotFound
 from carrel.protocol.connection import Ignored
 from carrel.protocol.server import Call, ClientBatch, ClientNotification, ErrorResponse, Event, ServerProtocol
 from support.damaged_messages import DAMAGE, damaged
+from support.examples import examples
 from support.server_connection import ALL, CLIENT, LATEST, MARCH, META, connected, initialize, pack, request
 
-bounded = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+bounded = settings(
+    max_examples=examples(37), deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
 
 VALID = [
     initialize(MARCH),
@@ -155,7 +158,7 @@ def test_messages_with_an_exchanged_part(revision: str | None, message: Any, pat
     check(revision, pack(replaced(message, path, new)))
 
 
-@settings(bounded, max_examples=60)
+@settings(bounded, max_examples=examples(25))
 @given(st.lists(st.sampled_from(VALID).map(pack) | JSON.map(pack) | st.binary(max_size=30), max_size=12))
 def test_any_conversation(messages: list[bytes]) -> None:
     check(None, *messages)

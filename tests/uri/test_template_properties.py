@@ -124,7 +124,7 @@ def read_by_backtracking(template: UriTemplate, uri: str) -> dict[str, str] | No
     return None
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(expansions())
 def test_what_expansion_writes_is_read_as_values_that_expand_to_the_same_uri(
     expansion: tuple[UriTemplate, dict[str, Value]],
@@ -137,7 +137,7 @@ def test_what_expansion_writes_is_read_as_values_that_expand_to_the_same_uri(
     assert template.required <= found.keys() <= set(template.names)
 
 
-@settings(max_examples=examples(75), deadline=None)
+@settings(max_examples=examples(37), deadline=None)
 @given(texts_in_unambiguous_templates())
 def test_texts_come_back_as_they_were_when_the_template_is_not_ambiguous(
     expansion: tuple[UriTemplate, dict[str, Value]],
@@ -148,7 +148,7 @@ def test_texts_come_back_as_they_were_when_the_template_is_not_ambiguous(
     }
 
 
-@settings(max_examples=examples(75), deadline=None)
+@settings(max_examples=examples(37), deadline=None)
 @given(
     expansions(),
     st.sampled_from(["", "a", "/", "%2F", "%4", "?", "#", "&x=1", "é", "'", "\x01", " ", "\\"]),
@@ -163,7 +163,7 @@ def test_the_regular_expression_and_the_graph_read_alike(
     assert divide_with_the_graph(template).match(changed) == template.match(changed)
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.lists(
         st.sampled_from(
@@ -178,7 +178,7 @@ def test_of_several_readings_the_documented_one_is_taken(template: str, uri: str
     assert UriTemplate(template).match(uri) == read_by_backtracking(UriTemplate(template), uri)
 
 
-@settings(max_examples=examples(75), deadline=None)
+@settings(max_examples=examples(37), deadline=None)
 @given(st.text(st.sampled_from("{}+#./;?&*:,%aé1~ 糖\ud800\x00")) | st.text(), st.text(max_size=30))
 def test_any_text_is_a_template_or_refused_with_the_documented_error(text: str, uri: str) -> None:
     try:
@@ -189,7 +189,7 @@ def test_any_text_is_a_template_or_refused_with_the_documented_error(text: str, 
     template.match(template.expand({}))
 
 
-@settings(max_examples=examples(75), deadline=None)
+@settings(max_examples=examples(37), deadline=None)
 @given(any_templates(), st.text(st.sampled_from("ab/%?#&=;,.41C39é糖\ud800\udc41\udcff\x01\x02\x03\\ ")) | st.text())
 def test_any_text_can_be_matched(template: UriTemplate, uri: str) -> None:
     found = template.match(uri)
@@ -204,7 +204,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=examples(75), deadline=None)
+@settings(max_examples=examples(37), deadline=None)
 @given(templates(), st.dictionaries(st.sampled_from(NAMES), VALUES))
 def test_any_values_are_expanded_or_refused_with_the_documented_errors(
     template: UriTemplate, values: dict[str, Value]
@@ -216,7 +216,7 @@ def test_any_values_are_expanded_or_refused_with_the_documented_errors(
     assert uri.isascii()
 
 
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(expansions(repeating_templates))
 def test_a_variable_may_be_repeated_where_the_template_is_not_ambiguous(
     expansion: tuple[UriTemplate, dict[str, Value]],
@@ -229,7 +229,7 @@ def test_a_variable_may_be_repeated_where_the_template_is_not_ambiguous(
     assert template.required <= found.keys()
 
 
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.text(max_size=5), st.text(max_size=5), st.sampled_from(["", ".", "/", ";", "?", "&"]))
 def test_a_variable_in_several_places_has_one_value(some: str, other: str, operator: str) -> None:
     template = UriTemplate(f"x:{{v}}/-/{{{operator}v}}")

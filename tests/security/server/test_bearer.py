@@ -14,6 +14,7 @@ from carrel.protocol.principal import AuthenticatedCaller, HTTPErrorResponse
 from carrel.security import StaticTokens
 from carrel.security.server.bearer import MalformedRequest, challenge, read_token
 from carrel.security.server.static_tokens import make_token
+from support.examples import examples
 
 SCOPE: dict[str, Any] = {"path": "/mcp", "headers": [], "type": "http"}
 
@@ -86,7 +87,7 @@ def test_a_token_in_the_url_is_refused_even_beside_a_good_header(
     assert token not in str(found)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(125))
 @given(header=st.binary(max_size=80) | st.binary(max_size=80).map(lambda rest: b"Bearer " + rest))
 def test_any_header_is_a_token_or_none_or_malformed(header: bytes):
     try:
@@ -99,7 +100,7 @@ def test_any_header_is_a_token_or_none_or_malformed(header: bytes):
         assert token.isascii()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(header=st.none() | st.binary(max_size=60).map(lambda rest: b"Bearer " + rest), query=st.binary(max_size=60))
 def test_any_header_without_a_valid_token_is_answered_with_a_challenge(
     known: tuple[StaticTokens, str], header: bytes, query: bytes

@@ -367,7 +367,7 @@ tokens = st.one_of(
 )
 
 
-@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(token=tokens)
 def test_any_text_as_a_token_is_refused_properly(guard: Authorization, token: str):
     async def attempt() -> None:
@@ -377,7 +377,7 @@ def test_any_text_as_a_token_is_refused_properly(guard: Authorization, token: st
     asyncio.run(attempt())
 
 
-@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(header=objects, claims=objects | raw)
 def test_whatever_the_issuer_signs_is_verified_or_refused(
     issuer: Issuer, guard: Authorization, header: dict[str, Any], claims: Any

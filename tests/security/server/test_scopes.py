@@ -19,6 +19,7 @@ from carrel.protocol.server import Call
 from carrel.security.server.scopes import Pattern, Scopes, names_of
 from carrel.server.app import Server
 from carrel.uri.parse import UriError, file_path, resolve
+from support.examples import examples
 from support.processor_time import loops
 from support.protected_folder import PROTECTED, VERBS, Guarded, fill, guarded
 
@@ -375,7 +376,7 @@ SCHEMES = st.sampled_from(["file:///", "file:/", "FILE:/", "File://LOCALHOST/", 
 QUERIES = st.sampled_from(["", "", "?bytes=0-9", "?lines=1-5", "?tail=1", "?", "?x", "#", "#x", "?bytes=0-9#x"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(data=st.data(), path=st.sampled_from(PROTECTED))
 def test_no_spelling_on_any_verb_leads_past_a_rule(server: Guarded, data: st.DataObject, path: str):
     typed, spelled = data.draw(spellings(path))
@@ -414,7 +415,7 @@ def test_protected_resources_are_visible_with_their_scope(server: Guarded, verb:
         assert not server.denies(server.principal("vault"), verb, uri, typed)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data(), path=st.sampled_from(["open/readme.txt", "private.txt", "open"]))
 def test_unprotected_resources_are_visible_to_all(server: Guarded, data: st.DataObject, path: str):
     scheme = data.draw(SCHEMES.filter(lambda text: text != "file:////"))

@@ -26,6 +26,7 @@ from carrel.state.memory import MemoryTables
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from support.answering_client import CAPABLE, ELICIT, SAMPLE, accepted, answering, said, state_of
+from support.examples import examples
 from support.memory_client import LATEST, NOVEMBER, PLAIN, error, result
 
 KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
@@ -82,7 +83,7 @@ def test_a_truncated_request_state_is_refused(change: Callable[[str], str]) -> N
 
 
 @given(st.text())
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 def test_any_text_is_refused_in_the_same_way(text: str) -> None:
     with pytest.raises(InvalidParams):
         RequestStateCipher([KEY]).open(text, b"x")

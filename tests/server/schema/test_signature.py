@@ -1197,7 +1197,7 @@ SIGNATURES = [(taking(annotation), strategy) for annotation, strategy in ROUND_T
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 def test_encoded_values_decode_to_the_same(data):
     signature, strategy = data.draw(st.sampled_from(SIGNATURES))
     value = data.draw(strategy)
@@ -1242,7 +1242,7 @@ def test_the_schema_accepts_exactly_what_is_decoded(annotation):
             {}, optional={"x": LEAVES, "y": LEAVES, "size": LEAVES, "type": LEAVES, "owner": LEAVES}
         )
     )
-    @settings(max_examples=examples(50), deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     def check(value):
         for arguments in ({"value": value}, {"value": value, "other": 1}):
             found = refusal_or_values(signature.decode, json.dumps(arguments).encode())
@@ -1264,7 +1264,7 @@ def test_every_schema_is_valid_in_its_dialect(annotation):
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_results_conform_to_their_schema(data):
     import jsonschema_rs
 
@@ -1277,7 +1277,7 @@ def _fuzzed(a: int, b: Point | None = None, c: list[Level] | None = None, d: Boo
 
 
 @given(st.binary() | JSON.map(lambda value: json.dumps(value).encode()) | st.text().map(str.encode))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 def test_hostile_bytes_are_decoded_or_refused(data):
     signature = Signature(_fuzzed)
     found = refusal_or_values(signature.decode, data)
@@ -1308,7 +1308,7 @@ HOSTILE_TEXT = st.text() | st.text('0123456789-+.eE_ []{}",:ax') | st.sampled_fr
     st.sampled_from(TEXT_SIGNATURES),
     HOSTILE_TEXT | st.lists(HOSTILE_TEXT, max_size=3) | st.dictionaries(st.text(), HOSTILE_TEXT, max_size=3),
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(125), deadline=None)
 def test_hostile_text_is_read_or_refused_by_name(signature, text):
     found = refusal_or_values(signature.convert, {"value": text})
     assert list(found) == ["value"] if isinstance(found, dict) else found.parameter == "value"
