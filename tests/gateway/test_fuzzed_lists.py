@@ -150,8 +150,8 @@ async def all_of(peer: MemoryPeer, method: str, member: str) -> list[dict[str, A
     [
         (LATEST, LATEST, UI),  # passed on as they came
         (LATEST, "2024-11-05", {}),  # converted to the revision with the fewest members
-        (SESSION, LATEST, {}),
-        (SESSION, SESSION, UI),
+        pytest.param(SESSION, LATEST, {}, marks=pytest.mark.exhaustive),
+        pytest.param(SESSION, SESSION, UI, marks=pytest.mark.exhaustive),
     ],
 )
 async def test_an_entry_that_is_wrong_costs_no_other_entry(

@@ -100,6 +100,7 @@ def test_the_official_client_and_the_inspector_read_all_of_them_over_http(
             assert words[uri] in contents["text"]
 
 
+@pytest.mark.exhaustive
 def test_the_inspector_reads_them_over_stdio(served: tuple[list[str], dict[str, str]]) -> None:
     targets, words = served
     mine = [target for target in targets if target.removesuffix(".db").removesuffix(".zip").endswith("-b")]

@@ -60,7 +60,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("transport", [pytest.param("stdio", marks=pytest.mark.exhaustive), "http"])
 def test_the_inspector_reads_recent_entries_of_all_logs(transport: str, project: Path) -> None:
     uri = "logs://recent?timeframe=5m"
     read = ("--method", "resources/read", "--uri", uri)

@@ -154,6 +154,7 @@ def test_the_official_client_and_the_inspector_read_all_of_them_over_http(servic
         check_with_inspector(services, {name: [url] for name in ("all", *NAMES)})
 
 
+@pytest.mark.exhaustive
 def test_the_inspector_lists_all_of_them_and_reads_a_file_and_a_row_over_stdio(services: Services) -> None:
     """Each read starts a server, which shares one source."""
     check_with_inspector(services, {name: services.command(name) for name in ("all", "s3", "duckdb")})

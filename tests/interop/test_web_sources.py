@@ -78,6 +78,7 @@ def test_the_official_client_and_the_inspector_use_them_over_http(port: int) -> 
         check_with_inspector([f"{origin}/mcp"], port)
 
 
+@pytest.mark.exhaustive
 def test_the_inspector_reads_them_over_stdio(port: int) -> None:
     page, api = f"web+http://127.0.0.1:{port}/guide/", f"openapi+http://127.0.0.1:{port}/openapi.json"
     check_with_inspector(command("serve", page, api, "--private-hosts", "127.0.0.1"), port)

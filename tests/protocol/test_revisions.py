@@ -238,10 +238,8 @@ def literals_with(words: Iterable[str]) -> list[tuple[str, str]]:
         nodes = list(ast.walk(ast.parse(text)))
         docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
         strings = [node for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-        code = [node for node in strings if id(node) not in docstrings]
-        found += [
-            (f"{place}:{node.lineno}", str(node.value)) for node in code if any(w in str(node.value) for w in words)
-        ]
+        code = [(f"{place}:{node.lineno}", str(node.value)) for node in strings if id(node) not in docstrings]
+        found += [(at, value) for at, value in code if any(word in value for word in words)]
     return found
 
 

@@ -216,6 +216,7 @@ def spent(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the processor time of a process is read from /proc")
 async def test_a_crowd_of_tools_that_change_all_the_time_costs_what_it_costs_to_decode_them(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
