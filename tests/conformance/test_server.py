@@ -74,7 +74,9 @@ NOT_YET = {
 }
 
 
-@pytest.mark.parametrize("revision", NOT_YET)
+@pytest.mark.parametrize(
+    "revision", [pytest.param(name, marks=[] if name == min(NOT_YET) else pytest.mark.exhaustive) for name in NOT_YET]
+)
 def test_a_server_that_insists_on_an_older_revision_passes_all_that_it_has(revision: str, tmp_path: Path) -> None:
     outcomes = run("2025-11-25", tmp_path, only=revision)
     failed = {scenario: outcome.complaints for scenario, outcome in outcomes.items() if outcome.complaints}
