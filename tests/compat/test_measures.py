@@ -180,7 +180,7 @@ def test_a_test_that_ignores_its_timeout_ends_its_worker_and_the_other_tests_run
     (tmp_path / "tests" / "test_it.py").write_text(
         "import threading\nimport pytest\n@pytest.fixture\ndef stuck():\n    yield\n    while True:\n        try:\n"
         "            threading.Event().wait()\n        except BaseException:\n            pass\n"
-        "def test_first(stuck):\n    pass\ndef test_second():\n    pass\n"
+        "def test_first(stuck):\n    assert False\ndef test_second():\n    pass\n"
     )
     env = {**os.environ, "PYTHONPATH": str(Path(suites.__file__).parent), "MEASURE_SECONDS": "10"}
     env |= {"MEASURE_NOTES": str(tmp_path / "notes"), "MEASURE_ERRORS": str(tmp_path / "errors")}

@@ -8,10 +8,10 @@ the statements that failed, and MEASURE_CARREL the generation of the package if 
 from __future__ import annotations
 
 import ast
-import faulthandler
 import json
 import os
 import sys
+import threading
 from types import ModuleType
 
 import anyio.lowlevel
@@ -115,9 +115,11 @@ class Watchdog:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self):
-        faulthandler.dump_traceback_later(MAX_TEST_SECONDS, exit=True, file=sys.__stderr__)
+        timer = threading.Timer(MAX_TEST_SECONDS, os._exit, (1,))
+        timer.daemon = True
+        timer.start()
         yield
-        faulthandler.cancel_dump_traceback_later()
+        timer.cancel()
 
 
 def pytest_configure(config):
