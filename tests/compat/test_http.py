@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import subprocess
 import urllib.error
@@ -201,3 +202,35 @@ async def test_a_transport_of_the_program_has_its_session_id_and_ends_with_its_b
             assert session_id() == id
             assert (await session.call_tool("where")).structuredContent == {"result": "one A /anywhere"}
     assert transport.is_terminated
+
+
+async def ping(transport: StreamableHTTPServerTransport) -> list[dict[str, Any]]:
+    """Send a ping to a transport as an ASGI application, and return the messages of its response."""
+    sent: list[dict[str, Any]] = []
+    headers = [(b"accept", b"application/json, text/event-stream"), (b"content-type", b"application/json")]
+    body = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
+    await transport.handle_request(scope, receive, send)
+    return sent
+
+
+async def test_a_transport_that_was_terminated_answers_404() -> None:
+    transport = StreamableHTTPServerTransport("my-session")
+    async with transport.connect():
+        waiting = asyncio.ensure_future(ping(transport))  # nothing serves the streams yet
+        cancelled = asyncio.ensure_future(ping(transport))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await transport.terminate()
+        for sent in (await waiting, await ping(transport)):
+            assert sent[0]["status"] == 404
+            assert (b"mcp-session-id", b"my-session") in sent[0]["headers"]
+            assert b"Session has been terminated" in sent[1]["body"]
+    assert cancelled.cancelled()

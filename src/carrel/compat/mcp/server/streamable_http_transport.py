@@ -8,14 +8,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from msgspec import UNSET
+
 from carrel.compat.authorizer import UserAuthorizer
 from carrel.compat.exchange import http_scope
 from carrel.compat.mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from carrel.compat.sessionless import Sessionless
 from carrel.compat.streams import ServerStream
+from carrel.errors import INVALID_REQUEST
 from carrel.limits import Limits
+from carrel.protocol.encoding import encode_error
 from carrel.transports.server.application import HasEndpoint
 from carrel.transports.server.http import StreamableHTTP
+from carrel.transports.server.http_response import respond
 
 __all__ = ["StreamableHTTPServerTransport"]
 
@@ -90,12 +95,27 @@ class StreamableHTTPServerTransport:
             raise RuntimeError("the transport handles requests inside of connect()")
         if await self._security.refuses(scope, receive, send):
             return
-        endpoint = await self._endpoint
+        endpoint = await self._running(self._endpoint)
+        if endpoint is None:
+            body = encode_error(UNSET, INVALID_REQUEST, "Not Found: Session has been terminated")
+            own = self.mcp_session_id
+            await respond(send, 404, body, [] if own is None else [(SESSION, own.encode())])
+            return
         token = http_scope.set(scope)
         try:
             await endpoint(self._inward(scope), receive, self._outward(send))
         finally:
             http_scope.reset(token)
+
+    async def _running(self, endpoint: asyncio.Future[Any]) -> Any:
+        """Wait until ``Server.run`` serves the streams, and return the endpoint; None if the transport has ended."""
+        if not endpoint.done():
+            ended = asyncio.ensure_future(self._ended.wait())
+            try:
+                await asyncio.wait((endpoint, ended), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                ended.cancel()
+        return None if self._ended.is_set() else endpoint.result()
 
     def _inward(self, scope: Any) -> Any:
         own = (self.mcp_session_id or "").encode()
