@@ -1,18 +1,21 @@
-"""Authorizer of requests that the middleware of a program has authenticated."""
+"""Authorizers of requests that the middleware of a program authenticates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from carrel.compat.mcp.server.auth.middleware.auth_context import auth_context_var
 from carrel.compat.mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
+from carrel.compat.serving import Guarded
 from carrel.protocol.principal import AuthenticatedCaller, HTTPErrorResponse, Principal
 from carrel.protocol.server import Call, ClientBatch
 from carrel.transports.server.http_request import Headers
 from carrel.transports.server.route import Route
 
-__all__ = ["UserAuthorizer", "principal_of"]
+__all__ = ["ProgramAuthorizer", "UserAuthorizer", "principal_of"]
 
 
 class UserAuthorizer:
@@ -47,6 +50,57 @@ class UserAuthorizer:
 
     async def stop(self) -> None:
         """Do nothing: there are no connections."""
+
+
+class ProgramAuthorizer(UserAuthorizer):
+    """Authorizer with the middleware and the routes of a program, for a command that serves the program's server.
+
+    ``guard`` returns the authorization of the endpoint at a path. Implements ``authorizer.Authorizer``.
+    """
+
+    def __init__(self, guard: Callable[[str], Guarded | None]) -> None:
+        self._guard = cache(guard)
+
+    def routes(self, path: str) -> Sequence[Route]:
+        """Return the routes of the program's authorization, such as its metadata."""
+        guarded = self._guard(path)
+        found = () if guarded is None else guarded.routes
+        return [
+            Route(path=each.path, methods=frozenset(each.methods or ("GET", "POST")) - {"OPTIONS"}, asgi=each.app)
+            for each in found
+        ]
+
+    async def identify(self, scope: dict[str, Any], headers: Headers, path: str) -> AuthenticatedCaller | HTTPErrorResponse | None:
+        """Return the user that the middleware of the program finds, or its refusal."""
+        guarded = self._guard(path)
+        if guarded is None:
+            return await super().identify(scope, headers, path)
+        passed: list[dict[str, Any]] = []
+        sent: list[dict[str, Any]] = []
+
+        async def endpoint(scope: dict[str, Any], receive: Any, send: Any) -> None:
+            passed.append(scope)
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        await guarded.wrap(endpoint)({**scope}, receive, send)
+        if passed:
+            return await super().identify(passed[0], headers, path)
+        challenges = [pair for pair in sent[0]["headers"] if pair[0].lower() == b"www-authenticate"]
+        return HTTPErrorResponse(sent[0]["status"], _description(sent), challenges)
+
+
+def _description(sent: list[dict[str, Any]]) -> str:
+    """Return the description of the error in a refusal."""
+    try:
+        found = json.loads(b"".join(message.get("body", b"") for message in sent))
+        return str(found["error_description"])
+    except (ValueError, KeyError, TypeError):
+        return "the program refuses the request"
 
 
 def principal_of(user: AuthenticatedUser) -> Principal:

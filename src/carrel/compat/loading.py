@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import runpy
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
-from carrel.compat.serving import ServedServer
+from carrel.compat.serving import Guarded, ServedServer
 from carrel.errors import ConfigError
 from carrel.server.app import Server
 
-__all__ = ["application_of", "only_server", "run_program", "server_in", "take_server"]
+if TYPE_CHECKING:
+    from carrel.transports.server.authorizer import Authorizer
 
+__all__ = ["application_of", "authorizer_of", "only_server", "run_program", "server_in", "take_server"]
+
+#: Authorization that programs have for the endpoints of their servers.
+GUARDS: WeakKeyDictionary[Server[Any], Callable[[str], Guarded | None]] = WeakKeyDictionary()
+DEFAULT_PATH = "/mcp"
 #: Attributes of high-level servers that hold their low-level server.
 INNER = ("_mcp_server", "_lowlevel_server")
 
@@ -34,7 +41,24 @@ def server_in(value: object) -> ServedServer | None:
 def application_of(value: object) -> Server[Any] | None:
     """Return the server of Carrel that answers for a server of ``mcp`` or ``fastmcp``; None for other values."""
     found = server_in(value)
-    return None if found is None else found.application()
+    return None if found is None else _application(found)
+
+
+def _application(server: ServedServer, options: Any = None) -> Server[Any]:
+    app = server.application(options)
+    if server.guard is not None:
+        GUARDS[app] = server.guard
+    return app
+
+
+def authorizer_of(app: Server[Any]) -> Authorizer | None:
+    """Return the authorizer with the authorization that the program has given to a server; None without any."""
+    guard = GUARDS.get(app)
+    if guard is None or guard(DEFAULT_PATH) is None:
+        return None
+    from carrel.compat.authorizer import ProgramAuthorizer  # which imports Starlette
+
+    return ProgramAuthorizer(guard)
 
 
 def only_server(names: dict[str, Any], program: list[str]) -> Server[Any]:
@@ -60,7 +84,7 @@ def take_server() -> Iterator[list[Server[Any]]]:
     taken: list[Server[Any]] = []
 
     def take(server: ServedServer, options: Any) -> None:
-        taken.append(server.application(options))
+        taken.append(_application(server, options))
         raise Taken
 
     ServedServer.on_begin = take

@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from carrel.compat.streams import ServerStream, serve_streams, session_message
 from carrel.server.app import Server
 
-__all__ = ["ServedServer"]
+__all__ = ["Guarded", "ServedServer", "guarded"]
+
+
+class Guarded(NamedTuple):
+    """Authorization that a program gives to an endpoint: a wrapper for the endpoint, and routes beside it."""
+
+    wrap: Callable[[Any], Any]
+    """Return the ASGI application that only authorized requests pass, around one."""
+    routes: Sequence[Any]
+    """Routes of Starlette, such as the metadata of the resource, and an authorization server."""
+
+
+def guarded(middleware: Sequence[Any], guard: Callable[[Any], Any], routes: Sequence[Any]) -> Guarded:
+    """Return the authorization of an endpoint with middleware of Starlette around its guard."""
+
+    def wrap(endpoint: Any) -> Any:
+        app = guard(endpoint)
+        for each in reversed(middleware):
+            app = each.cls(app, *each.args, **each.kwargs)
+        return app
+
+    return Guarded(wrap, routes)
 
 
 class ServedServer(ABC):
@@ -20,6 +41,9 @@ class ServedServer(ABC):
 
     on_begin: ClassVar[Callable[[ServedServer, Any], None] | None] = None
     """Called when a server begins to serve. An exception that it raises ends the serving."""
+
+    guard: Callable[[str], Guarded | None] | None = None
+    """Returns the authorization that the program has for the endpoint at a path; None if everyone may use it."""
 
     served: bool
     """Whether a transport was set up for it."""

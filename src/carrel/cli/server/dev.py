@@ -145,6 +145,8 @@ def serve_http(reloading: Reloading, target: str, http: ServeOptions, *, studio:
 
     async def serve() -> None:
         front = await reloading.open(loaded)
+        if http["authorization"] is None:
+            http["authorization"] = reloading.authorization()
 
         def report_url(url: str) -> None:
             reachable = reachable_url(url)

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from carrel.awaitables import is_awaitable
 from carrel.cli.server.compat_option import redirect
@@ -30,7 +30,18 @@ from carrel.module_files import find_module_file
 from carrel.near_names import did_you_mean
 from carrel.server.app import Server
 
-__all__ = ["explain_import", "imported_packages", "load", "load_program", "ready", "requires_compat"]
+if TYPE_CHECKING:
+    from carrel.transports.server.authorizer import Authorizer
+
+__all__ = [
+    "explain_import",
+    "imported_packages",
+    "load",
+    "load_program",
+    "program_authorization",
+    "ready",
+    "requires_compat",
+]
 
 #: Name of the function that creates the server if a file has no server and no name is given.
 FACTORY = "make_app"
@@ -136,6 +147,12 @@ def _compat() -> ModuleType | None:
     if not any(type(finder).__module__ == "carrel.compat.redirect" for finder in sys.meta_path):
         return None
     return importlib.import_module("carrel.compat.loading")
+
+
+def program_authorization(app: Server[Any]) -> Authorizer | None:
+    """Return the authorization that a program for ``mcp`` or ``fastmcp`` has for its server; None without any."""
+    compat = _compat()
+    return None if compat is None else compat.authorizer_of(app)
 
 
 def _is_factory(value: object) -> bool:

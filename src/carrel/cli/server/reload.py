@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from carrel.catalog.access import UNRESTRICTED
-from carrel.cli.server.load import load, ready
+from carrel.cli.server.load import load, program_authorization, ready
 from carrel.cli.server.message_log import LoggedConnection, MessageLog
 from carrel.cli.target import ServerLocation
 from carrel.errors import ConfigError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from carrel.protocol.channel import ConnectedClient
     from carrel.protocol.principal import Principal, View
     from carrel.protocol.server import Call, ServerProtocol
+    from carrel.transports.server.authorizer import Authorizer
     from carrel.wire.base import Result
 
 __all__ = ["Reloading"]
@@ -117,6 +118,10 @@ class Reloading:
         if old is not None:
             await self.front.remove_provider(old)
         self.front.endpoint.runtime.hub.resync_all()
+
+    def authorization(self) -> Authorizer | None:
+        """Return the authorization that a program for ``mcp`` or ``fastmcp`` has for its server; None without any."""
+        return None if self._app is None else program_authorization(self._app)
 
     def folders(self) -> set[str]:
         """Return the folders to watch: the folders of the server's code."""

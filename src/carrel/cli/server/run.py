@@ -17,7 +17,7 @@ from carrel.cli.server.compat_option import COMPAT, SPELLINGS, flag, redirect
 from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
 from carrel.cli.server.launchers import read_launch, runnable
 from carrel.cli.server.limit_rules import add_limits
-from carrel.cli.server.load import load, load_program, ready, requires_compat
+from carrel.cli.server.load import load, load_program, program_authorization, ready, requires_compat
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.operations import add_operations
 from carrel.cli.server.script import enter
@@ -214,7 +214,12 @@ def serve_http(loading: Loading, configuration: Configuration, targets: Targets,
 
 
 def prepare(app: Server[Any], configuration: Configuration, targets: Targets, http: ServeOptions | None) -> None:
-    """Apply the limits, the policy and the sources of the configuration to a server."""
+    """Apply the limits, the policy and the sources of the configuration to a server.
+
+    Over HTTP, a program's own authorization holds, unless the configuration has another one.
+    """
+    if http is not None and http["authorization"] is None:
+        http["authorization"] = program_authorization(app)
     add_operations(app, configuration)
     add_policy(app, configuration, http)
     add_limits(app, configuration, http)

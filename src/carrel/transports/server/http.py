@@ -129,13 +129,16 @@ class StreamableHTTP:
     def _collect_routes(self) -> Routes | None:
         """Return the routes of the application and the authorizer, or None."""
         authorization = self._authorization
-        routes = [*self._app.routes, *(() if authorization is None else authorization.routes(self._path))]
+        own = () if authorization is None else authorization.routes(self._path)
+        routes = [*self._app.routes, *own]
         if not routes:
             return None
         from carrel.transports.server.routes import Routes  # most servers have none
 
         taken = {self._path, HEALTH, *(route.path for route in routes if self._sse and self._sse.owns(route.path))}
-        return Routes(routes, taken, (PROTECTED_RESOURCE,), has_authorization=authorization is not None)
+        described = any(route.path.startswith(PROTECTED_RESOURCE) for route in own)
+        reserved = () if described else (PROTECTED_RESOURCE,)
+        return Routes(routes, taken, reserved, has_authorization=authorization is not None)
 
     # Starting and stopping
 

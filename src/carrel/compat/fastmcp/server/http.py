@@ -13,6 +13,7 @@ from carrel.compat.generation import fastmcp_generation, fastmcp_version
 from carrel.compat.lazy import lazily
 from carrel.compat.mcp.server.lowlevel.server import NotificationOptions
 from carrel.compat.mcp.server.stdio import stdio_server
+from carrel.compat.serving import Guarded
 
 __all__ = ["Running"]
 
@@ -50,6 +51,14 @@ class Running:
             return function
 
         return decorator
+
+    def _guard(self, path: str) -> Guarded | None:
+        """Return the authorization of the endpoint at a path, for commands that serve the server."""
+        if self.auth is None:
+            return None
+        from carrel.compat.fastmcp.server.auth.guard import Guard
+
+        return Guard(self.auth, path).guarded()
 
     def http_app(
         self,

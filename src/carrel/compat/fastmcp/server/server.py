@@ -151,6 +151,7 @@ class FastMCP(Authorized, Extended, Answering, Completing, Running, Generic[Life
             icons=icons,
             lifespan=lambda _: self._live(),
         )
+        self._mcp_server.guard = self._guard
         self._mcp_server.experimental = experimental_capabilities
         self._mcp_server.begun = self._add_bundled
         self._mcp_server.cache_hints = build_cache_hints(cache_ttl, cache_scope)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from carrel.compat.generation import fastmcp_generation
+from carrel.compat.serving import Guarded, guarded
 
 __all__ = ["Guard"]
 
@@ -17,6 +18,10 @@ class Guard:
         self.routes: list[Any] = [] if auth is None else list(auth.get_routes(mcp_path=path))
         self.middleware: list[Any] = [] if auth is None else list(auth.get_middleware())
         self._url = None if auth is None else auth._get_resource_url(path)
+
+    def guarded(self) -> Guarded | None:
+        """Return the authorization for commands that serve the server in place of the program; None without any."""
+        return None if self._auth is None else guarded(self.middleware, self.wrap, self.routes)
 
     def wrap(self, endpoint: Any) -> Any:
         """Return an endpoint that only requests with a valid token reach."""

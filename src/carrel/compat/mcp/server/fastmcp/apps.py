@@ -71,7 +71,7 @@ class HTTPApps:
                 max_sessions=settings.max_sessions,
                 max_request_body_size=settings.max_request_body_size,
             )
-        manager, protection = self._session_manager, self._protection()
+        manager, protection = self._session_manager, self.protection()
         endpoint = Route(self.settings.streamable_http_path, protection.guard(StreamableHTTPASGIApp(manager)))
         return Starlette(
             debug=self.settings.debug,
@@ -102,7 +102,7 @@ class HTTPApps:
                 async with transport.connect_sse(scope, receive, send) as (read, write):
                     await server.run(read, write, server.create_initialization_options())
 
-        protection = self._protection()
+        protection = self.protection()
         return Starlette(
             debug=settings.debug,
             routes=[
@@ -114,7 +114,8 @@ class HTTPApps:
             middleware=protection.middleware(),
         )
 
-    def _protection(self) -> Protection:
+    def protection(self) -> Protection:
+        """Return the authorization of the endpoints."""
         from carrel.compat.mcp.server.fastmcp.authorization import Protection
 
         return Protection(self.settings.auth, self._auth_server_provider, self._token_verifier)

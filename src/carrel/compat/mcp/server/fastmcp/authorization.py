@@ -11,6 +11,7 @@ from carrel.compat.mcp.server.auth.provider import (
     TokenVerifier,
 )
 from carrel.compat.mcp.server.auth.settings import AuthSettings
+from carrel.compat.serving import Guarded, guarded
 
 if TYPE_CHECKING:
     from starlette.middleware import Middleware
@@ -71,6 +72,10 @@ class Protection:
         url = settings.resource_server_url
         metadata = None if url is None else build_resource_metadata_url(url)
         return RequireAuthMiddleware(endpoint, settings.required_scopes or [], metadata)
+
+    def guarded(self) -> Guarded | None:
+        """Return the authorization for commands that serve the server in place of the program; None without any."""
+        return None if self.settings is None else guarded(self.middleware(), self.guard, self.routes())
 
     def routes(self) -> list[Route]:
         """Return the routes of the authorization server, and of the metadata of this server."""

@@ -76,6 +76,7 @@ class FastMCP(HTTPApps, Generic[LifespanResultT]):
             icons=icons,
             lifespan=lifespan if own is None else lambda _: self._live(own),
         )
+        self._mcp_server.guard = lambda _: self.protection().guarded()
         self._tool_manager = ToolManager(self.settings.warn_on_duplicate_tools, tools=tools)
         self._resource_manager = ResourceManager(self.settings.warn_on_duplicate_resources)
         self._prompt_manager = PromptManager(self.settings.warn_on_duplicate_prompts)

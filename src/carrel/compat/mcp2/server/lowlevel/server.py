@@ -302,6 +302,8 @@ class Server(ServedServer, Generic[LifespanResultT]):
 
         routes = custom_starlette_routes or []
         apps = Apps(self, routes, options, token_verifier=token_verifier, auth_server_provider=auth_server_provider)
+        if options.get("auth") is not None:
+            self.guard = lambda _: apps.protection().guarded()
         app = apps.streamable_http_app()
         self._session_manager = apps.session_manager
         return app

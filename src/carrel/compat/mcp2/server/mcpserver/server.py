@@ -174,6 +174,7 @@ class MCPServer(Running[LifespanResultT]):
         self._check_authorization(auth_server_provider, token_verifier)
         self._auth_server_provider = auth_server_provider
         self._token_verifier = token_verifier
+        self._lowlevel_server.guard = lambda _: self._apps({}).protection().guarded()
         self._custom_starlette_routes: list[Any] = []
         configure_logging(self.settings.log_level)
         self._extensions: list[Extension] = []

@@ -1,0 +1,151 @@
+"""``carrel.compat.authorizer``: the authorization of a program holds where another command serves its server."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import AnyHttpUrl
+
+from carrel.compat.fastmcp import FastMCP as FastMCP4
+from carrel.compat.fastmcp.server.auth import RemoteAuthProvider, StaticTokenVerifier
+from carrel.compat.loading import application_of, authorizer_of
+from carrel.compat.mcp.server.auth.middleware.auth_context import get_access_token
+from carrel.compat.mcp.server.auth.provider import AccessToken, TokenVerifier
+from carrel.compat.mcp.server.auth.settings import AuthSettings
+from carrel.compat.mcp.server.fastmcp import FastMCP
+from carrel.compat.mcp2.server.lowlevel.server import Server
+from carrel.compat.mcp2.server.mcpserver import MCPServer
+from carrel.transports.server.http import StreamableHTTP
+from support.http_process import free_port, reachable
+
+URL = "http://127.0.0.1:8000/mcp"
+METADATA = "/.well-known/oauth-protected-resource/mcp"
+ACCEPT = {"accept": "application/json, text/event-stream"}
+CALL = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {
+        "name": "whoami",
+        "arguments": {},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    },
+}
+MODERN = {**ACCEPT, "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "whoami"}
+
+
+class Verifier(TokenVerifier):
+    """Verifier of two tokens, of which one lacks the scope."""
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        scopes = {"good": ["user"], "other": ["else"]}.get(token)
+        return None if scopes is None else AccessToken(token=token, client_id="me", scopes=scopes)
+
+
+def settings() -> AuthSettings:
+    return AuthSettings(
+        issuer_url=AnyHttpUrl("https://auth.example"),
+        resource_server_url=AnyHttpUrl(URL),
+        required_scopes=["user"],
+        validate_token_resource=False,
+    )
+
+
+def whoami() -> str:
+    """Return the client of the caller."""
+    token = get_access_token()
+    return "nobody" if token is None else token.client_id
+
+
+def mcp_1() -> Any:
+    server = FastMCP("guarded", auth=settings(), token_verifier=Verifier())
+    server.tool()(whoami)
+    return server
+
+
+def mcp_2() -> Any:
+    server = MCPServer("guarded", auth=settings(), token_verifier=Verifier())
+    server.tool()(whoami)
+    return server
+
+
+def fastmcp() -> Any:
+    tokens = {"good": {"client_id": "me", "scopes": ["user"]}, "other": {"client_id": "me", "scopes": ["else"]}}
+    verifier = StaticTokenVerifier(tokens, required_scopes=["user"])
+    auth = RemoteAuthProvider(verifier, [AnyHttpUrl("https://auth.example")], URL.removesuffix("/mcp"))
+    server = FastMCP4("guarded", auth=auth)
+    server.tool(whoami)
+    return server
+
+
+@pytest.mark.parametrize(("make", "other"), [(mcp_1, 403), (mcp_2, 403), (fastmcp, 401)])
+async def test_the_authorization_of_a_program_holds_on_the_transport_of_a_command(make: Any, other: int) -> None:
+    app = application_of(make())
+    assert app is not None
+    endpoint = StreamableHTTP(app, authorization=authorizer_of(app))
+    transport = httpx.ASGITransport(endpoint)
+    async with endpoint.lifespan(), httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+        statuses = {}
+        for token in ("", "bad", "other", "good"):
+            headers = {**MODERN, **({"authorization": f"Bearer {token}"} if token else {})}
+            response = await client.post("/mcp", headers=headers, json=CALL)
+            statuses[token] = response.status_code
+            if response.status_code == 401:
+                assert f'resource_metadata="http://127.0.0.1:8000{METADATA}"' in response.headers["www-authenticate"]
+        assert statuses == {"": 401, "bad": 401, "other": other, "good": 200}
+        assert '"me"' in response.text
+        described = (await client.get(METADATA)).json()
+        assert described["resource"] == URL
+        assert described["authorization_servers"] == ["https://auth.example/"]
+
+
+def test_a_server_without_authorization_has_no_authorizer() -> None:
+    for server in (FastMCP("open"), MCPServer("open"), FastMCP4("open"), Server("open")):
+        app = application_of(server)
+        assert app is not None
+        assert authorizer_of(app) is None
+
+
+def test_a_low_level_server_has_the_authorization_of_its_application() -> None:
+    server: Server[Any] = Server("guarded")
+    server.streamable_http_app(auth=settings(), token_verifier=Verifier())
+    app = application_of(server)
+    assert app is not None
+    assert authorizer_of(app) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["run", "dev"])
+async def test_a_command_that_serves_a_program_over_http_refuses_callers_without_a_token(
+    tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "guarded.py").write_text(
+        "from mcp.server.auth.provider import AccessToken, TokenVerifier\n"
+        "from mcp.server.auth.settings import AuthSettings\nfrom mcp.server.mcpserver import MCPServer\n"
+        "class Verifier(TokenVerifier):\n    async def verify_token(self, token):\n"
+        "        return AccessToken(token=token, client_id='me', scopes=[]) if token == 'good' else None\n"
+        f"auth = AuthSettings(issuer_url='https://auth.example', resource_server_url='{URL}')\n"
+        "mcp = MCPServer('guarded', auth=auth, token_verifier=Verifier())\n"
+        "@mcp.tool()\ndef whoami() -> str:\n    return 'me'\n"
+    )
+    port = free_port()
+    program = [sys.executable, "-m", "carrel", command, str(tmp_path / "guarded.py"), "--http", str(port)]
+    process = await asyncio.create_subprocess_exec(*program, stderr=asyncio.subprocess.DEVNULL)
+    try:
+        await reachable(port)
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            assert (await client.post("/mcp", headers=MODERN, json=CALL)).status_code == 401
+            headers = {**MODERN, "authorization": "Bearer good"}
+            assert (await client.post("/mcp", headers=headers, json=CALL)).status_code == 200
+    finally:
+        process.terminate()
+        await process.wait()
