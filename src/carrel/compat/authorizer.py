@@ -70,7 +70,9 @@ class ProgramAuthorizer(UserAuthorizer):
             for each in found
         ]
 
-    async def identify(self, scope: dict[str, Any], headers: Headers, path: str) -> AuthenticatedCaller | HTTPErrorResponse | None:
+    async def identify(
+        self, scope: dict[str, Any], headers: Headers, path: str
+    ) -> AuthenticatedCaller | HTTPErrorResponse | None:
         """Return the user that the middleware of the program finds, or its refusal."""
         guarded = self._guard(path)
         if guarded is None:
