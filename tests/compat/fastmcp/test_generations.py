@@ -11,6 +11,7 @@ from carrel import Client
 from carrel.compat import generation
 from carrel.compat.fastmcp import Client as FastMCPClient
 from carrel.compat.fastmcp import Context, FastMCP
+from carrel.compat.fastmcp.client.elicitation import ElicitResult
 from carrel.compat.fastmcp.exceptions import ResourceError
 from carrel.compat.fastmcp.prompts import Message
 from carrel.compat.fastmcp.tools import ToolResult
@@ -125,6 +126,22 @@ async def test_a_form_has_the_members_of_a_schema_that_the_version_sends(mcp: Fa
         assert (await client.call_tool("ask")).data == "red"
     assert ("title" in forms[0]) == (version == 3)
     assert forms[0]["required"] == ["value"]
+
+
+async def test_the_session_asks_with_the_names_of_both_versions_and_answers_may_name_their_type(mcp: FastMCP) -> None:
+    async def fill_in(message: str, kind: Any, params: Any, context: Any) -> ElicitResult[dict[str, Any]]:
+        return ElicitResult[dict[str, Any]](action="accept", content={"value": message})
+
+    schema: dict[str, Any] = {"type": "object", "properties": {"value": {"type": "string"}}}
+
+    @mcp.tool
+    async def ask(ctx: Context) -> list[Any]:
+        one = await ctx.session.elicit_form("one", requested_schema=schema, related_request_id=ctx.request_id)
+        two = await ctx.session.elicit_form("two", schema, ctx.request_id)
+        return [one.content, two.content]
+
+    async with FastMCPClient(mcp, elicitation_handler=fill_in) as client:
+        assert (await client.call_tool("ask")).data == [{"value": "one"}, {"value": "two"}]
 
 
 async def test_content_blocks_of_mcp_2_are_content_and_what_clients_get(mcp: FastMCP, version: int) -> None:

@@ -26,12 +26,14 @@ plain_rewrite = rewrite.rewrite_asserts
 
 if os.environ.get("MEASURE_CARREL"):
     from carrel.compat import redirect_imports
+    from carrel.transports.client import stdio
 
     for name in [name for name in sys.modules if name.partition(".")[0] in ("fastmcp", "mcp", "mcp_types")]:
         del sys.modules[name]  # another plugin has imported it
     redirect_imports(int(os.environ["MEASURE_CARREL"]))
     sys.modules["mcp.shared._compat"] = compat = ModuleType("mcp.shared._compat")  # for the shared code of tests
     parse_warning_filter.cache_clear()  # filters name classes of the package
+    stdio.INHERITED += ("PYTHONPATH",)  # processes find the measured checkout
     compat.resync_tracer = anyio.lowlevel.cancel_shielded_checkpoint
 
 

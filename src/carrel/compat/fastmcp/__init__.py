@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from carrel.compat.fastmcp.exceptions import FastMCPDeprecationWarning
 from carrel.compat.fastmcp.settings import settings
+from carrel.compat.fastmcp.utilities.logging import configure_logging
 from carrel.compat.generation import fastmcp_version
 from carrel.compat.lazy import lazily
 
@@ -19,6 +20,9 @@ NAMES = {
 
 __version__ = fastmcp_version()
 __all__ = ["FastMCPDeprecationWarning", "settings", *NAMES]
+
+if settings.log_enabled:
+    configure_logging(settings.log_level)
 
 if not TYPE_CHECKING:
     __getattr__ = lazily(__name__, NAMES)

@@ -3,6 +3,7 @@
 from carrel.compat.fastmcp.client.client import Client
 from carrel.compat.fastmcp.client.transports import (
     ClientTransport,
+    FastMCPStdioTransport,
     FastMCPTransport,
     MCPConfigTransport,
     NodeStdioTransport,
@@ -17,6 +18,7 @@ from carrel.compat.fastmcp.client.transports import (
 __all__ = [
     "Client",
     "ClientTransport",
+    "FastMCPStdioTransport",
     "FastMCPTransport",
     "MCPConfigTransport",
     "NodeStdioTransport",

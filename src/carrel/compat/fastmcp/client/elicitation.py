@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import pydantic_core
 from pydantic import BaseModel
@@ -18,13 +18,14 @@ from carrel.compat.wire import as_model
 
 __all__ = ["ElicitRequestParams", "ElicitResult", "ElicitationHandler", "RequestContext", "elicitation_callback"]
 
+T = TypeVar("T")
 ElicitationHandler: TypeAlias = Callable[..., Any]
 
 
-class ElicitResult(MCPElicitResult):  # type: ignore[misc]
+class ElicitResult(MCPElicitResult, Generic[T]):  # type: ignore[misc]
     """Answer to a form, whose content may be an object."""
 
-    content: Any = None
+    content: T | None = None
 
 
 def elicitation_callback(handler: ElicitationHandler) -> Callable[[Any, Any], Awaitable[MCPElicitResult]]:

@@ -14,8 +14,11 @@ def get_logger(name: str) -> logging.Logger:
 
 
 def configure_logging(level: Any = "INFO", logger: logging.Logger | None = None, **options: Any) -> None:
-    """Log to standard error from a level up."""
+    """Log to standard error from a level up, unless the program has handlers of its own."""
     chosen = logger or logging.getLogger("fastmcp")
     chosen.setLevel(level)
     if not chosen.handlers:
-        chosen.addHandler(logging.StreamHandler())
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+        handler.addFilter(lambda record: not logging.root.handlers)
+        chosen.addHandler(handler)

@@ -156,11 +156,14 @@ class ClientMessages(ABC):
     async def elicit_form(
         self,
         message: str,
-        requestedSchema: types.ElicitRequestedSchema,
+        requestedSchema: types.ElicitRequestedSchema | None = None,
         related_request_id: base.RequestId | None = None,
+        *,
+        requested_schema: types.ElicitRequestedSchema | None = None,
     ) -> types.ElicitResult:
-        """Ask the user to fill in a form."""
-        params = types.ElicitRequestFormParams(message=message, requestedSchema=requestedSchema)
+        """Ask the user to fill in a form. The schema has the names of both versions."""
+        schema = requested_schema or requestedSchema or {}
+        params = types.ElicitRequestFormParams(message=message, requestedSchema=schema)
         found: types.ElicitResult = await self._ask("elicitation/create", params, types.ElicitResult)
         return found
 

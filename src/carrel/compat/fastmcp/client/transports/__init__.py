@@ -10,6 +10,7 @@ from carrel.compat.fastmcp.client.transports.http import (
 )
 from carrel.compat.fastmcp.client.transports.memory import FastMCPTransport
 from carrel.compat.fastmcp.client.transports.stdio import (
+    FastMCPStdioTransport,
     NodeStdioTransport,
     NpxStdioTransport,
     PythonStdioTransport,
@@ -19,6 +20,7 @@ from carrel.compat.fastmcp.client.transports.stdio import (
 
 __all__ = [
     "ClientTransport",
+    "FastMCPStdioTransport",
     "FastMCPTransport",
     "HTTPClientTransport",
     "MCPConfigTransport",

@@ -14,6 +14,7 @@ from carrel.compat.fastmcp.client.transports.base import ClientTransport
 from carrel.compat.mcp.client.stdio import StdioServerParameters, stdio_client
 
 __all__ = [
+    "FastMCPStdioTransport",
     "NodeStdioTransport",
     "NpxStdioTransport",
     "PythonStdioTransport",
@@ -76,6 +77,10 @@ class PythonStdioTransport(StdioTransport):
         self.script_path = _script(script_path, ".py")
         compat = ["-m", "carrel.compat"] if python_cmd == sys.executable else []
         super().__init__(python_cmd, [*compat, self.script_path, *(args or [])], env, cwd, **options)
+
+
+class FastMCPStdioTransport(PythonStdioTransport):
+    """Transport to a Python file that defines a server, whose arguments are those of the file."""
 
 
 class NodeStdioTransport(StdioTransport):
