@@ -14,6 +14,7 @@ import httpx
 import pytest
 from pydantic import AnyHttpUrl
 
+from carrel.compat import generation
 from carrel.compat.fastmcp import Client, FastMCP
 from carrel.compat.fastmcp.exceptions import ToolError
 from carrel.compat.fastmcp.server.auth import (
@@ -52,6 +53,17 @@ def remote(**options: Any) -> RemoteAuthProvider:
     """Return a resource server that requires a scope."""
     verifier = options.pop("verifier", None) or StaticTokenVerifier(TOKENS, ["read"])
     return RemoteAuthProvider(verifier, [AnyHttpUrl("https://issuer.example.com")], API, **options)
+
+
+@pytest.mark.parametrize(("version", "error"), [("3.4.11", "invalid_token"), ("4.1.6", None)])
+async def test_credentials_of_another_scheme_are_no_token_in_4(
+    version: str, error: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "installed_fastmcp", lambda: version)
+    status, parameters = await challenge(remote(), "Basic dTpw")
+    assert (status, parameters.get("error")) == (401, error)
+    status, parameters = await challenge(remote(), "bearer wrong")
+    assert (status, parameters.get("error")) == (401, "invalid_token")
 
 
 async def test_challenges_name_the_scopes_and_the_metadata_that_are_served() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from carrel.compat.generation import fastmcp_generation
 from carrel.compat.mcp.server.auth.middleware import bearer_auth
 
 __all__ = ["RequireAuthMiddleware"]
@@ -14,6 +15,11 @@ REJECTED = (
     "The bearer token is invalid, expired or unknown to this server. To resolve: clear authentication tokens in the "
     "client and reconnect; clients then automatically re-register and authorize."
 )
+
+
+def _is_credential(name: bytes, value: bytes) -> bool:
+    """Return whether a header has credentials: a bearer token, or any in version 3."""
+    return name.lower() == b"authorization" and (fastmcp_generation() < 4 or value[:7].lower() == b"bearer ")
 
 
 class RequireAuthMiddleware(bearer_auth.RequireAuthMiddleware):
@@ -32,7 +38,7 @@ class RequireAuthMiddleware(bearer_auth.RequireAuthMiddleware):
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
-        elif any(name.lower() == b"authorization" for name, _ in scope.get("headers", ())):
+        elif any(_is_credential(*header) for header in scope.get("headers", ())):
             await super().__call__(scope, receive, send)
         else:
             await self._send_missing_auth(send)
