@@ -4,6 +4,7 @@ import json
 import mailbox
 import subprocess
 import sys
+import sysconfig
 import venv
 from collections.abc import Iterator
 from email.message import EmailMessage
@@ -11,39 +12,49 @@ from pathlib import Path
 
 import pytest
 
+from carrel.cli import main
 from carrel.testing import Caller, ProviderContract, running
-from support.parties import python
+from support.parties import python_program
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "examples" / "carrel-mbox"
 READER = ROOT / "tests" / "interop" / "clients" / "python_sdk_2_reader.py"
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
-#: Seconds that building and installing the packages may take.
+#: Seconds that building and installing the package may take.
 INSTALL_SECONDS = 900
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * INSTALL_SECONDS)]
 
 
-@pytest.fixture(scope="session")
-def carrel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build Carrel and the package, install them into an environment of their own, and return its carrel command."""
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the package into an environment that also has the packages of the tests, Carrel among them."""
     home = tmp_path_factory.mktemp("environment")
     venv.create(home)
+    [packages] = home.glob("lib/python*/site-packages")
+    ours = sysconfig.get_paths()["purelib"]
+    (packages / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(home / "bin" / "python")]
     done = subprocess.run(
-        [*pip, "install", "--quiet", "--no-compile", str(ROOT), str(PACKAGE)],
+        [*pip, "install", "--quiet", "--no-compile", "--no-deps", "--no-build-isolation", str(PACKAGE)],
         capture_output=True,
         text=True,
         timeout=INSTALL_SECONDS,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    return home / "bin" / "carrel"
+    return home
+
+
+@pytest.fixture
+def carrel(environment: Path) -> list[str]:
+    """Return the ``carrel`` command of the environment. ``tests/release/test_build.py`` tests an installed Carrel."""
+    return [str(environment / "bin" / "python"), "-m", "carrel"]
 
 
 @pytest.fixture(scope="module")
-def installed(carrel: Path) -> Iterator[None]:
+def installed(environment: Path) -> Iterator[None]:
     """Let this process import the package as it is installed; everything else comes from the tests' environment."""
-    [folder] = carrel.parents[1].glob("lib/python*/site-packages")
+    [folder] = environment.glob("lib/python*/site-packages")
     sys.path.append(str(folder))
     yield
     sys.path.remove(str(folder))
@@ -129,14 +140,14 @@ async def test_a_mail_is_text_with_the_headers_that_matter(inbox: Path) -> None:
     ]
 
 
-def serve(carrel: Path, *arguments: str, questions: list[dict] = ()) -> subprocess.CompletedProcess:
+def serve(carrel: list[str], *arguments: str, questions: list[dict] = ()) -> subprocess.CompletedProcess:
     """Run ``carrel serve`` in the environment of the package, and send it requests on stdio."""
     lines = [
         {"jsonrpc": "2.0", "id": number, **question, "params": {**question["params"], "_meta": META}}
         for number, question in enumerate(questions)
     ]
     return subprocess.run(
-        [str(carrel), "serve", *arguments],
+        [*carrel, "serve", *arguments],
         input="".join(json.dumps(line) + "\n" for line in lines),
         capture_output=True,
         text=True,
@@ -145,7 +156,7 @@ def serve(carrel: Path, *arguments: str, questions: list[dict] = ()) -> subproce
     )
 
 
-def test_the_command_serves_it_by_its_scheme(carrel: Path, inbox: Path) -> None:
+def test_the_command_serves_it_by_its_scheme(carrel: list[str], inbox: Path) -> None:
     listing = {"method": "resources/list", "params": {}}
     done = serve(carrel, f"mbox:{inbox}", "--max-mail=1KiB", questions=[listing])
     assert (done.returncode, done.stderr) == (0, "")
@@ -157,9 +168,9 @@ def test_the_command_serves_it_by_its_scheme(carrel: Path, inbox: Path) -> None:
     assert "About Shelf three." in answer["result"]["contents"][0]["text"]
 
 
-def test_a_client_of_another_sdk_reads_its_mails(carrel: Path, inbox: Path) -> None:
+def test_a_client_of_another_sdk_reads_its_mails(carrel: list[str], inbox: Path) -> None:
     done = subprocess.run(
-        [python("2"), str(READER), str(carrel), "serve", f"mbox:{inbox}"], capture_output=True, text=True, timeout=60
+        python_program("2", str(READER), *carrel, "serve", f"mbox:{inbox}"), capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr[-4000:]
     mails = json.loads(done.stdout)
@@ -167,7 +178,7 @@ def test_a_client_of_another_sdk_reads_its_mails(carrel: Path, inbox: Path) -> N
     assert "About 糖尿病." in mails["糖尿病"]
 
 
-def test_the_help_lists_its_options(carrel: Path) -> None:
+def test_the_help_lists_its_options(carrel: list[str]) -> None:
     text = serve(carrel, "--help").stdout
     assert "mbox: from the package carrel-mbox:\n" in text
     assert "--max-mail SIZE" in text
@@ -187,8 +198,11 @@ def test_the_help_lists_its_options(carrel: Path) -> None:
         ),
     ],
 )
-def test_wrong_use_is_explained_in_one_line(carrel: Path, arguments: list[str], complaint: str) -> None:
-    done = serve(carrel, *arguments)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"carrel: {complaint}")
-    assert done.stderr.count("\n") == 1
+@pytest.mark.usefixtures("installed")
+def test_wrong_use_is_explained_in_one_line(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"carrel: {complaint}")
+    assert said.count("\n") == 1

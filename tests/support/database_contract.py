@@ -11,13 +11,19 @@ from carrel.sources.databases.failure import DatabaseFailed
 from carrel.sources.databases.source import DatabaseSource
 from carrel.testing import ProviderContract
 from carrel.testing.caller import Caller
+from carrel.testing.changes import ChangeTests
+from carrel.testing.hooks import Hooks
+from carrel.testing.lists import ListTests
+from carrel.testing.offers import OfferTests
+from carrel.testing.reading import ReadingTests
+from carrel.testing.subscribing import SubscriptionTests
 from support.database_attacks import WRITES
 
 QUERIES = {"counted": "SELECT count(*) AS number FROM orders"}
 
 
-class DatabaseContract(ProviderContract):
-    """The contract of providers. ``execute`` runs a statement that writes, over a connection of its own."""
+class DatabaseHooks(Hooks):
+    """Hooks of the contract of providers. ``execute`` runs a statement that writes, over a connection of its own."""
 
     foreign = "sqlite:///nobody-has-this.db/schema"
     base = ""
@@ -96,6 +102,22 @@ class DatabaseContract(ProviderContract):
 
     async def called(self, provider: DatabaseSource) -> tuple[str, dict[str, Any]]:
         return "query_shop", {"sql": "SELECT count(*) FROM orders"}
+
+
+class DatabaseContract(DatabaseHooks, ProviderContract):
+    """The contract of providers."""
+
+
+class DriverContract(DatabaseHooks, ReadingTests, ChangeTests, SubscriptionTests):
+    """What depends on the database: all databases share the code of cursors, directories, tools and skills."""
+
+    test_pages_of_any_size_give_everything_once_in_the_same_order = (
+        ListTests.test_pages_of_any_size_give_everything_once_in_the_same_order
+    )
+    test_what_is_listed_is_described_as_the_protocol_wants = (
+        ListTests.test_what_is_listed_is_described_as_the_protocol_wants
+    )
+    test_a_tool_can_be_called = OfferTests.test_a_tool_can_be_called
 
 
 #: Refused by the check, or by the database itself.

@@ -10,7 +10,7 @@ import pytest
 
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.source import DatabaseSource
-from support.database_contract import QUERIES, DatabaseContract
+from support.database_contract import QUERIES, DatabaseContract, DriverContract
 from support.shop_database import statements
 
 LIMITS = {"exclude_tables": ("secrets",), "interval": 0.05, "max_bytes": 20_000}
@@ -55,7 +55,7 @@ class TestSQLite(DatabaseContract):
 
 
 @pytest.mark.slow
-class TestDuckDB(DatabaseContract):
+class TestDuckDB(DriverContract):
     base = "duckdb:///shop.duckdb"
 
     @pytest.fixture

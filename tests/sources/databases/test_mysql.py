@@ -18,7 +18,7 @@ from carrel.testing import running
 from carrel.testing.caller import Caller
 from support import database_queries
 from support.database_attacks import EVERYWHERE, EXECUTED_COMMENTS, MYSQL, MYSQL_MADE
-from support.database_contract import QUERIES, Attacks, DatabaseContract, ask
+from support.database_contract import QUERIES, Attacks, DriverContract, ask
 from support.database_servers import mariadb
 from support.shop_database import statements
 
@@ -65,7 +65,7 @@ def source(server: Path, user: str = "root", **options: Any) -> DatabaseSource:
     return DatabaseSource(url, DatabaseOptions(**{**LIMITS, **options}))
 
 
-class TestMariaDB(DatabaseContract):
+class TestMariaDB(DriverContract):
     base = "mysql://localhost/shop"
 
     @pytest.fixture

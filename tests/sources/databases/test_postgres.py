@@ -22,7 +22,7 @@ from carrel.testing.caller import Caller, Listener
 from support import database_queries
 from support.carrel_process import command
 from support.database_attacks import CASTS, EVERYWHERE, POSTGRES, POSTGRES_CASTS, POSTGRES_MADE
-from support.database_contract import QUERIES, Attacks, DatabaseContract, ask
+from support.database_contract import QUERIES, Attacks, DriverContract, ask
 from support.database_servers import postgres, program
 from support.sdk_session import sdk_session
 from support.shop_database import statements
@@ -68,7 +68,7 @@ def source(server: Path, user: str = "postgres", **options: Any) -> DatabaseSour
     return DatabaseSource(f"postgresql://{user}@/shop?host={server}", DatabaseOptions(**{**LIMITS, **options}))
 
 
-class TestPostgres(DatabaseContract):
+class TestPostgres(DriverContract):
     base = "postgres://localhost/shop"
 
     @pytest.fixture

@@ -124,12 +124,12 @@ async def test_search_finds_only_what_is_shared(put: Put, share: Share) -> None:
     assert await search(source, "key") == ["key.txt"]
 
 
-@pytest.mark.parametrize("limit", [0, 1, 5, 1000])
-async def test_search_returns_the_best_of_many(limit: int, put: Put, share: Share) -> None:
-    for number in range(3000):
+async def test_search_returns_the_best_of_many(put: Put, share: Share) -> None:
+    for number in range(1200):
         put(f"{number % 30}/report {number}.txt")
     put("report")
     source = await share()
-    found = await search(source, "report", limit)
-    assert len(found) == limit
-    assert not found or found[0] == "report"
+    for limit in (0, 1, 5, 1000):
+        found = await search(source, "report", limit)
+        assert len(found) == limit
+        assert not found or found[0] == "report"

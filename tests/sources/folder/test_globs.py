@@ -91,7 +91,7 @@ def test_skills_refuse_it_too(glob: str, folders: int, folder: Path) -> None:
         Server("x").skills(folder, exclude=glob)
 
 
-@pytest.mark.parametrize("glob", [glob for glob in REFUSED if isinstance(glob, str) and "\0" not in glob])
+@pytest.mark.parametrize("glob", [glob for glob in REFUSED if isinstance(glob, str) and "\0" not in glob][::4])
 @pytest.mark.parametrize("option", ["--include", "--exclude"])
 def test_the_command_line_refuses_it_too(
     option: str, glob: str, folder: Path, capsys: pytest.CaptureFixture[str]

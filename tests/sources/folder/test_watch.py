@@ -312,7 +312,7 @@ async def test_a_name_that_is_not_utf8_is_told_and_spoils_nothing(folder: Path, 
     await ear.until("created", "later.txt")
 
 
-async def test_ten_thousand_files_written_at_once_are_told_in_a_few_batches(
+async def test_thousands_of_files_written_at_once_are_told_in_a_few_batches(
     folder: Path, put: Put, listen: Listen
 ) -> None:
     ear = await listen()
@@ -320,20 +320,20 @@ async def test_ten_thousand_files_written_at_once_are_told_in_a_few_batches(
     heard: set[str] = set()
 
     def write() -> None:
-        for number in range(10_000):
+        for number in range(3000):
             with open(folder / "storm" / f"{number}.txt", "w") as file:
                 file.write("x")
 
     writing = asyncio.get_running_loop().run_in_executor(None, write)
     async with asyncio.timeout(60):
-        while len(heard) < 10_000:
+        while len(heard) < 3000:
             batch = await anext(ear._batches)
             ear.count += 1
             heard |= {change.uri for change in batch if change.kind == "created" and change.uri.endswith(".txt")}
     await writing
     # A batch does not grow without end, and the writing itself may be slow.
     assert ear.count < 40
-    assert len(heard) == 10_000
+    assert len(heard) == 3000
 
 
 async def test_a_slow_listener_gets_everything_once_in_the_end(folder: Path, put: Put, listen: Listen) -> None:

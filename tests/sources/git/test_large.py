@@ -1,4 +1,4 @@
-"""A repository of 100,000 commits and 10,000 refs: little is read for a page, whatever there is."""
+"""A repository of 10,000 commits and 1,000 refs: little is read for a page, whatever there is."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -13,12 +13,12 @@ from support.parties import ready
 
 pytestmark = pytest.mark.slow
 
-COMMITS = 100_000
-RECIPE = b"100,000 commits, each thousandth of which changes a file; a branch or a tag for every tenth"
+COMMITS = 10_000
+RECIPE = b"10,000 commits, each thousandth of which changes a file; a branch or a tag for every tenth"
 
 
 def make(home: Path) -> None:
-    """Make the repository by ``git fast-import``, in a few seconds."""
+    """Make the repository by ``git fast-import``."""
     parts = []
     for number in range(COMMITS):
         message = b"Commit number %d\n" % number
@@ -48,23 +48,23 @@ async def test_pages_and_files_of_a_long_history_take_little_reading(
     monkeypatch.setattr(ObjectPipe, "ask", lambda self, *ids: (read.extend(ids), ask(self, *ids))[1])
     [part] = await caller.read_resource("git://history/log/main")
     page = json.loads(part.text)
-    assert [commit["subject"] for commit in page["commits"][:2]] == ["Commit number 99999", "Commit number 99998"]
+    assert [commit["subject"] for commit in page["commits"][:2]] == ["Commit number 9999", "Commit number 9998"]
     assert len(page["commits"]) == 50
     assert len(read) <= 60
     read.clear()
-    [part] = await caller.read_resource("git://history/file/number-50000/src/a.txt")
-    assert part.text == "Commit number 50000\n"
+    [part] = await caller.read_resource("git://history/file/number-05000/src/a.txt")
+    assert part.text == "Commit number 5000\n"
     assert len(read) <= 6
     read.clear()
     branches = await caller.list_directory("git://history/branches", None, 100)
     assert (len(branches.items), branches.items[1].name) == (100, "number-00000")
     assert len(read) <= 300
     read.clear()
-    [part] = await caller.read_resource("git://history/file/main~50000/src/a.txt")
-    assert part.text == "Commit number 49000\n"
+    [part] = await caller.read_resource("git://history/file/main~5000/src/a.txt")
+    assert part.text == "Commit number 4000\n"
     [part] = await caller.read_resource("git://history/log/main?path=src&limit=3")
-    assert json.loads(part.text)["commits"][0]["subject"] == "Commit number 99000"
+    assert json.loads(part.text)["commits"][0]["subject"] == "Commit number 9000"
     assert len(read) <= 20
-    assert [len(page) for page in [await caller.directory("git://history/tags", 1000)]] == [5000]
+    assert [len(page) for page in [await caller.directory("git://history/tags", 100)]] == [500]
     suggested = await caller.complete("git://history/tag/{name}", "name", "number-0003")
     assert suggested.values == ["number-00030"]

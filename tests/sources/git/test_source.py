@@ -437,7 +437,7 @@ def test_objects_of_any_bytes_are_parsed_or_damaged(data: bytes) -> None:
 
 
 @given(st.lists(st.text(max_size=8), max_size=5), st.text(max_size=12))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_uris_of_any_text_are_parsed_or_refused(segments: list[str], query: str) -> None:
     names = RepositoryUris("shop")
     for kind in ("file", "diff", "log", "branch", ""):
@@ -451,7 +451,7 @@ NAMES = st.text(st.characters(blacklist_characters="\0/", blacklist_categories=(
 
 
 @given(st.lists(NAMES, min_size=1, max_size=3).map("/".join), st.lists(NAMES, max_size=4))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_ref_and_a_path_come_back_from_their_uri(ref: str, parts: list[str]) -> None:
     if not {".", ".."} & set(parts):
         location = RepositoryUris("Shop").parse(RepositoryUris("Shop").uri("file", ref, tuple(parts)))

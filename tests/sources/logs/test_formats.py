@@ -219,7 +219,7 @@ FRAGMENTS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(st.lists(st.lists(FRAGMENTS | st.text(max_size=20), max_size=8).map("".join), max_size=12))
 def test_any_lines_are_entries_of_any_format_and_none_is_lost(lines: list[str]) -> None:
     lines = [line.replace("\n", " ") for line in lines]
