@@ -7,6 +7,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stream
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -69,52 +70,26 @@ async def open_connection(
         ProtocolError: there is no revision that both sides support.
         AuthorizationError: the server requires authorization.
     """
-
     wanted = options.revision
-
-    async def attempt(open: Callable[[], Transport], *, greet: bool) -> tuple[ClientConnection, ServerFacts]:
-        connection = ClientConnection(open(), new_connection(), owner)
-        limit = 3600.0 if options.timeout is None else options.timeout
-        try:
-            await connection.open()
-            if greet:
-                found = await shake_hands(
-                    connection, wanted or LATEST_HANDSHAKE, timeout=limit, insist=wanted is not None
-                )
-            else:
-                found = await negotiate(connection, wanted, timeout=limit, patience=min(options.patience, limit))
-            connection.connection.settle()
-            return connection, found
-        except (ProtocolError, TransportError) as error:
-            # The message could not be sent, because the connection was lost before: report this earlier error.
-            failure = connection.error if isinstance(error, ProtocolError) and connection.error else error
-            await connection.close()
-            told = explained(endpoint, failure, connection)
-            if told is error:
-                raise
-            raise told from None
-        except BaseException:
-            await connection.close()
-            raise
-
+    attempt = partial(_attempt, endpoint, new_connection, owner, options)
     eras = options.eras if endpoint.remembered else KnownEras()
     era = eras.get(endpoint.name) if wanted is None else None
     if era is not None and era != "stateless":
         try:
             if era == "older transport" and endpoint.open_older is not None:
-                return await attempt(endpoint.open_older, greet=True)
-            return await attempt(endpoint.open, greet=True)
+                return await attempt(endpoint.open_older, handshake=True)
+            return await attempt(endpoint.open, handshake=True)
         except (PeerError, HTTPStatusError):
             eras.pop(endpoint.name, None)  # the server has changed
     try:
-        connection, found = await attempt(endpoint.open, greet=False)
+        connection, found = await attempt(endpoint.open, handshake=False)
     except (HTTPStatusError, PeerError) as error:
         if endpoint.open_older is None or error.status not in NOT_HERE or (wanted is not None and wanted.stateless):
             raise
         if isinstance(error, PeerError) and error.code in STATELESS_ERRORS:
             raise
         try:
-            connection, found = await attempt(endpoint.open_older, greet=True)
+            connection, found = await attempt(endpoint.open_older, handshake=True)
         except MCPError:
             if isinstance(error, PeerError):
                 raise error from None
@@ -126,11 +101,45 @@ async def open_connection(
             raise
         # Some programs exit if the first message is not initialize.
         try:
-            connection, found = await attempt(endpoint.open, greet=True)
+            connection, found = await attempt(endpoint.open, handshake=True)
         except MCPError:
             raise error from None
     eras.remember(endpoint.name, "stateless" if found.revision.stateless else "handshake")
     return connection, found
+
+
+async def _attempt(
+    endpoint: ClientEndpoint,
+    new_connection: Callable[[], ClientProtocol[Waiter]],
+    owner: Owner,
+    options: ConnectOptions,
+    open: Callable[[], Transport],
+    *,
+    handshake: bool,
+) -> tuple[ClientConnection, ServerFacts]:
+    """Open a connection over one transport; ``handshake``: begin with it, without asking for stateless revisions."""
+    wanted = options.revision
+    connection = ClientConnection(open(), new_connection(), owner)
+    limit = 3600.0 if options.timeout is None else options.timeout
+    try:
+        await connection.open()
+        if handshake:
+            found = await shake_hands(connection, wanted or LATEST_HANDSHAKE, timeout=limit, insist=wanted is not None)
+        else:
+            found = await negotiate(connection, wanted, timeout=limit, patience=min(options.patience, limit))
+        connection.connection.settle()
+        return connection, found
+    except (ProtocolError, TransportError) as error:
+        # The message could not be sent, because the connection was lost before: report this earlier error.
+        failure = connection.error if isinstance(error, ProtocolError) and connection.error else error
+        await connection.close()
+        shown = explained(endpoint, failure, connection)
+        if shown is error:
+            raise
+        raise shown from None
+    except BaseException:
+        await connection.close()
+        raise
 
 
 def explained(endpoint: ClientEndpoint, error: MCPError, connection: ClientConnection) -> MCPError:

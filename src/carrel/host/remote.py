@@ -9,6 +9,7 @@ are forwarded to the client whose call caused them. Progress, cancellation, erro
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Coroutine, Mapping
+from functools import partial
 from typing import Any, TypeVar, Unpack
 
 import msgspec
@@ -117,7 +118,7 @@ class RemoteProvider(ForwardingProvider):
         self.exact = self.names.uris
         self.entries = entries or EntryReader(self.name)
         """Decoder for list entries, shared by all sessions of one server."""
-        self._pages = RemotePages(self.entries)
+        self._pages = RemotePages()
         self._calls = RemoteCalls(client, self.name, self.reconnector)
         self._tools = RemoteTools(client, self._calls)
         self._events: Events | None = None
@@ -256,9 +257,8 @@ class RemoteProvider(ForwardingProvider):
         connection = self.client.session.connection
         whole = connection is not None and connection.connection.keeps
         notified = name == "" and self.notifies(row)
-        return await self._pages.page(
-            name or row.operation, list_format, request, fetch, change, whole=whole, notified=notified
-        )
+        decode = partial(self.entries.read, list_format, change=change, whole=whole)
+        return await self._pages.page(name or row.operation, list_format, request, fetch, decode, notified=notified)
 
     def notifies(self, row: Row) -> bool:
         """Return whether the server sends notifications for changes of a list."""

@@ -16,7 +16,7 @@ from msgspec import Raw
 from carrel.catalog.paging import decode_cursor, encode_cursor
 from carrel.catalog.provider import Page, Request
 from carrel.errors import InvalidCursor, ResourceTooLarge
-from carrel.host.remote_entries import EntryReader, ListFormat, entries_of
+from carrel.host.remote_entries import ListFormat, entries_of
 from carrel.protocol.connection import UNREADABLE
 from carrel.wire.base import PageResult
 from carrel.wire.resources import Resource
@@ -50,11 +50,10 @@ NEAR = 1000
 class RemotePages:
     """Lists of one remote server. The current page of a list is cached until a client lists from the start again.
 
-    Only the requested entries of a fetched page are decoded, by ``entries``.
+    Only the requested entries of a fetched page are decoded.
     """
 
-    def __init__(self, entries: EntryReader) -> None:
-        self._entries = entries
+    def __init__(self) -> None:
         self._kept: dict[str, tuple[str | None, PageResult]] = {}
 
     def forget(self) -> None:
@@ -67,15 +66,14 @@ class RemotePages:
         list_format: ListFormat,
         request: Request,
         fetch: Callable[[str | None], Awaitable[PageResult]],
-        change: Callable[[Any], Any] | None = None,
+        decode: Callable[[Sequence[Raw]], Awaitable[list[Any]]],
         *,
-        whole: bool = False,
         notified: bool = False,
     ) -> Page[Any]:
         """Return a page of a list; ``fetch`` fetches the page at a cursor of the remote server.
 
-        ``change`` converts an entry to the entry to return. ``whole``: preserve unknown members of entries.
-        ``notified``: the server notifies of changes of the list, so that a long page can be cached for all clients.
+        ``decode`` decodes entries. ``notified``: the server notifies of changes of the list, so that a long page can be
+        cached for all clients.
 
         Raises:
             InvalidCursor: the cursor is not from this list.
@@ -106,7 +104,7 @@ class RemotePages:
         scope = result.cache_scope
         if scope == "public" and request.caller is not None:
             scope = "private"
-        return Page(await self._entries.read(list_format, part, change, whole=whole), following, ttl, scope)
+        return Page(await decode(part), following, ttl, scope)
 
 
 def is_long(list_format: ListFormat, page: PageResult) -> bool:

@@ -22,7 +22,7 @@ from carrel.studio.chat_view import Answering, entries_of, turn_start
 from carrel.studio.models import Models
 from carrel.studio.problems import NotFound, Refused, problem_of
 
-__all__ = ["OpenChat"]
+__all__ = ["ChatSaving", "OpenChat"]
 
 #: Seconds between two events about one conversation.
 PAUSE = 0.1
@@ -35,15 +35,21 @@ class PendingApproval(NamedTuple):
     decision: asyncio.Future[CallDecision]
 
 
+class ChatSaving(NamedTuple):
+    """Where conversations are saved, the tools that are approved for always, and the servers as the user named them."""
+
+    chats: ChatStore
+    approvals: ApprovalStore
+    targets: tuple[str, ...] = ()
+
+
 class OpenChat:
     """Conversation with one answer at a time.
 
     Args:
         host: the servers.
         models: the models.
-        store: where conversations are saved.
-        remembered: the tools that are approved for always.
-        targets: the servers as the user named them.
+        saving: where conversations and approvals are saved.
         changed: called with the id when there is something new to show.
         saved: the saved conversation; None for a new one.
     """
@@ -52,17 +58,17 @@ class OpenChat:
         self,
         host: Host,
         models: Models,
-        store: ChatStore,
-        remembered: ApprovalStore,
-        targets: tuple[str, ...],
+        saving: ChatSaving,
         changed: Callable[[str], None],
         saved: Saved | None = None,
     ) -> None:
         model = models.get((models.current or "") if saved is None else saved.model)
-        approvals = Approvals(remembered, ask=self._ask)
-        self.session = ChatSession(host, model, models.named, approvals, self._show, store=store, targets=targets)
+        approvals = Approvals(saving.approvals, ask=self._ask)
+        self.session = ChatSession(
+            host, model, models.named, approvals, self._show, store=saving.chats, targets=saving.targets
+        )
         self._name = "" if saved is None else saved.name
-        self._store = store
+        self._store = saving.chats
         self._changed = changed
         self._answering = Answering()
         self._waiting: dict[str, PendingApproval] = {}

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from carrel.chat.approvals import ApprovalStore, default_approvals
 from carrel.chat.attachments import Attachment, Mention, attach_items, read_attachments
 from carrel.chat.compaction import ATTACHED
 from carrel.chat.contents import size_of
-from carrel.chat.store import ChatStore, Saved, default_chats
+from carrel.chat.store import Saved
 from carrel.errors import ConfigError
 from carrel.host.host import Host
 from carrel.studio.bodies import ContextRequest
-from carrel.studio.chat import OpenChat
+from carrel.studio.chat import ChatSaving, OpenChat
 from carrel.studio.chat_api import ChatChange, ChatMessage, ChatSummary, ChatView
 from carrel.studio.events import PageEvents
 from carrel.studio.models import Models
@@ -36,9 +35,7 @@ class Chats:
         models: the models.
         events: gets an event when a conversation changes.
         pack: packs a context.
-        store: where conversations are saved; None for the user's own, which ``carrel chat`` has.
-        remembered: the tools that are approved for always; None for the user's own file.
-        targets: the servers as the user named them, to be saved with a conversation.
+        saving: where conversations and approvals are saved.
     """
 
     def __init__(
@@ -47,18 +44,14 @@ class Chats:
         models: Models,
         events: PageEvents,
         pack: Callable[[ContextRequest], Awaitable[Packed]],
-        *,
-        store: ChatStore | None = None,
-        remembered: ApprovalStore | None = None,
-        targets: Sequence[str] = (),
+        saving: ChatSaving,
     ) -> None:
         self.models = models
         self._host = host
         self._events = events
         self._pack = pack
-        self._store = ChatStore(default_chats()) if store is None else store
-        self._remembered = ApprovalStore(default_approvals()) if remembered is None else remembered
-        self._targets = tuple(targets)
+        self._saving = saving
+        self._store = saving.chats
         self._open: dict[str, OpenChat] = {}
 
     async def list(self, words: str = "") -> tuple[ChatSummary, ...]:
@@ -179,7 +172,7 @@ class Chats:
             await chat.stop()
 
     def _opened(self, saved: Saved | None) -> OpenChat:
-        chat = OpenChat(self._host, self.models, self._store, self._remembered, self._targets, self._changed, saved)
+        chat = OpenChat(self._host, self.models, self._saving, self._changed, saved)
         self._open[chat.id] = chat
         return chat
 

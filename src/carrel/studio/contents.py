@@ -55,21 +55,21 @@ class ContentReader:
         Raises:
             MCPError: the resource cannot be read.
         """
-        item = await self._item(server, uri)
+        item, key = await self._item(server, uri), Key(server=server, uri=uri)
         first, count = max(1, first), max(1, min(count, MAX_LINES))
         if _is_large(item):
             window = await self._window(server, uri, first, count)
             if window is not None:
-                return self._text(server, uri, item, Kept(window, 0.0), first, count, ())
+                return _text_view(key, item, Kept(window, 0.0), (first, count))
         try:
             kept = await self.read(server, uri)
         except PeerError:
             window = None if "?" in uri else await self._window(server, uri, first, count)
             if window is None:
                 raise
-            return self._text(server, uri, item, Kept(window, 0.0), first, count, ())
+            return _text_view(key, item, Kept(window, 0.0), (first, count))
         entries = await self._entries(server, uri, kept.current) if kept.current.mime_type == DIRECTORY else ()
-        return self._text(server, uri, item, kept, first, count, entries)
+        return _text_view(key, item, kept, (first, count), entries)
 
     async def read(self, server: str, uri: str, *, again: bool = False) -> Kept:
         """Return the contents of a resource, which are read unless they are known to be current.
@@ -161,44 +161,47 @@ class ContentReader:
             log.debug("%s is shown without entries: %s", printable(uri), error)
         return tuple(row_of("resource", Hosted(server, item)) for item in found[:MAX_ENTRIES])
 
-    def _text(
-        self, server: str, uri: str, item: Resource | None, kept: Kept, first: int, count: int, entries: tuple[Row, ...]
-    ) -> TextView:
-        version = kept.current
-        kind = kind_of(version.mime_type, has_text=version.text is not None)
-        text, hex, lines = None, None, None
-        if version.window is not None:
-            text, lines = version.text, version.window[1]
-        elif version.text is not None:
-            lines = len(version.lines)
-            text = "\n".join(version.lines[first - 1 : first - 1 + count])
-        elif kind == "binary" and version.first is not None:
-            data = data_of(version.first)
-            lines = -(-len(data) // HEX_LINE)
-            hex = data[(first - 1) * HEX_LINE : (first - 1 + count) * HEX_LINE].hex()
-        size = item.size if version.window is not None and item is not None and item.size else version.size
-        annotations = None if item is None or item.annotations is None else msgspec.to_builtins(item.annotations)
-        return TextView(
-            key=Key(server=server, uri=uri),
-            version=version.hash,
-            title=printable(uri) if item is None else title_of(item),
-            mime_type=version.mime_type,
-            kind=kind,
-            language=language_of(version.mime_type) if kind == "code" else None,
-            size=size,
-            lines=lines,
-            first=first,
-            text=None if text is None else text[:MAX_CHARS],
-            hex=hex,
-            parts=tuple(
-                Part(uri=part.uri, mime_type=part.mime_type or "", size=len(data_of(part))) for part in version.parts
-            )
-            if len(version.parts) > 1
-            else (),
-            annotations=annotations,
-            changed=kept.previous is not None and kept.previous.text is not None,
-            reads=entries,
+
+def _text_view(
+    key: Key, item: Resource | None, kept: Kept, window: tuple[int, int], entries: tuple[Row, ...] = ()
+) -> TextView:
+    """Return the contents of a resource: a window of so many lines (the second number) from a line (the first)."""
+    first, count = window
+    version = kept.current
+    kind = kind_of(version.mime_type, has_text=version.text is not None)
+    text, hex, lines = None, None, None
+    if version.window is not None:
+        text, lines = version.text, version.window[1]
+    elif version.text is not None:
+        lines = len(version.lines)
+        text = "\n".join(version.lines[first - 1 : first - 1 + count])
+    elif kind == "binary" and version.first is not None:
+        data = data_of(version.first)
+        lines = -(-len(data) // HEX_LINE)
+        hex = data[(first - 1) * HEX_LINE : (first - 1 + count) * HEX_LINE].hex()
+    size = item.size if version.window is not None and item is not None and item.size else version.size
+    annotations = None if item is None or item.annotations is None else msgspec.to_builtins(item.annotations)
+    return TextView(
+        key=key,
+        version=version.hash,
+        title=printable(key.uri) if item is None else title_of(item),
+        mime_type=version.mime_type,
+        kind=kind,
+        language=language_of(version.mime_type) if kind == "code" else None,
+        size=size,
+        lines=lines,
+        first=first,
+        text=None if text is None else text[:MAX_CHARS],
+        hex=hex,
+        parts=tuple(
+            Part(uri=part.uri, mime_type=part.mime_type or "", size=len(data_of(part))) for part in version.parts
         )
+        if len(version.parts) > 1
+        else (),
+        annotations=annotations,
+        changed=kept.previous is not None and kept.previous.text is not None,
+        reads=entries,
+    )
 
 
 def _is_large(item: Resource | None) -> bool:

@@ -7,7 +7,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from carrel.chat.approvals import ApprovalStore, default_approvals
 from carrel.chat.sampling import question_asker
+from carrel.chat.store import ChatStore, default_chats
 from carrel.client.options import ClientOptions
 from carrel.host.config.server_config import ServerConfig
 from carrel.host.host import Host
@@ -15,6 +17,7 @@ from carrel.protocol import VERSION
 from carrel.studio.api import Pack, StudioState
 from carrel.studio.apps import AppsShown
 from carrel.studio.bodies import ContextRequest
+from carrel.studio.chat import ChatSaving
 from carrel.studio.chats import Chats
 from carrel.studio.contents import ContentReader
 from carrel.studio.documents import DocumentTexts
@@ -38,9 +41,7 @@ from carrel.transports.client.transport import Credentials
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from carrel.chat.approvals import ApprovalStore
     from carrel.chat.model import Model, Usage
-    from carrel.chat.store import ChatStore
     from carrel.context.pack import Packed
 
 __all__ = ["Studio"]
@@ -110,9 +111,12 @@ class Studio:
         self.live = Live(self.host, self.servers, self.lists, self.contents, watched, self.events)
         self.examinations = Examinations(self.events)
         self.links = Links()
-        self.chats = Chats(
-            self.host, self.models, self.events, self.packed, store=store, remembered=approvals, targets=targets
+        saving = ChatSaving(
+            ChatStore(default_chats()) if store is None else store,
+            ApprovalStore(default_approvals()) if approvals is None else approvals,
+            tuple(targets),
         )
+        self.chats = Chats(self.host, self.models, self.events, self.packed, saving)
         self._packed_at = 0
         self._open = AsyncExitStack()
 

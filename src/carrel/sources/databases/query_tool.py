@@ -12,7 +12,7 @@ from carrel.errors import InvalidParams, ToolError
 from carrel.sources.databases.failure import DatabaseFailed, StatementRejected, TooMuch
 from carrel.sources.databases.queries import run_query
 from carrel.sources.databases.reader import DatabaseReader
-from carrel.sources.databases.render import FORMATS, QueryResult, render_rows
+from carrel.sources.databases.render import FORMATS, QueryResult, RenderOptions, render_rows
 from carrel.sources.databases.shared_tables import check_shared
 from carrel.sources.databases.statements import check_statement
 from carrel.wire.content import TextContent
@@ -89,7 +89,7 @@ async def call_query_tool(reader: DatabaseReader, arguments: msgspec.Raw, client
             max_bytes=options.max_bytes,
             catalog=catalog,
         )
-        job = partial(render_rows, read=read, format=given.format, about={}, more=True)
+        job = partial(render_rows, read=read, options=RenderOptions(given.format, {}, more=True))
         text = (await reader.processes.run(client, job, QueryResult)).text
     except StatementRejected as error:
         raise ToolError(f"Refused: {error}") from None

@@ -247,7 +247,7 @@ class DatabaseReader:
 
     async def _rows(self, uri: str, location: DatabaseLocation, table: Table, client: str) -> TextResourceContents:
         from carrel.sources.databases import rows
-        from carrel.sources.databases.render import render_rows
+        from carrel.sources.databases.render import RenderOptions, render_rows
 
         options = self.database.options
         format = choice(location, FORMATS)
@@ -256,7 +256,8 @@ class DatabaseReader:
         if location.part == "sample":
             limit = read_number(location.parameters, "limit", options.max_rows, options.sample_rows)
             sample = partial(rows.read_sample, table=shown, limit=limit, max_bytes=options.max_bytes)
-            found = await self._run(uri, table, client, partial(render_rows, read=sample, format=format, about=about))
+            job = partial(render_rows, read=sample, options=RenderOptions(format, about))
+            found = await self._run(uri, table, client, job)
             return self._answer(uri, format, found)
         if not table.key:
             instead = uri_of(self.base, "tables", table.id, "sample")
@@ -277,7 +278,7 @@ class DatabaseReader:
                 uri,
                 table,
                 client,
-                partial(render_rows, read=page, format=format, about=about, uri=uri, parameters=location.parameters),
+                partial(render_rows, read=page, options=RenderOptions(format, about, uri, location.parameters)),
             )
         except BadValue as error:
             raise InvalidParams(
@@ -289,13 +290,13 @@ class DatabaseReader:
         self, uri: str, location: DatabaseLocation, table: Table, client: str, format: str
     ) -> TextResourceContents:
         from carrel.sources.databases import rows
-        from carrel.sources.databases.render import render_rows
+        from carrel.sources.databases.render import RenderOptions, render_rows
 
         key = self._key(uri, table, location.key)
         read = partial(rows.read_row, table=table, key=key, max_bytes=self.database.options.max_bytes)
         try:
             about = {"table": table.id, **({"key": location.key} if format == "json" else {})}
-            job = partial(render_rows, read=read, format=format, about=about, keys=False)
+            job = partial(render_rows, read=read, options=RenderOptions(format, about, keys=False))
             found = await self._run(uri, table, client, job)
         except BadValue:
             raise ResourceNotFound(uri) from None
@@ -365,14 +366,14 @@ class DatabaseReader:
         return self._text(uri, found.text, FORMATS[format], "it has very many columns")
 
     async def _overview(self, uri: str, location: DatabaseLocation, client: str) -> TextResourceContents:
-        from carrel.sources.databases.render import QueryResult, render_rows
+        from carrel.sources.databases.render import QueryResult, RenderOptions, render_rows
         from carrel.sources.databases.statistics import read_overview
 
         formats = TOPS["statistics"]
         format = choice(location, formats)
         catalog = await self.catalog(client, "schema", "statistics")
         about = {"product": catalog.product, "database": catalog.name}
-        job = partial(render_rows, read=partial(read_overview, catalog=catalog), format=format, about=about)
+        job = partial(render_rows, read=partial(read_overview, catalog=catalog), options=RenderOptions(format, about))
         found = await self.processes.run(client, job, QueryResult)
         return self._text(
             uri, found.text, formats[format], f"read single tables instead: {uri_of(self.base, 'tables')}"
@@ -382,7 +383,7 @@ class DatabaseReader:
 
     async def _query(self, uri: str, location: DatabaseLocation, client: str) -> TextResourceContents:
         from carrel.sources.databases.queries import run_query
-        from carrel.sources.databases.render import QueryResult, render_rows
+        from carrel.sources.databases.render import QueryResult, RenderOptions, render_rows
 
         options = self.database.options
         format = choice(location, FORMATS)
@@ -393,7 +394,8 @@ class DatabaseReader:
         limit = read_number(location.parameters, "limit", options.max_rows, options.max_rows)
         values = {name: location.parameters[name] for name in query.statement.parameters}
         read = partial(run_query, statement=query.statement, values=values, limit=limit, max_bytes=options.max_bytes)
-        job = partial(render_rows, read=read, format=format, about={"query": query.name}, more=True)
+        render = RenderOptions(format, {"query": query.name}, more=True)
+        job = partial(render_rows, read=read, options=render)
         try:
             found = await self.processes.run(client, job, QueryResult)
         except TooMuch as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from carrel.sources.databases.model import Table
     from carrel.sources.databases.rows import Rows
 
-__all__ = ["FORMATS", "QueryResult", "render_rows", "render_statistics", "rows_as", "table_of"]
+__all__ = ["FORMATS", "QueryResult", "RenderOptions", "render_rows", "render_statistics", "rows_as", "table_of"]
 
 FORMATS = {"json": "application/json", "markdown": "text/markdown", "csv": "text/csv"}
 """Formats of rows, with their MIME types."""
@@ -106,29 +106,34 @@ class QueryResult(msgspec.Struct, array_like=True):
     found: bool = True
 
 
-def render_rows(
-    connection: Connection,
-    read: Callable[[Connection], Rows | None],
-    format: str,
-    about: dict[str, Any],
-    uri: str = "",
-    parameters: Mapping[str, str] | None = None,
-    keys: bool = True,
-    more: bool = False,
-) -> QueryResult:
-    """Render the rows that ``read`` returns.
+class RenderOptions(NamedTuple):
+    """How rows are rendered: in ``format``, with the members of ``about``, which describe the rows.
 
-    ``about`` describes the rows. The keys of the rows, whether more rows follow, and the URI of the next page are
-    added.
+    ``uri`` with ``parameters`` is the URI of the page, to add the URI of the next one; ``keys`` and ``more``: add the
+    keys of the rows, and whether more rows follow.
     """
+
+    format: str
+    about: dict[str, Any]
+    uri: str = ""
+    parameters: Mapping[str, str] = {}
+    keys: bool = True
+    more: bool = False
+
+
+def render_rows(
+    connection: Connection, read: Callable[[Connection], Rows | None], options: RenderOptions
+) -> QueryResult:
+    """Render the rows that ``read`` returns."""
+    format, about = options.format, dict(options.about)
     found = read(connection)
     if found is None:
         return QueryResult("", found=False)
-    if found.after is not None and uri:
-        about["next"] = with_parameters(uri, {**(parameters or {}), "after": found.after})
-    if found.keys and keys and format == "json":
+    if found.after is not None and options.uri:
+        about["next"] = with_parameters(options.uri, {**options.parameters, "after": found.after})
+    if found.keys and options.keys and format == "json":
         about["keys"] = list(found.keys)
-    if more:
+    if options.more:
         about["more"] = found.more
     return QueryResult(rows_as(format, found, about), about.get("next"))
 

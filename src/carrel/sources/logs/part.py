@@ -117,7 +117,8 @@ class LogFile:
         if known.name in ("plain", "python"):
             return size if instant > self._modified else 0
         budget, descriptor = self._reading.budget, self._descriptor
-        return seek(self.read_at, size, instant, time_of, lambda offset: next_data(descriptor, offset), budget)
+        file = TimedFile(size, self.read_at, time_of, lambda offset: next_data(descriptor, offset))
+        return seek(file, instant, budget)
 
     def _blocks(self, begin: int, end: int) -> Iterator[list[str]]:
         """Yield the lines of a range, a block at a time, the last block first."""
@@ -261,35 +262,37 @@ Skip: TypeAlias = Callable[[int], int]
 """Returns the offset of the next data at or after an offset, skipping a hole."""
 
 
-def seek(read_at: ReadAt, size: int, instant: float, time_of: TimeOf, skip: Skip, budget: ReadBudget) -> int:
-    """Return the offset of the first entry at or after ``instant``, or ``size`` if no entry is that late.
+class TimedFile(NamedTuple):
+    """File of lines with times, in which ``seek`` looks for a time."""
+
+    size: int
+    read_at: ReadAt
+    time_of: TimeOf
+    skip: Skip
+
+
+def seek(file: TimedFile, instant: float, budget: ReadBudget) -> int:
+    """Return the offset of the first entry at or after ``instant``, or the size if no entry is that late.
 
     Reads about twenty blocks of a file of any size. Times have to rise, but for a margin that the caller subtracts.
     Blocks without a time (a long traceback, a hole of zero bytes that copytruncate leaves) are passed over.
     """
-    low, high, found_at = 0, size, size
+    low, high, found_at = 0, file.size, file.size
     while high - low > NEAR and not budget.is_over():
         middle = (low + high) // 2
-        found = first_timed(read_at, middle, high, time_of, skip)
+        found = first_timed(file, middle, high)
         if found is None:
             high = middle
         elif found[1] >= instant:
             high, found_at = middle, found[0]
         else:
             low = found[0]
-    found = first_timed(read_at, low, high, time_of, skip, least=instant, whole=True)
+    found = first_timed(file, low, high, least=instant, whole=True)
     return found_at if found is None else found[0]
 
 
 def first_timed(
-    read_at: ReadAt,
-    begin: int,
-    end: int,
-    time_of: TimeOf,
-    skip: Skip,
-    *,
-    least: float = -inf,
-    whole: bool = False,
+    file: TimedFile, begin: int, end: int, *, least: float = -inf, whole: bool = False
 ) -> tuple[int, float] | None:
     """Return the offset and time of the first line with a time of at least ``least`` that begins in a range.
 
@@ -297,9 +300,9 @@ def first_timed(
     """
     offset, remaining = begin, b""  # the rest is a line that has not ended yet
     while offset - len(remaining) < end:
-        block = read_at(offset, PROBE)
+        block = file.read_at(offset, PROBE)
         if block and block.count(0) == len(block):
-            offset = max(skip(offset), offset + len(block))
+            offset = max(file.skip(offset), offset + len(block))
             remaining, whole = b"", True
             continue
         start = offset - len(remaining)
@@ -309,7 +312,7 @@ def first_timed(
         for line in lines:
             if start >= end:
                 return None
-            if (whole or line.startswith(b"\0")) and (time := time_of(line)) is not None and time >= least:
+            if (whole or line.startswith(b"\0")) and (time := file.time_of(line)) is not None and time >= least:
                 return start, time
             start += len(line) + 1
             whole = True

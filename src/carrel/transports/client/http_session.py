@@ -203,22 +203,23 @@ class HTTPSession:
                 hops += 1
                 target = self._redirect(response, target, hops)
             elif status == 401 or (status == 403 and self._credentials is not None):
-                challenges = response.headers.getall("WWW-Authenticate", ())
-                if self._credentials is None:
-                    raise await self._unauthorized(response)
-                nonce = response.headers.get("DPoP-Nonce")
-                if rounds <= 0 or not await self._hold(
-                    self._credentials.rejected(
-                        AuthorizationRejection(self._address, status, challenges, revision, who, nonce)
-                    )
-                ):
-                    if status == 401 or challenges:
+                if rounds <= 0 or not await self._renew(response, who, revision):
+                    if status == 401 or "WWW-Authenticate" in response.headers:
                         raise await self._unauthorized(response)
                     return response
                 rounds -= 1
                 response.close()
             else:
                 return response
+
+    async def _renew(self, response: aiohttp.ClientResponse, sent: Mapping[str, str], revision: str | None) -> bool:
+        """Return whether there are new credentials after a response that has rejected the headers ``sent``."""
+        if self._credentials is None:
+            return False
+        challenges = response.headers.getall("WWW-Authenticate", ())
+        nonce = response.headers.get("DPoP-Nonce")
+        rejection = AuthorizationRejection(self._address, response.status, challenges, revision, sent, nonce)
+        return await self._hold(self._credentials.rejected(rejection))
 
     async def _hold(self, asking: Awaitable[T]) -> T:
         """Await credentials, counted in ``asking`` meanwhile."""

@@ -44,6 +44,12 @@ def serve(app: HasEndpoint, **options: Unpack[ServeOptions]) -> None:
         pass
 
 
+def endpoint_url(scheme: str, host: str, port: int, path: str) -> str:
+    """Return the URL of an endpoint that listens on ``host``; an empty one is all addresses of this machine."""
+    shown = f"[{host}]" if ":" in host else host or "127.0.0.1"
+    return f"{scheme}://{shown}:{port}/{path.strip('/')}"
+
+
 async def serve_async(
     app: HasEndpoint,
     *,
@@ -87,9 +93,8 @@ async def serve_async(
 
     def started() -> None:
         if on_started is not None:
-            shown = f"[{host}]" if ":" in host else host or "127.0.0.1"
             scheme = "http" if tls is None else "https"
-            on_started(f"{scheme}://{shown}:{listeners[0].getsockname()[1]}{'/' + path.strip('/')}")
+            on_started(endpoint_url(scheme, host, listeners[0].getsockname()[1], path))
 
     wanted = app.endpoint.limits.max_connections
     with more_descriptors(wanted + MORE_DESCRIPTORS):
