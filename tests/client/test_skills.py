@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from carrel import Server
 from carrel.catalog.provider import Page, Provider, Request
 from carrel.client.handlers import ClientCall
-from carrel.client.skills import SkillSnapshot, get_skill, is_equal, list_directory, list_skills, path_of, resolve
+from carrel.client.skill_uris import path_of, resolve
+from carrel.client.skills import SkillSnapshot, get_skill, is_equal, list_directory, list_skills
 from carrel.errors import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,

@@ -9,7 +9,7 @@ import pytest
 
 from carrel import Client, Context, Server
 from carrel.errors import MCPError, ServerUnavailable
-from carrel.protocol.observer import Refusal
+from carrel.protocol.observer import RejectedRequest
 from carrel.protocol.server import Call, ErrorResponse
 
 
@@ -18,7 +18,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.found: list[tuple[str, str]] = []
-        self.refusals: list[Refusal] = []
+        self.refusals: list[RejectedRequest] = []
         self.open = True
 
     def admit(self, call: Call) -> None:
@@ -32,8 +32,8 @@ class Notes:
         assert seconds >= 0
         self.found.append((call.request.operation, kind))
 
-    def refused(self, refusal: Refusal) -> None:
-        self.refusals.append(refusal)
+    def http_rejected(self, request: RejectedRequest) -> None:
+        self.refusals.append(request)
 
     def of(self, operation: str) -> list[str]:
         return [kind for name, kind in self.found if name == operation]

@@ -14,7 +14,7 @@ from carrel.catalog.access import NAME_VERBS
 from carrel.errors import ServerUnavailable
 from carrel.log import Log
 from carrel.protocol.methods import CALL_TOOL
-from carrel.protocol.observer import Refusal, outcome_of
+from carrel.protocol.observer import RejectedRequest, outcome_of
 from carrel.protocol.server import Call, ErrorResponse
 
 if TYPE_CHECKING:
@@ -153,28 +153,28 @@ class AuditRecorder:
         error = reply.reply if isinstance(reply, ErrorResponse) else None
         self.log.write(Answered(time.time(), call, size, error, outcome, seconds))
 
-    def refused(self, refusal: Refusal) -> None:
+    def http_rejected(self, request: RejectedRequest) -> None:
         """Record a request that HTTP has refused."""
-        self.log.write((time.time(), refusal))
+        self.log.write((time.time(), request))
 
     # In the thread of the log
 
     def _encode(self, entry: Any) -> bytes:
-        record = self._of_call(entry) if isinstance(entry, Answered) else self._of_refusal(*entry)
+        record = self._of_call(entry) if isinstance(entry, Answered) else self._of_rejected(*entry)
         return encode(record)
 
-    def _of_refusal(self, when: float, refusal: Refusal) -> AuditRecord:
+    def _of_rejected(self, when: float, request: RejectedRequest) -> AuditRecord:
         record = AuditRecord(
             time=when,
             event="refused",
-            address=refusal.address or None,
-            method=f"{refusal.method[:20]} {refusal.path[:MOST]}",
+            address=request.address or None,
+            method=f"{request.method[:20]} {request.path[:MOST]}",
             decision="denied",
             outcome="error",
-            code=refusal.status,
-            message=refusal.message[:MOST],
+            code=request.status,
+            message=request.message[:MOST],
         )
-        self._add_caller(record, refusal.principal)
+        self._add_caller(record, request.principal)
         return record
 
     def _of_call(self, entry: Answered) -> AuditRecord:

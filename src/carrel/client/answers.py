@@ -119,7 +119,7 @@ class ClientHandlers:
         origin = msgspec.structs.replace(origin, params=params)
         if operation == "elicit":
             if params.mode == "url":
-                return await self._visit(params, special.elicit_url or self._handlers.elicit_url, origin)
+                return await self._open_page(params, special.elicit_url or self._handlers.elicit_url, origin)
             return await self._fill_in(params, special.elicit_form or self._handlers.elicit_form, origin)
         if operation == "sample":
             return await self._ask_model(params, special if special.sample else self._handlers, origin)
@@ -148,7 +148,7 @@ class ClientHandlers:
         check(content, form.schema)
         return ElicitResult(action="accept", content=content)
 
-    async def _visit(self, params: ElicitParams, handler: PageHandler | None, origin: Origin) -> ElicitResult:
+    async def _open_page(self, params: ElicitParams, handler: PageHandler | None, origin: Origin) -> ElicitResult:
         if handler is None:
             raise self._not_asked("pages", self._handlers.elicit_form)
         if params.url is None:

@@ -61,12 +61,12 @@ def find_endpoint(target: Target, *, http: HTTPOptions | None, process: ProcessO
             raise ConfigError(
                 f"{target[:200]!r} is not an http: or https: URL; a command is a list: ['python', 'server.py']"
             )
-        refuse(process=process)
+        reject(process=process)
         return _over_http(target, http)
-    refuse(http=http)
+    reject(http=http)
     if isinstance(target, Sequence) and not isinstance(target, bytes | bytearray):
         return _as_process(read_command(target), process)
-    refuse(process=process)
+    reject(process=process)
     if isinstance(target, type):
         raise ConfigError(f"{target.__name__} is a class: pass an object, such as {target.__name__}(…)")
     if callable(getattr(getattr(target, "endpoint", None), "answer", None)):
@@ -98,7 +98,7 @@ def read_command(parts: Sequence[Any]) -> list[str]:
     return [os.fsdecode(part) for part in parts]
 
 
-def refuse(**options: object) -> None:
+def reject(**options: object) -> None:
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise ConfigError(f"{' and '.join(given)}: not an option for this kind of server")

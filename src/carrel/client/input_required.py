@@ -23,7 +23,7 @@ from carrel.protocol.revisions import SERVER_REQUESTS
 from carrel.wire.base import Params, prepared
 from carrel.wire.client_features import ElicitParams, InputRequest, InputRequiredResult
 
-__all__ = ["MAX_ROUNDS", "answer_all", "next_round", "visit_pages"]
+__all__ = ["MAX_ROUNDS", "answer_all", "next_round", "open_pages"]
 
 P = TypeVar("P", bound=Params)
 T = TypeVar("T")
@@ -103,7 +103,7 @@ async def answer_one(key: str, request: InputRequest, handlers: ClientHandlers, 
         ) from None
 
 
-async def visit_pages(error: PeerError, handlers: ClientHandlers, origin: Origin) -> bool:
+async def open_pages(error: PeerError, handlers: ClientHandlers, origin: Origin) -> bool:
     """Handle a URL elicitation required error: have the user visit its pages; return whether to retry the request."""
     try:
         pages = msgspec.convert(error.data["elicitations"], prepared(list[ElicitParams]))

@@ -360,9 +360,9 @@ class ClientSession:
             self.connection.closed(TransportError("the server does not speak the revision any more", delivered=False))
             return True
         if error.code == URL_ELICITATION_REQUIRED:
-            from carrel.client.input_required import visit_pages
+            from carrel.client.input_required import open_pages
 
-            return await visit_pages(error, self.handlers, self._origin(call))
+            return await open_pages(error, self.handlers, self._origin(call))
         if error.code == HEADER_MISMATCH and call.headers is not None:
             await call.headers.refresh()
             return True

@@ -18,6 +18,7 @@ import msgspec
 from carrel.client.handlers import ClientCall
 from carrel.client.not_found import is_not_found
 from carrel.client.results import PagedList
+from carrel.client.skill_uris import decode, encode_name, is_same, path_of, resolve
 from carrel.errors import (
     INVALID_PARAMS,
     ConfigError,
@@ -40,7 +41,7 @@ from carrel.protocol.extensions.skills import (
     SKILLS,
 )
 from carrel.protocol.methods import READ_RESOURCE, RequestType
-from carrel.uri.parse import UriError, encode_path, normalize, parse, percent_decode
+from carrel.uri.parse import encode_path
 from carrel.wire.base import PageParams, Params, Result
 from carrel.wire.resources import (
     ReadResourceParams,
@@ -387,61 +388,6 @@ class SkillSnapshot:
             ResourceNotFound: the skill no longer exists.
         """
         return await get_skill(self._server, self.uri)
-
-
-def path_of(uri: str, root: str) -> tuple[str, ...]:
-    """Return the decoded path segments of a URI below ``root``; empty if it is not below, or not a valid file path."""
-    if not uri.startswith(f"{root}/"):
-        return ()
-    try:
-        parts = parse(uri)
-        segments = tuple(map(percent_decode, uri[len(root) + 1 :].split("/")))
-    except UriError:
-        return ()
-    if parts.query is not None or parts.fragment is not None:
-        return ()
-    return segments if all(map(is_name, segments)) else ()
-
-
-def resolve(path: str) -> tuple[str, ...]:
-    """Return the segments of a relative path without "." and ".."; empty if it is invalid or leads out of its root."""
-    segments: list[str] = []
-    for segment in path.split("/"):
-        if segment == ".":
-            continue
-        if segment == ".." and segments:
-            segments.pop()
-        elif is_name(segment):
-            segments.append(segment)
-        else:
-            return ()
-    return tuple(segments)
-
-
-def is_name(segment: str) -> bool:
-    """Return whether a path segment is a valid file or directory name on any platform."""
-    return segment not in ("", ".", "..") and not any(
-        character in "/\\\x7f" or character < " " for character in segment
-    )
-
-
-def decode(path: str) -> str:
-    try:
-        return percent_decode(path)
-    except UriError:
-        return path
-
-
-def encode_name(name: str) -> str:
-    return encode_path((name,))
-
-
-def is_same(one: str, other: str) -> bool:
-    """Return whether two URIs are equivalent after normalization."""
-    try:
-        return normalize(one) == normalize(other)
-    except UriError:
-        return one == other
 
 
 def bytes_of(contents: ResourceContents) -> bytes:

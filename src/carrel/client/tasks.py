@@ -305,8 +305,8 @@ class ToolTask:
     def interval(self) -> float:
         """Seconds between polls: the server's, within limits."""
         state = self._state
-        told = state.poll_interval_ms if isinstance(state, DetailedTask) else getattr(state, "poll_interval", None)
-        return INTERVAL if told is None else min(LONGEST * 1000, max(SHORTEST * 1000, told)) / 1000
+        interval = state.poll_interval_ms if isinstance(state, DetailedTask) else getattr(state, "poll_interval", None)
+        return INTERVAL if interval is None else min(LONGEST * 1000, max(SHORTEST * 1000, interval)) / 1000
 
     async def _pause(self) -> None:
         """Wait for the poll interval, or until the server notifies of a status to act on."""

@@ -26,14 +26,14 @@ class Throttle:
     for 5 milliseconds.
     """
 
-    __slots__ = ("_clock", "_left", "_told", "_when", "name")
+    __slots__ = ("_clock", "_left", "_logged", "_when", "name")
 
     def __init__(self, clock: Callable[[], float], name: str = "the server") -> None:
         self.name = name
         self._clock = clock
         self._left = float(BURST)
         self._when = clock()
-        self._told = False
+        self._logged = False
 
     def take(self, count: int = 1) -> float | None:
         """Count messages; return the seconds to pause reading, or None."""
@@ -45,8 +45,8 @@ class Throttle:
         self._when = now
         if self._left >= 0:
             return None
-        if not self._told:
-            self._told = True
+        if not self._logged:
+            self._logged = True
             log.warning(
                 "%s sends too many unsolicited messages: more than %d at once, then %d a second are read "
                 "with pauses (BURST, RATE)",

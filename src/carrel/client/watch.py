@@ -169,9 +169,9 @@ class Watch:
             self.put(WatchEvent("missed"))
 
     def _acknowledge(self, agreed: SubscriptionFilter) -> None:
-        told = set(agreed.resource_subscriptions or ())
+        agreed_uris = set(agreed.resource_subscriptions or ())
         lists = [kind for event, kind in LIST_CAPABILITIES.items() if getattr(agreed, event) is True]
-        self._agree([uri for uri in self.uris if uri not in told] + sorted(self.lists.difference(lists)))
+        self._agree([uri for uri in self.uris if uri not in agreed_uris] + sorted(self.lists.difference(lists)))
 
     def _agree(self, refused: Sequence[str]) -> None:
         self.refused = tuple(refused)

@@ -46,20 +46,20 @@ def _as_markdown(number: int, item: ContextItem) -> str:
     longest = max(map(len, _FENCES.findall(item.text)), default=0)
     fence = "`" * max(3, longest + 1)
     lines = "" if item.lines is None else f", lines {item.lines[0]}-{item.lines[1]}"
-    server = f", {_plain(item.server)}" if _is_told(item) else ""
+    server = f", {_plain(item.server)}" if _names_server(item) else ""
     end = "" if item.text.endswith("\n") else "\n"
     return f"\n[{number}] {_plain(item.title)} <{_uri(item.link)}>{lines}{server}\n{fence}\n{item.text}{end}{fence}\n"
 
 
 def _as_xml(number: int, item: ContextItem) -> str:
     lines = "" if item.lines is None else f' lines="{item.lines[0]}-{item.lines[1]}"'
-    server = f' server="{_attribute(item.server)}"' if _is_told(item) else ""
+    server = f' server="{_attribute(item.server)}"' if _names_server(item) else ""
     title = _attribute(item.title)
     text = _escaped(item.text.replace("\r\n", "\n").replace("\r", "\n"))
     return f'<item n="{number}" title="{title}" uri="{_attribute(_uri(item.link))}"{lines}{server}>\n{text}\n</item>\n'
 
 
-def _is_told(item: ContextItem) -> bool:
+def _names_server(item: ContextItem) -> bool:
     """Return whether to name the server: a source whose name is the beginning of the URI is not named."""
     return bool(item.server) and not (":" in item.server and item.uri.startswith(item.server))
 

@@ -65,8 +65,8 @@ async def examine(
         if hostile:
             progress("hostile input")
             await check_hostile(subject)
-        announced: set[str] = {kind for kind in LIST_CHANGES.values() if client.session.server.reports_changes(kind)}
-    judge_messages(report, recording.messages[:ordinary], announced, stateless=subject.stateless)
+        declared: set[str] = {kind for kind in LIST_CHANGES.values() if client.session.server.reports_changes(kind)}
+    judge_messages(report, recording.messages[:ordinary], declared, stateless=subject.stateless)
     if lines > MAX_STDERR_LINES:
         report.find("stderr", f"{lines} lines, the first of which is: {recording.errors[0]}")
     report.finish()
@@ -78,7 +78,7 @@ async def check_tools_and_changes(subject: Subject) -> None:
         await check_tools(subject)
 
 
-def judge_messages(report: Report, messages: list[tuple[bool, bytes]], announced: set[str], *, stateless: bool) -> None:
+def judge_messages(report: Report, messages: list[tuple[bool, bytes]], declared: set[str], *, stateless: bool) -> None:
     """Judge every message by the schema of the revision."""
     judge = Judge(report.revision)
     for is_sent, data in messages:
@@ -96,6 +96,6 @@ def judge_messages(report: Report, messages: list[tuple[bool, bytes]], announced
             report.find("schema", error)
         method = message.get("method") if isinstance(message, dict) else None
         kind = LIST_CHANGES.get(method) if isinstance(method, str) else None
-        if kind is not None and kind not in announced:
+        if kind is not None and kind not in declared:
             report.find("undeclared", str(method))
     report.check("messages", judge.count)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Raw
 
 from carrel.awaitables import MaybeAwaitable, resolved
 from carrel.catalog.access import may_reach
-from carrel.catalog.provider import ListChanges, ListName, Page, Provider, Request
+from carrel.catalog.provider import ListChanges, Page, Provider, Request
 from carrel.catalog.registry import Kind
 from carrel.catalog.routes import valid_uri
 from carrel.errors import InvalidParams, MCPError, MethodNotFound, ProviderUnavailable, ResourceError, ResourceNotFound
+from carrel.gateway.learning import NameLearning
 from carrel.gateway.list_ahead import ListAhead
-from carrel.gateway.look_alikes import LookAlike
 from carrel.gateway.names import NameKind, Names
 from carrel.gateway.upstream import MAX_URIS, UpstreamTransform
 from carrel.host.catalog import HostCatalog
@@ -25,7 +24,7 @@ from carrel.log import Log
 from carrel.policy.server_view import GatewayTarget
 from carrel.protocol.methods import COMPLETE, LIST_NAMES, PROVIDER_REQUESTS, SUBSCRIBE
 from carrel.uri.parse import normal_form
-from carrel.uri.template import UriTemplate, UriTemplateError, shared_template
+from carrel.uri.template import UriTemplate
 from carrel.wire.base import Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.resources import ReadResourceResult, ResourceTemplate
@@ -46,10 +45,6 @@ ANY_PATIENCE = 15.0
 OTHERS_PATIENCE = 2.0
 #: Seconds that a request waits while changed lists are read.
 NAMES_PATIENCE = 3.0
-#: Maximum number of indexed templates per server: each URI is matched against all of them.
-MAX_TEMPLATES = 200
-#: Maximum number of look-alikes in the log.
-MAX_LOGGED = 100
 #: Methods that are offered to clients while a server is not connected yet.
 USUAL = {row.provider_method for row in PROVIDER_REQUESTS if row is not COMPLETE}
 
@@ -93,13 +88,7 @@ class GatewayCatalog(HostCatalog):
         self.prompt_names = _UpstreamNames("prompt", names, waits)
         self._settle = settle
         self._waits = waits
-        self._templates: dict[str, Sequence[ResourceTemplate]] = {}
-        self._patterns: dict[str, list[tuple[str, UriTemplate]]] = {}
-        """Servers and their templates, by scheme; "" for templates that begin with a variable."""
-        self._learning: dict[str, asyncio.Task[None]] = {}
-        self._due: dict[str, tuple[dict[ListName, None], dict[RemoteProvider, None]]] = {}
-        """Changed lists, and sessions with new names, that have to be read, by server."""
-        self._logged: set[LookAlike] = set()
+        self.learning = NameLearning(names, lambda: self._report((), {"resources_list_changed": None}))
 
     # What servers have
 
@@ -117,11 +106,11 @@ class GatewayCatalog(HostCatalog):
             and isinstance(provider, UpstreamTransform)
             and self.get(provider.name) is provider
         ):
-            self._learn_later(provider, lists)
+            self.learning.schedule(provider, lists)
         self._offering.clear()
         self._report(changes, lists, recipients=recipients)
 
-    def announce(self, kind: NameKind) -> None:
+    def notify_renamed(self, kind: NameKind) -> None:
         """Notify clients that names have changed."""
         self._report((), {LIST_NAMES["resource" if kind == "uri" else kind]: None})
 
@@ -131,73 +120,12 @@ class GatewayCatalog(HostCatalog):
         Raises:
             KeyError: there is no such server.
         """
-        learning = self._learning.pop(name, None)
-        if learning is not None:
-            learning.cancel()
-        self._due.pop(name, None)
-        if self._templates.pop(name, None) is not None:
-            self._index_templates()
+        self.learning.forget(name)
         return super().take(name)
 
     def learn_session(self, upstream: UpstreamTransform, provider: RemoteProvider) -> None:
         """Schedule reading the names that a server has in one of its sessions."""
-        self._learn_later(upstream, (), provider)
-
-    def _learn_later(
-        self, upstream: UpstreamTransform, lists: Iterable[ListName], session: RemoteProvider | None = None
-    ) -> None:
-        due = self._due.setdefault(upstream.name, ({}, {}))
-        due[0].update(dict.fromkeys(lists))
-        if session is not None:
-            due[1][session] = None
-        if upstream.name not in self._learning:
-            task = self._learning[upstream.name] = asyncio.ensure_future(self._learn(upstream))
-            task.add_done_callback(
-                lambda _: self._learning.get(upstream.name) is task and self._learning.pop(upstream.name)
-            )
-
-    async def _learn(self, upstream: UpstreamTransform) -> None:
-        """Read the names of a server, its resource templates, and its skills."""
-        while (due := self._due.pop(upstream.name, None)) is not None:
-            lists, sessions = due
-            await upstream.learn(lists.keys())
-            for session in sessions:
-                await upstream.learn_from(session)
-            self._log_look_alikes()
-            if "resources_list_changed" in lists and await self._learn_resources(upstream):
-                self._report((), {"resources_list_changed": None})
-
-    async def _learn_resources(self, upstream: UpstreamTransform) -> bool:
-        """Read the templates and skills of a server, and return whether that succeeded."""
-        try:
-            if upstream.offers("list_templates"):
-                found = await upstream.templates()
-                await upstream.learn_templates(found[:MAX_TEMPLATES], found)
-                self._templates[upstream.name] = found[:MAX_TEMPLATES]
-                self._index_templates()
-            if upstream.offers("list_skills"):
-                await resolved(upstream.list_skills(Request(limit=1000)))
-        except MCPError as error:
-            log.debug("%s: its templates are not known: %s", upstream.name, error)
-            return False
-        return True
-
-    def _log_look_alikes(self) -> None:
-        """Log each name that looks like another server's name, once."""
-        for kind, found in islice(self.names.look_alikes(), MAX_LOGGED):
-            if found not in self._logged and len(self._logged) < MAX_LOGGED:
-                self._logged.add(found)
-                log.warning(
-                    "the %s %s of %s looks like %s of %s",
-                    *(kind, ascii(found.name), found.server, ascii(found.like), found.other),
-                )
-
-    async def settled(self, timeout: float | None = None) -> None:
-        """Wait until the changed lists of the connected servers have been read, for at most ``timeout`` seconds."""
-        while self._learning:
-            _, waiting = await asyncio.wait(list(self._learning.values()), timeout=timeout)
-            if waiting and timeout is not None:
-                return
+        self.learning.schedule(upstream, (), provider)
 
     # Looking up
 
@@ -250,26 +178,6 @@ class GatewayCatalog(HostCatalog):
         listed = self.names.outer(kind, server, own)
         return GatewayTarget(server, listed, (own, self.names.prefixed(kind, server, own)))
 
-    def _index_templates(self) -> None:
-        self._patterns = {}
-        for server, templates in self._templates.items():
-            for pattern in _parsed(server, templates):
-                scheme = pattern.prefix.partition(":")[0] if ":" in pattern.prefix else ""
-                self._patterns.setdefault(scheme, []).append((server, pattern))
-
-    def matching(self, uri: str, *, plain: bool = False) -> set[str]:
-        """Return the servers with a template that matches a URI; ``plain``: only templates without a prefix."""
-        if not self._patterns:
-            return set()
-        patterns = self._patterns.get(uri.partition(":")[0], []) + self._patterns.get("", [])
-        return {
-            server
-            for server, pattern in patterns
-            if uri.startswith(pattern.prefix)
-            and pattern.match(uri) is not None
-            and not (plain and not self.names.is_plain("template", server, pattern.template))
-        }
-
     def find_uri(self, uri: str) -> Provider | None:
         """Return the server of a client's URI, or None if any server might have it.
 
@@ -282,9 +190,9 @@ class GatewayCatalog(HostCatalog):
         if owner is not None and (self.names.mode == "never" or not self.names.has("uri", owner.name, normal)):
             return owner  # by its prefix
         if owner is not None:
-            servers = {owner.name} | self.matching(uri, plain=True)
+            servers = {owner.name} | self.learning.matching(uri, plain=True)
         else:
-            servers = self.matching(uri) or (set() if normal == uri else self.matching(normal))
+            servers = self.learning.matching(uri) or (set() if normal == uri else self.learning.matching(normal))
         if len(servers) == 1 and self.names.mode != "always":
             return self.get(next(iter(servers)))
         self._refuse("uri", uri, [self.names.prefixed("uri", server, uri) for server in sorted(servers)])
@@ -307,7 +215,7 @@ class GatewayCatalog(HostCatalog):
         """Return a page of the resource templates. Requests without a client get the templates read so far."""
         if request.call is not None:
             return await super().list_templates(request)
-        known = [(self.get(server), templates) for server, templates in self._templates.items()]
+        known = [(self.get(server), templates) for server, templates in self.learning.templates.items()]
         return Page([one for each, some in known if isinstance(each, UpstreamTransform) for one in each.shown(some)])
 
     def read_resource(self, uri: str, request: Request) -> MaybeAwaitable[ReadResourceResult | bytes]:
@@ -439,7 +347,7 @@ class GatewayCatalog(HostCatalog):
             owner = None
         if owner is None:
             await self._settle()
-            await self.settled(NAMES_PATIENCE)
+            await self.learning.settled(NAMES_PATIENCE)
             owner, own = self._owner(kind, name)
         return await resolved(ask(owner or self._none, own))
 
@@ -484,11 +392,3 @@ class GatewayCatalog(HostCatalog):
             return await super().merge(listing, request, ahead.list_of)
         finally:
             await ahead.close()
-
-
-def _parsed(server: str, templates: Iterable[ResourceTemplate]) -> Iterable[UriTemplate]:
-    for template in templates:
-        try:
-            yield shared_template(template.uri_template)
-        except UriTemplateError as error:
-            log.warning("%s: %s is not a URI template: %s", server, template.uri_template, error)

@@ -177,7 +177,7 @@ class Gateway:
             missing = [name for name in (*self._only, *self._revisions) if name not in self.host.servers]
             if missing:
                 raise ConfigError(f"there is no server {missing[0]!r}{did_you_mean(missing[0], self._offered)}")
-            await self.catalog.settled()
+            await self.catalog.learning.settled()
             if self.names.mode == "never":
                 self._check_names()
             self._describe()
@@ -255,10 +255,10 @@ class Gateway:
             await isolated.stop()
 
     def _wrap(self, server: HostedServer, provider: Provider) -> UpstreamTransform:
-        return UpstreamTransform(server, provider, self.names, self.catalog.matching)
+        return UpstreamTransform(server, provider, self.names, self.catalog.learning.matching)
 
     def _renamed(self, kind: NameKind) -> None:
-        self.catalog.announce(kind)
+        self.catalog.notify_renamed(kind)
         if self.names.mode == "never" and self._following is not None:
             self._say_collisions(kind)
 
@@ -289,7 +289,7 @@ class Gateway:
         if self._lazy and any(server.state == "idle" for server in self.host.servers.values()):
             async with self._settling:
                 await asyncio.gather(*(self.host.wake(name) for name in list(self.host.servers)))
-                await self.catalog.settled()
+                await self.catalog.learning.settled()
 
     def _is_waiting(self) -> bool:
         """Return whether a server is idle or connecting, so that its names are unknown."""

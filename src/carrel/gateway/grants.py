@@ -147,7 +147,7 @@ class Grant:
         self._pending: PendingAuthorization | None = None
         self._waiting = asyncio.Event()
         self._rejection: AuthorizationRejection | None = None
-        self._told: list[tuple[RequestContext, str]] = []
+        self._asked: list[tuple[RequestContext, str]] = []
         self.given: list[Callable[[], object]] = []
         """Callbacks for when the user has logged in."""
 
@@ -240,8 +240,8 @@ class Grant:
             self._pending.extend()
         words = f"{self.upstream} needs you to log in, so that it can be used for you."
         if relay is None:
-            told = f" Open this page in your browser, then try again: {page}" if FOR_CLIENT.get() else ""
-            raise LoginRequired(f"{words}{told}", page if told else None)
+            advice = f" Open this page in your browser, then try again: {page}" if FOR_CLIENT.get() else ""
+            raise LoginRequired(f"{words}{advice}", page if advice else None)
         try:
             answer = await relay.ask(
                 lambda context, key: self._elicit(context, f"{words} Open the page to do that.", page, key)
@@ -251,13 +251,13 @@ class Grant:
         if answer.action != "accept":
             raise LoginRequired(f"{self.upstream} cannot be used for you, as you did not want to log in there")
         if answer.id is not None and relay.context is not None:
-            self._told.append((relay.context, answer.id))
+            self._asked.append((relay.context, answer.id))
 
     async def _elicit(self, context: RequestContext, message: str, page: str, key: str) -> Any:
         try:
             return await context.elicit_url(message, page, key=key, required=True)
         except URLElicitationRequired as error:
-            self._told.append((context, error.id))
+            self._asked.append((context, error.id))
             raise
 
     # Functions of OAuth
@@ -297,8 +297,8 @@ class Grant:
         """Notify the browser, and the clients that were asked, that the login has ended."""
         if pending is not None and self._pages is not None:
             self._pages.end(pending, outcome)
-        told, self._told = self._told, []
-        for context, id in told:
+        asked, self._asked = self._asked, []
+        for context, id in asked:
             context.elicitation_completed(id)
         if outcome is None:
             for call in list(self.given):

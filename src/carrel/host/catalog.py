@@ -103,7 +103,7 @@ class CatalogWatch:
 
     async def batches(self) -> AsyncIterator[Collection[Change]]:
         """Yield batches of changes. The first, empty batch comes once all providers listen, or after a timeout."""
-        telling = asyncio.ensure_future(self._follow_interest())
+        following = asyncio.ensure_future(self._follow_interest())
         try:
             for provider in self._catalog.providers:
                 self.add(provider)
@@ -117,8 +117,8 @@ class CatalogWatch:
             while (batch := await self._batches.get()) is not None:
                 yield batch
         finally:
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
 
     def add(self, provider: Provider) -> None:
         """Start to watch a provider."""

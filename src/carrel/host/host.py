@@ -208,7 +208,7 @@ class Host:
         return HostedServer(
             config,
             options,
-            self._announce,
+            self._on_change,
             inputs=self._inputs,
             start_timeout=self._start_timeout,
             prepare=self._prepare,
@@ -431,7 +431,7 @@ class Host:
         self._watchers.add(changes)
         return changes
 
-    def _announce(self, server: HostedServer, lists: Sequence[ListName]) -> None:
+    def _on_change(self, server: HostedServer, lists: Sequence[ListName]) -> None:
         exposed = self._exposed.get(server.name)
         if lists and exposed is not None and self.servers.get(server.name) is server:
             self.catalog.publish(exposed, (), dict.fromkeys(lists))

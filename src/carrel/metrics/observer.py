@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from carrel.protocol.observer import outcome_of
 
 if TYPE_CHECKING:
-    from carrel.protocol.observer import Refusal
+    from carrel.protocol.observer import RejectedRequest
     from carrel.protocol.server import Call, Reply
 
 __all__ = ["MetricsObserver"]
@@ -45,7 +45,7 @@ class MetricsObserver:
         self._denied = Counter(
             "carrel_denied", "Requests that the access rules have denied.", ["method"], registry=registry
         )
-        self._refusals = Counter(
+        self._rejected = Counter(
             "carrel_http_refusals", "HTTP requests that were refused, by status.", ["status"], registry=registry
         )
         self._children: dict[tuple[str, str, str], tuple[Any, Any]] = {}
@@ -83,6 +83,6 @@ class MetricsObserver:
         if not all(view.allows(request.verb, target) for target in request.find_targets(call.params)):
             self._denied.labels(request.method).inc()
 
-    def refused(self, refusal: Refusal) -> None:
+    def http_rejected(self, request: RejectedRequest) -> None:
         """Count a request that HTTP has refused."""
-        self._refusals.labels(str(refusal.status)).inc()
+        self._rejected.labels(str(request.status)).inc()

@@ -141,7 +141,7 @@ class Limiter:
         """Requests that were refused, by the line of the rule."""
         self._debts: dict[str, tuple[float, float, float]] = {}
         """Bytes that were sent beyond a bucket, when, and the bytes that the bucket gains in a second."""
-        self._told: dict[str, tuple[float, int]] = {}
+        self._logged: dict[str, tuple[float, int]] = {}
         self.set_rules(rules)
 
     def set_rules(self, rules: Sequence[LimitRule]) -> None:
@@ -248,12 +248,12 @@ class Limiter:
         """Count a refusal, log it from time to time, and return the error."""
         self.refused[rule.where] += 1
         now, count = self._clock(), self.refused[rule.where]
-        told = self._told.get(rule.where)
-        if told is None or now - told[0] >= QUIET:
-            since = count - (0 if told is None else told[1])
+        logged = self._logged.get(rule.where)
+        if logged is None or now - logged[0] >= QUIET:
+            since = count - (0 if logged is None else logged[1])
             unit = "request" if since == 1 else "requests"
             log.warning("%s: %d %s refused: at most %s", rule.where, since, unit, limit)
-            self._told[rule.where] = (now, count)
+            self._logged[rule.where] = (now, count)
         return TooManyRequests(f"Too many requests: at most {limit}", wait)
 
 

@@ -257,9 +257,9 @@ class Connection(Generic[W]):
         """Match a response to the pending request with its id."""
         waiting = self.waiting.pop(id, None) if type(id) is int or type(id) is str else None
         if waiting is None:
-            told = "" if message.error is UNSET else f": {printable(read_error(message.error))}"
+            reason = "" if message.error is UNSET else f": {printable(read_error(message.error))}"
             known = printable(id) if is_id(id) else "no request"
-            return Ignored(f"a response to {known}, which is not pending{told}", response=message)
+            return Ignored(f"a response to {known}, which is not pending{reason}", response=message)
         if message.error is not UNSET:
             if self.state is ConnectionState.NEGOTIATING and waiting.request in OPENING:
                 self.step(Step.REJECT)

@@ -154,20 +154,22 @@ class Validator:
     def _explain(self, error: Any) -> InvalidArguments:
         location: list[str | int] = list(getattr(error, "instance_path", ()))
         kind: Any = getattr(error, "kind", None)
-        told = printable(getattr(error, "message", str(error)))
+        problem = printable(getattr(error, "message", str(error)))
         match getattr(kind, "name", None):
             case "required":
                 location.append(kind.property)
-                told = "is required, but missing"
+                problem = "is required, but missing"
             case "additionalProperties" | "unevaluatedProperties":
                 location.append(kind.unexpected[0])
-                told = "is unknown"
+                problem = "is unknown"
             case "anyOf" | "oneOf" if hasattr(kind, "context"):
                 reasons = (printable(branch[0].message) for branch in kind.context[:3] if branch)
-                told = f"{told} ({'; '.join(reasons)})"
+                problem = f"{problem} ({'; '.join(reasons)})"
         path = join_path(location)
         subject = f"{self.subject.capitalize()} `{path}`" if path else f"The {self.subject}"
-        return InvalidArguments(f"{subject}{' ' if told.startswith('is ') else ': '}{told}", top_of(location), path)
+        return InvalidArguments(
+            f"{subject}{' ' if problem.startswith('is ') else ': '}{problem}", top_of(location), path
+        )
 
 
 def top_of(location: Sequence[str | int]) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 __all__ = [
-    "REFUSED",
+    "DECODING_ERRORS",
     "InvalidArguments",
     "join_path",
     "read_foreign",
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 # TypeError: an unhashable value for a set.
-REFUSED = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
+DECODING_ERRORS = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
 
 
 class InvalidArguments(ValueError):

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from carrel.protocol.principal import Principal
     from carrel.protocol.server import Call, Reply
 
-__all__ = ["Observer", "Outcome", "Refusal", "outcome_of"]
+__all__ = ["Observer", "Outcome", "RejectedRequest", "outcome_of"]
 
 Outcome: TypeAlias = Literal["ok", "error", "tool_error", "cancelled", "open"]
 
 TOOL_ERROR = b'"isError":true'
 
 
-class Refusal(msgspec.Struct, frozen=True, gc=False):
+class RejectedRequest(msgspec.Struct, frozen=True, gc=False):
     """HTTP request that a transport has refused: before its message was read, or because of its caller.
 
     ``status`` is the HTTP status, ``message`` the reason. ``path`` is the path of the request, which is not trusted.
@@ -50,7 +50,7 @@ class Observer(Protocol):
         For a stream that may never end, it is called twice: with the duration 0 when the stream begins, and at its end.
         """
 
-    def refused(self, refusal: Refusal) -> None:
+    def http_rejected(self, request: RejectedRequest) -> None:
         """Called after the HTTP transport has refused a request."""
 
 

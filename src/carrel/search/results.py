@@ -26,7 +26,7 @@ __all__ = [
 
 
 #: The end of a passage that is cut, and the lines of an entry at least: the link, an empty line and a line of text.
-CUT, LEAST = ("   > …", ""), 3
+ELLIPSIS, LEAST = ("   > …", ""), 3
 
 
 class SearchHit(Wire, kw_only=True):
@@ -128,10 +128,10 @@ def passages_as_markdown(results: PassageResults, budget: int) -> str:
     for number, passage in enumerate(results.passages, 1):
         entry = _passage_lines(number, passage)
         if not fits(entry):
-            cut = bisect(range(len(entry)), x=False, key=lambda kept: not fits([*entry[:kept], *CUT])) - 1
+            cut = bisect(range(len(entry)), x=False, key=lambda kept: not fits([*entry[:kept], *ELLIPSIS])) - 1
             kept = max(cut, LEAST if number == 1 else 0)
             if kept >= LEAST:
-                lines += [*entry[:kept], *CUT]
+                lines += [*entry[:kept], *ELLIPSIS]
             break
         lines += entry
     return _page([*lines, *end])

@@ -36,9 +36,9 @@ def snippet_of(text: str, first: int, words: Sequence[Word], terms: Callable[[st
     singles = {word.text for word in words if word.cjk and len(word.text) == 1}
     alike = re.compile("|".join({re.escape(term[:BEGINNING]) for term in wanted if term.isascii()}) or "(?!)")
     whole = "\n".join(line[:MAX_LOOKED_AT] for line in lines).lower()
-    told = {whole.count("\n", 0, found.start()) for found in alike.finditer(whole)}
+    matched = {whole.count("\n", 0, found.start()) for found in alike.finditer(whole)}
     gains = [
-        _gain(line, wanted, alike, singles, terms) if at in told or not line.isascii() else set[str]()
+        _gain(line, wanted, alike, singles, terms) if at in matched or not line.isascii() else set[str]()
         for at, line in enumerate(lines)
     ]
     best, chosen = -1.0, -1

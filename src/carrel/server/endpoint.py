@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from carrel.protocol.channel import Channel, ConnectedClient
     from carrel.protocol.description import Description
     from carrel.protocol.methods import RequestType
-    from carrel.protocol.observer import Observer, Refusal
+    from carrel.protocol.observer import Observer, RejectedRequest
     from carrel.protocol.server import Call, ErrorResponse, Reply
     from carrel.server.dispatch import Dispatch
     from carrel.server.lifecycle import Lifecycle
@@ -60,7 +60,7 @@ class ServerEndpoint:
         self.reject: Callable[[Call, BaseException], ErrorResponse] = dispatch.reject
         self.refuse: Callable[[Call, BaseException], ErrorResponse] = _refuse
         self.rejected: Callable[[ErrorResponse], None] = _ignore
-        self.refused: Callable[[Refusal], None] | None = None
+        self.http_rejected: Callable[[RejectedRequest], None] | None = None
         self.position: Callable[[], int] = runtime.position
         self.stop = lifecycle.stop
         self.end_streams = lifecycle.end_streams
@@ -116,7 +116,7 @@ class ServerEndpoint:
             from carrel.server.observation import Observation  # few servers need it
 
             found = self._observation = Observation(self._dispatch)
-            self.answer, self.refuse, self.refused = found.answer, found.refuse, found.refused
+            self.answer, self.refuse, self.http_rejected = found.answer, found.refuse, found.http_rejected
             self.rejected = found.rejected
         self._observation.add(observer)
 

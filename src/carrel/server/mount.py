@@ -129,11 +129,11 @@ class Mounted(Transform):
             await watches.wait(list(watches.forming))
             yield ()
             while not self._stopped.is_set():
-                told = asyncio.ensure_future(interest.wait())
+                ended = asyncio.ensure_future(interest.wait())
                 try:
-                    await asyncio.wait((told, stopped), return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
                 finally:
-                    await _cancelled(told)
+                    await _cancelled(ended)
                 watches.notify()
         finally:
             watches.outer = None

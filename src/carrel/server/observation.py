@@ -13,7 +13,7 @@ from carrel.protocol.server import ErrorResponse
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
-    from carrel.protocol.observer import Observer, Refusal
+    from carrel.protocol.observer import Observer, RejectedRequest
     from carrel.protocol.server import Call, Reply
     from carrel.server.dispatch import Dispatch
 
@@ -42,12 +42,12 @@ class Observation:
         else:
             reply = self._dispatch.answer(call, channel)
         if isinstance(reply, bytes | ErrorResponse):
-            self._tell(call, reply, perf_counter() - start)
+            self._notify(call, reply, perf_counter() - start)
             return reply
         if call.request.endless:
-            self._tell(call, b"", 0.0)
+            self._notify(call, b"", 0.0)
         if isinstance(reply, asyncio.Future):
-            reply.add_done_callback(lambda done: self._tell(call, reply_of(done), perf_counter() - start))
+            reply.add_done_callback(lambda done: self._notify(call, reply_of(done), perf_counter() - start))
             return reply
         return self._answer_later(call, reply, start)
 
@@ -56,26 +56,26 @@ class Observation:
         try:
             reply = await pending
         finally:
-            self._tell(call, reply, perf_counter() - start)
+            self._notify(call, reply, perf_counter() - start)
         return reply
 
     def refuse(self, call: Call, error: BaseException) -> ErrorResponse:
         """Reject a call that is not handled."""
         reply = call.connection.reject(call, error)
-        self._tell(call, reply, 0.0)
+        self._notify(call, reply, 0.0)
         return reply
 
     def rejected(self, response: ErrorResponse) -> None:
         """Tell the observers of a request of an unknown method or with invalid parameters."""
         if response.call is not None:
-            self._tell(response.call, response, 0.0)
+            self._notify(response.call, response, 0.0)
 
-    def refused(self, refusal: Refusal) -> None:
+    def http_rejected(self, request: RejectedRequest) -> None:
         """Tell the observers of a request that the HTTP transport has refused."""
         for observer in self._observers:
-            observer.refused(refusal)
+            observer.http_rejected(request)
 
-    def _tell(self, call: Call, reply: Reply | None, seconds: float) -> None:
+    def _notify(self, call: Call, reply: Reply | None, seconds: float) -> None:
         for observer in self._observers:
             observer.answered(call, reply, seconds)
 

@@ -76,11 +76,11 @@ class OpenChat:
         self._composing = False
         self._error: Problem | None = None
         self._revision = 0
-        self._stamp: tuple[int, int, int] | None = None
-        self._announcing: asyncio.TimerHandle | None = None
+        self._version: tuple[int, int, int] | None = None
+        self._publishing: asyncio.TimerHandle | None = None
         if saved is not None:
             self.session.resume(saved)
-            self._stamp = self._stamp_of_file()
+            self._version = self._file_version()
 
     @property
     def id(self) -> str:
@@ -139,7 +139,7 @@ class OpenChat:
         finally:
             self.session.pending = []
             self._composing = False
-            self.announce()
+            self.publish()
 
     def start(self, turn: Coroutine[Any, Any, TurnEnd]) -> None:
         """Let the model answer."""
@@ -155,8 +155,8 @@ class OpenChat:
         finally:
             self._answering.clear()
             self._waiting.clear()
-            self._stamp = None  # the file is read again, as another program may have written too
-            asyncio.get_running_loop().call_soon(self.announce)  # when the task has ended
+            self._version = None  # the file is read again, as another program may have written too
+            asyncio.get_running_loop().call_soon(self.publish)  # when the task has ended
 
     def take_back(self) -> None:
         """Take back the last message of the user and its answer.
@@ -208,7 +208,7 @@ class OpenChat:
         decision: asyncio.Future[CallDecision] = asyncio.get_running_loop().create_future()
         self._waiting[id] = PendingApproval(digest, decision)
         self._answering.ask(id, digest, request)
-        self.announce()
+        self.publish()
         try:
             decided = await decision
         finally:
@@ -219,20 +219,20 @@ class OpenChat:
 
     # Views of the page
 
-    def announce(self) -> None:
+    def publish(self) -> None:
         """Report a change, soon and only once."""
-        if self._announcing is None:
-            self._announcing = asyncio.get_running_loop().call_later(PAUSE, self._announce)
+        if self._publishing is None:
+            self._publishing = asyncio.get_running_loop().call_later(PAUSE, self._publish)
 
-    def _announce(self) -> None:
-        self._announcing = None
+    def _publish(self) -> None:
+        self._publishing = None
         self._changed(self.id)
 
     def _show(self, event: ChatEvent) -> None:
         if isinstance(event, Notice) and event.level == "warning":
             self._revision += 1  # older messages may be others now
         self._answering.take(event, len(self.session.chat.conversation.messages))
-        self.announce()
+        self.publish()
 
     def _find_tool(self, name: str) -> tuple[str, str]:
         """Return the server and the tool of a name that the model uses, also if the server is not connected."""
@@ -243,17 +243,17 @@ class OpenChat:
 
     # The file, to which ``carrel chat`` may add as well
 
-    def _stamp_of_file(self) -> tuple[int, int, int] | None:
+    def _file_version(self) -> tuple[int, int, int] | None:
         path = self.session.file.path
         return None if path is None else timestamp_of(path)
 
     def _reload(self) -> None:
         """Read the file again if another program may have written to it."""
-        stamp = None if self.running else self._stamp_of_file()
-        if stamp is None or stamp == self._stamp:
+        version = None if self.running else self._file_version()
+        if version is None or version == self._version:
             return
         saved = self._store.find(self.id)
-        self._name, self._stamp = saved.name, stamp
+        self._name, self._version = saved.name, version
         conversation = self.session.chat.conversation
         if saved.messages != conversation.messages:
             pending = self.session.pending

@@ -110,17 +110,17 @@ def entries_of(messages: Sequence[SamplingMessage], answering: Answering, find: 
     entries: list[ChatEntry] = []
     notices = list(answering.notices)
     for at, message in enumerate(messages):
-        told = [ChatPart(kind="notice", text=text) for place, text in notices if place == at]
-        if told:
-            entries.append(ChatEntry(role="assistant", parts=tuple(told)))
+        notes = [ChatPart(kind="notice", text=text) for place, text in notices if place == at]
+        if notes:
+            entries.append(ChatEntry(role="assistant", parts=tuple(notes)))
         following = blocks_of(messages[at + 1]) if at + 1 < len(messages) else []
         results = {block.tool_use_id: block for block in following if isinstance(block, ToolResultContent)}
         calls = answering.calls if at >= start else {}
         parts = tuple(_parts(blocks_of(message), results, calls, find))
         if parts:
             entries.append(ChatEntry(role=message.role, parts=parts))
-    told = [ChatPart(kind="notice", text=text) for place, text in notices if place >= len(messages)]
-    parts = (*(_unfinished(answering) if answering.messages == len(messages) else ()), *told)
+    notes = [ChatPart(kind="notice", text=text) for place, text in notices if place >= len(messages)]
+    parts = (*(_unfinished(answering) if answering.messages == len(messages) else ()), *notes)
     return [*entries, ChatEntry(role="assistant", parts=parts)] if parts else entries
 
 

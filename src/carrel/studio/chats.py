@@ -149,7 +149,7 @@ class Chats:
                 self.models.current = chat.session.model.name
 
             await chat.compose(work)
-        chat.announce()
+        chat.publish()
         return chat.view()
 
     async def delete(self, id: str) -> None:

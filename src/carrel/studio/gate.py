@@ -110,9 +110,9 @@ class PageGate:
         given = _headers_of(scope)
         path = scope["path"]
         is_api = self._api is not None and (path == API or path.startswith(f"{API}/"))
-        refusal = self._refusal(given, is_api)
-        if refusal is not None:
-            await respond(send_with_headers, *refusal)
+        rejection = self._rejection(given, is_api)
+        if rejection is not None:
+            await respond(send_with_headers, *rejection)
         elif is_api:
             assert self._api is not None
             await self._api(scope, receive, send_with_headers)
@@ -121,7 +121,7 @@ class PageGate:
         else:
             await self._pages(scope, receive, send_with_headers)
 
-    def _refusal(self, given: Mapping[bytes, list[bytes]], is_api: bool) -> tuple[int, str] | None:
+    def _rejection(self, given: Mapping[bytes, list[bytes]], is_api: bool) -> tuple[int, str] | None:
         """Return the status and the reason with which a request is refused, or None to accept it."""
         if given.get(b"host", []) != [self._host]:
             return 421, "The Host header does not name this server"

@@ -31,7 +31,7 @@ class PageOperation:
             id=secrets.token_urlsafe(12), kind=kind, state="running", progress=None, result=None, error=None
         )
         self.task: asyncio.Task[None] | None = None
-        self.told = False
+        self.has_id = False
         """Whether the page knows the id, and so gets events."""
 
 
@@ -57,7 +57,7 @@ class PageOperations:
         operation.task = asyncio.ensure_future(self._do(operation, work))
         await asyncio.wait([operation.task], timeout=PATIENCE)
         if operation.view.state == "running":
-            operation.told = True
+            operation.has_id = True
         else:
             del self._all[operation.view.id]
         return operation.view
@@ -113,6 +113,6 @@ class PageOperations:
 
     def _set(self, operation: PageOperation, **values: Any) -> None:
         operation.view = msgspec.structs.replace(operation.view, **values)
-        if operation.told:
+        if operation.has_id:
             # A result may be long: the page fetches it when it is done.
             self._events.put(type="operation", operation=msgspec.structs.replace(operation.view, result=None))

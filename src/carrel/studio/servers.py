@@ -95,7 +95,7 @@ class Servers:
             tasks=_decides_tasks(server),
         )
 
-    def announce(self, name: str) -> None:
+    def publish(self, name: str) -> None:
         """Report the state of a server to the page, or that there is no such server any more."""
         server = self._host.servers.get(name)
         if server is None:
@@ -105,7 +105,7 @@ class Servers:
 
     def changed(self, name: str) -> None:
         """Report a changed state, then measure the latency and read the lists, or check the failed connection."""
-        self.announce(name)
+        self.publish(name)
         server = self._host.servers.get(name)
         if server is None:
             self._start(name, None)
@@ -142,14 +142,14 @@ class Servers:
         found = await asyncio.gather(*(self._lists.of(server, kind) for kind in KINDS))
         read = zip(KINDS, found, strict=True)
         self._interfaces.note(server.name, {kind: each for kind, each in read if not isinstance(each, ListFailure)})
-        self.announce(server.name)
+        self.publish(server.name)
 
     async def _check(self, server: HostedServer) -> None:
         checks = await check_connection(server)
         self._checks[server.name] = tuple(
             Check(step=check.step, ok=check.ok, detail=printable(without_secrets(check.detail))) for check in checks
         )
-        self.announce(server.name)
+        self.publish(server.name)
 
     async def reconnect(self, name: str) -> None:
         """Start to reconnect to a failed server. Check a connected server, and read its lists again."""

@@ -44,12 +44,12 @@ async def serve(
     )
     ready = asyncio.Event()
 
-    def tell() -> None:
+    def started() -> None:
         if on_started is not None:
             on_started(f"{origin}/#token={studio.token}")
 
     contents = StudioServer(config_of(content), studio, ready.set)
-    pages = StudioServer(config_of(page), studio, tell, signals=signals)
+    pages = StudioServer(config_of(page), studio, started, signals=signals)
     serving = [asyncio.ensure_future(contents.serve([listeners[1]]))]
     try:
         await ready.wait()

@@ -86,7 +86,7 @@ class FollowedTasks:
         ended = [id for id, each in self._all.items() if each.view.status in TERMINAL]
         for id in ended[:-KEPT]:
             del self._all[id]
-        self._announce(task)
+        self._publish(task)
         task.following = asyncio.ensure_future(self._follow(task, task.handle))
         if task.handle.id is None:
             await task.following
@@ -170,9 +170,9 @@ class FollowedTasks:
     def _set(self, task: FollowedTask, **values: Any) -> None:
         task.view = msgspec.structs.replace(task.view, updated=_now(), **values)
         if task.view.id in self._all:
-            self._announce(task)
+            self._publish(task)
 
-    def _announce(self, task: FollowedTask) -> None:
+    def _publish(self, task: FollowedTask) -> None:
         self._events.put(type="task", task=task.view)
 
 

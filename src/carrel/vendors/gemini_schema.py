@@ -43,7 +43,7 @@ KEPT_BY_TYPE: Mapping[str, tuple[str, ...]] = {
     "OBJECT": ("minProperties", "maxProperties"),
 }
 #: Characters of a schema that the description states.
-MAX_TOLD = 500
+MAX_DESCRIBED = 500
 #: Keywords that have no counterpart, and that the description states.
 NOTED = {
     "exclusiveMinimum": "more than",
@@ -152,7 +152,7 @@ def _add_properties(found: Schema, schema: Schema, notes: list[str]) -> None:
         if required:
             found["required"] = required
     other = schema.get("additionalProperties")
-    if isinstance(other, dict) and other and len(_json(other)) <= MAX_TOLD:
+    if isinstance(other, dict) and other and len(_json(other)) <= MAX_DESCRIBED:
         notes.append(f"each value is of the schema {_json(other)}")
 
 

@@ -50,10 +50,10 @@ class StoredLogin:
         if self._stored is None:
             from carrel.security.client.authorization_code import OAuth
 
-            async def refuse(page: str) -> str:
+            async def reject(page: str) -> str:
                 raise AuthorizationError(f"{url} requires another login: {hint}")
 
-            self._stored = OAuth(authorize=refuse)
+            self._stored = OAuth(authorize=reject)
             if await self._stored.headers(url):
                 return True
             header = "--header 'Authorization: Bearer …'"

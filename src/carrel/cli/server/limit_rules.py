@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from carrel.cli.config.read import Configuration
     from carrel.policy.limiter import Limiter, LimitRule
     from carrel.policy.policy import Policy
-    from carrel.protocol.observer import Refusal
+    from carrel.protocol.observer import RejectedRequest
     from carrel.protocol.principal import Principal
     from carrel.protocol.server import Call, Reply
     from carrel.server.app import Server
@@ -95,7 +95,7 @@ class RejectedRequests:
             self._counting.add(task)
             task.add_done_callback(self._counting.discard)
 
-    def refused(self, refusal: Refusal) -> None:
+    def http_rejected(self, request: RejectedRequest) -> None:
         """Ignore a request that the HTTP transport has refused."""
 
     async def _count(self, call: Call) -> None:

@@ -54,7 +54,7 @@ def on_the_terminal(terminal: Terminal | None = None, lock: asyncio.Lock | None 
                 return content if await on.confirm("Send this?") else None
             return None
 
-    async def visit(page: URLElicitation) -> bool:
+    async def open_url(page: URLElicitation) -> bool:
         async with lock:
             with on.hold(), contextlib.suppress(EOFError):
                 host, why = shown(page.host), shown(page.message, 2000)
@@ -69,7 +69,7 @@ def on_the_terminal(terminal: Terminal | None = None, lock: asyncio.Lock | None 
                 return agreed
             return False
 
-    return Handlers(elicit_form=fill_in, elicit_url=visit)
+    return Handlers(elicit_form=fill_in, elicit_url=open_url)
 
 
 async def fill_in_form(form: Form, on: Terminal) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def read_yaml(text: str) -> Any:
             builder.take(type(event).__name__, event)
     except (yaml.YAMLError, UnicodeError) as error:
         if "nesting depth" in str(error):  # the parser has a limit of its own since PyYAML 6.0.4
-            refuse(TOO_DEEP)
+            reject(TOO_DEEP)
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f", line {mark.line + 2}"  # +1 for the opening ---
         raise FrontmatterError(
@@ -118,7 +118,7 @@ class Builder:
             self._take_scalar(event)
         elif kind in ("MappingStartEvent", "SequenceStartEvent"):
             if len(self._open) >= MAX_DEPTH:
-                refuse(TOO_DEEP)
+                reject(TOO_DEEP)
             self._count(1)
             self._check_no_key()
             self._open.append(({} if kind == "MappingStartEvent" else [], event.anchor, self._values))
@@ -129,7 +129,7 @@ class Builder:
             self._put(value, anchor, 1 + self._values - before)
         elif kind == "AliasEvent":
             if event.anchor not in self._anchors:
-                refuse(f"the frontmatter has an alias *{event.anchor} of nothing before it")
+                reject(f"the frontmatter has an alias *{event.anchor} of nothing before it")
             value, count = self._anchors[event.anchor]
             self._count(count)
             if isinstance(value, str) or not self._expects_key():
@@ -139,7 +139,7 @@ class Builder:
         elif kind == "DocumentStartEvent":
             self._documents += 1
             if self._documents > 1:
-                refuse("the frontmatter is more than one document")
+                reject("the frontmatter is more than one document")
 
     def _take_scalar(self, event: Any) -> None:
         self._count(1)
@@ -157,12 +157,12 @@ class Builder:
 
     def _check_no_key(self) -> None:
         if self._expects_key():
-            refuse("the frontmatter has a field whose name is not text")
+            reject("the frontmatter has a field whose name is not text")
 
     def _count(self, more: int) -> None:
         self._values += more
         if self._values > MAX_VALUES:
-            refuse(f"the frontmatter has more than {MAX_VALUES:,} values")
+            reject(f"the frontmatter has more than {MAX_VALUES:,} values")
 
     def _put(self, value: Any, anchor: str | None, count: int) -> None:
         if anchor is not None:
@@ -175,7 +175,7 @@ class Builder:
             container.append(value)
         elif self._keys[-1] is None:
             if value in container:
-                refuse(f"the frontmatter has the field {value[:100]} twice")
+                reject(f"the frontmatter has the field {value[:100]} twice")
             self._keys[-1] = value
         else:
             container[self._keys[-1]] = value
@@ -194,17 +194,17 @@ def resolve(text: str) -> Any:
         # Leading zeros are ignored in YAML 1.2; "0o17" and "0x1f" are written as in Python.
         number = int(text, 0 if text[:2] in ("0o", "0x") else 10) if len(text) < MAX_DIGITS else 1 << 64
         if not -(1 << 63) <= number < 1 << 64:
-            refuse(f"the frontmatter has the number {text[:100]}, which is too large")
+            reject(f"the frontmatter has the number {text[:100]}, which is too large")
         return number
     if FLOAT.fullmatch(text):
         real = float(text)
         if real - real != 0:
-            refuse(f"the frontmatter has the number {text[:100]}, which is too large")
+            reject(f"the frontmatter has the number {text[:100]}, which is too large")
         return real
     if INFINITE.fullmatch(text):
-        refuse(f"the frontmatter has the number {text}, which JSON does not have")
+        reject(f"the frontmatter has the number {text}, which JSON does not have")
     return text
 
 
-def refuse(problem: str) -> NoReturn:
+def reject(problem: str) -> NoReturn:
     raise FrontmatterError(problem)

@@ -135,8 +135,8 @@ def _describe(annotation: Any, node: dict[str, Any]) -> None:
     """Order the choices of a field by definition, and add titles to the choices of an Enum."""
     from carrel.server.schema.type_hints import describe, plain_type, values_of
 
-    for told in filter(None, map(describe, getattr(annotation, "__metadata__", ()))):
-        node.setdefault("description", told)
+    for description in filter(None, map(describe, getattr(annotation, "__metadata__", ()))):
+        node.setdefault("description", description)
     if plain_type(annotation) is datetime.datetime:
         node["format"] = "date-time"  # msgspec sets it only for datetimes with a time zone
     choices = () if plain_type(annotation) is bool else values_of(annotation)

@@ -41,8 +41,8 @@ def read_docstring(docstring: str | None, joint: str = " ") -> tuple[str | None,
         else:
             text.append(line)
             index += 1
-    told = re.sub(r"\n{3,}", "\n\n", "\n".join(text)).strip()
-    return told or None, {name: joint.join(filter(None, parts)) for name, parts in found.items() if any(parts)}
+    description = re.sub(r"\n{3,}", "\n\n", "\n".join(text)).strip()
+    return description or None, {name: joint.join(filter(None, parts)) for name, parts in found.items() if any(parts)}
 
 
 def is_rule(line: str) -> bool:

@@ -62,19 +62,19 @@ def explain(
     if isinstance(error, TypeError):
         return InvalidArguments(f"{subject} cannot be used: {text}", top, path)
     if not isinstance(error, ValidationError):
-        told = "nested too deeply" if isinstance(error, RecursionError) else f"not valid JSON: {text}"
-        return InvalidArguments(f"{subject} {'is' if path else 'are'} {told}", top, path)
+        problem = "nested too deeply" if isinstance(error, RecursionError) else f"not valid JSON: {text}"
+        return InvalidArguments(f"{subject} {'is' if path else 'are'} {problem}", top, path)
     if text.startswith("Invalid enum value") and values:
-        told = "must be one of " + ", ".join(msgspec.json.encode(to_jsonable(value)).decode() for value in values)
+        problem = "must be one of " + ", ".join(msgspec.json.encode(to_jsonable(value)).decode() for value in values)
     elif text.startswith("Expected `"):
-        told = "must be " + say_expected(text)
+        problem = "must be " + say_expected(text)
     elif text in INVALID:
-        told = "must be " + INVALID[text]
+        problem = "must be " + INVALID[text]
     else:
         return InvalidArguments(f"{subject}: {text[:300]}", top, path)
-    if given is not NODEFAULT and ", not " not in told:
-        told += f", not {str(given)[:80]!r}"
-    return InvalidArguments(f"{subject} {told}", top, path)
+    if given is not NODEFAULT and ", not " not in problem:
+        problem += f", not {str(given)[:80]!r}"
+    return InvalidArguments(f"{subject} {problem}", top, path)
 
 
 def argument_of(path: str, names: Collection[str]) -> str | None:
@@ -95,27 +95,27 @@ def unknown_argument(name: str, names: Collection[str], path: str = "") -> Inval
     from carrel.near_names import nearest_first
 
     known = ", ".join(f"`{known}`" for known in nearest_first(name, names))
-    told = f"the arguments are {known}" if known else "there are no arguments"
-    return InvalidArguments(f"Unknown argument `{name[:100]}`; {told}", name)
+    advice = f"the arguments are {known}" if known else "there are no arguments"
+    return InvalidArguments(f"Unknown argument `{name[:100]}`; {advice}", name)
 
 
 def split_error(text: str) -> tuple[str, str]:
     """Split a message of msgspec into its text and the path, such as ``.size[0]``."""
-    told, found, path = text.rpartition(" - at `")
+    problem, found, path = text.rpartition(" - at `")
     if not found or not path.endswith("`"):
         return text, ""
     if path.startswith("key` in `"):
-        return told, path[len("key` in `") : -1].removeprefix("$") + "[key]"
-    return told, path[:-1].removeprefix("$")
+        return problem, path[len("key` in `") : -1].removeprefix("$") + "[key]"
+    return problem, path[:-1].removeprefix("$")
 
 
 def say_expected(text: str) -> str:
     """Return a message such as "Expected `int | null`, got `str`" in plain words."""
     quoted, _, rest = text.removeprefix("Expected `").partition("`")
     expected = quoted.split(" | ")
-    told = " or ".join(WORDS.get(name, name) for name in expected)
+    problem = " or ".join(WORDS.get(name, name) for name in expected)
     if not rest.startswith(", got `"):
-        return told + rest
+        return problem + rest
     got = rest.removeprefix(", got `").rstrip("`")
     words = {"bool": "a boolean", "float": "a fraction" if "int" in expected else "a number"}
-    return f"{told}, not {words.get(got) or WORDS.get(got, got)}"
+    return f"{problem}, not {words.get(got) or WORDS.get(got, got)}"

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, ValidationError
 from msgspec.structs import asdict
 
-from carrel.protocol.json_values import REFUSED, read_foreign
+from carrel.protocol.json_values import DECODING_ERRORS, read_foreign
 from carrel.server.schema.parameter import Parameter
 
 __all__ = ["json_in_text", "read_leniently"]
@@ -54,7 +54,7 @@ def fits(raw: bytes, annotation: Any) -> bool:
     """Return whether a JSON value can be decoded to a type as it is."""
     try:
         msgspec.json.decode(raw, type=annotation, dec_hook=read_foreign)
-    except REFUSED:
+    except DECODING_ERRORS:
         return False
     return True
 
@@ -66,7 +66,7 @@ def json_in_text(text: str) -> bytes | None:
         return None
     try:
         msgspec.json.decode(encoded)
-    except REFUSED:
+    except DECODING_ERRORS:
         return None
     return encoded
 

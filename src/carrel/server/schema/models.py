@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from carrel.protocol.json_values import REFUSED, InvalidArguments, join_path, rounded
+from carrel.protocol.json_values import DECODING_ERRORS, InvalidArguments, join_path, rounded
 from carrel.server.schema.lenient import json_in_text
 from carrel.server.schema.parameter import Parameter
 from carrel.server.schema.type_hints import make_model
@@ -55,7 +55,7 @@ class ParameterModel:
         if not self._strict:
             try:
                 members = msgspec.json.decode(again)
-            except REFUSED:
+            except DECODING_ERRORS:
                 raise invalid_arguments(problems) from None
             optional = {item.alias for item in self._parameters if not item.required}
             for name in {problem["loc"][0] for problem in problems if problem["loc"]} & members.keys():
@@ -85,5 +85,5 @@ def invalid_arguments(problems: Sequence[dict[str, Any]]) -> InvalidArguments:
     paths = [join_path(problem["loc"]) for problem in problems[:3]]
     if not paths[0]:
         return InvalidArguments(f"The arguments cannot be read: {problems[0]['msg']}")
-    told = "; ".join(f"argument `{path}`: {item['msg']}" for path, item in zip(paths, problems, strict=False))
-    return InvalidArguments("A" + told[1:], problems[0]["loc"][0], paths[0])
+    problem = "; ".join(f"argument `{path}`: {item['msg']}" for path, item in zip(paths, problems, strict=False))
+    return InvalidArguments("A" + problem[1:], problems[0]["loc"][0], paths[0])

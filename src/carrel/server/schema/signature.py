@@ -17,7 +17,7 @@ from msgspec import NODEFAULT, UNSET
 from msgspec.structs import asdict
 
 from carrel.errors import ConfigError
-from carrel.protocol.json_values import REFUSED, InvalidArguments, read_foreign, rounded
+from carrel.protocol.json_values import DECODING_ERRORS, InvalidArguments, read_foreign, rounded
 from carrel.server.schema.callables import called_by, is_context, is_in_class, may_wait, resolve
 from carrel.server.schema.invalid_arguments import explain, missing_argument, unknown_argument
 from carrel.server.schema.parameter import SIMPLE, Dependency, Documentation, Parameter, dependency_of
@@ -286,7 +286,7 @@ class Signature:
         read = self._read or self._prepare()
         try:
             values = asdict(read(b"{}" if arguments is None else arguments))
-        except REFUSED as error:
+        except DECODING_ERRORS as error:
             values = self._retry(arguments, error)
         return self._complete(values, arguments) if self._unfinished else values
 
@@ -322,7 +322,7 @@ class Signature:
                 return read_leniently(self._struct, given, self.parameters)
             if fractions:
                 return asdict(self._read(given))
-        except REFUSED as second:
+        except DECODING_ERRORS as second:
             error = second
         raise self._explain(error) from None
 
@@ -343,7 +343,7 @@ class Signature:
             for name, raw in remaining.items():
                 try:
                     values[name] = msgspec.json.decode(raw, type=kind, strict=self.strict, dec_hook=read_foreign)
-                except REFUSED as error:
+                except DECODING_ERRORS as error:
                     raise self._explain(error, name) from None
         return values
 
@@ -392,7 +392,7 @@ class Signature:
     def _convert_one(self, name: str, value: Any, read: Callable[[Any], Any]) -> Any:
         try:
             return read(value)
-        except REFUSED as error:
+        except DECODING_ERRORS as error:
             raise self._explain(error, name, value) from None
 
     @staticmethod
@@ -400,7 +400,7 @@ class Signature:
         """Convert empty text for an optional parameter, or leave it out where the type has no empty text."""
         try:
             values[name] = read("")
-        except REFUSED:
+        except DECODING_ERRORS:
             del values[name]
 
     def _convert_rest(self, values: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import ValidationError
 
-from carrel.protocol.json_values import REFUSED, read_foreign
+from carrel.protocol.json_values import DECODING_ERRORS, read_foreign
 from carrel.server.schema.parameter import UNIONS
 from carrel.server.schema.type_hints import (
     Metadata,
@@ -134,7 +134,7 @@ def read_union(kind: Any, plain: bool) -> Callable[[Any], Any]:
             try:
                 if reader is not None:
                     return reader(value)
-            except REFUSED as error:
+            except DECODING_ERRORS as error:
                 problem = ValidationError(str(error))
         if None in readers:
             return value
@@ -187,7 +187,7 @@ def read_object(kind: Any, plain: bool, value: Any) -> Any:
         return msgspec.convert(value, kind, strict=False, dec_hook=read_foreign)
     try:
         return msgspec.json.decode(value) if isinstance(value, str) and value[:1] in ("{", "[") else value
-    except REFUSED:  # no JSON, and then it may be text to pydantic
+    except DECODING_ERRORS:  # no JSON, and then it may be text to pydantic
         return value
 
 

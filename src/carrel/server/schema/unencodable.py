@@ -30,9 +30,11 @@ def explain_unencodable(value: Any, error: BaseException) -> str:
             break
         path.append(found[0])
         part = found[1]
-    told = f"the type {type(part).__qualname__} cannot be encoded as JSON, at {join_path(path)}"
+    message = f"the type {type(part).__qualname__} cannot be encoded as JSON, at {join_path(path)}"
     reason = str(error).partition("\n")[0][:300]
-    return told if isinstance(error, TypeError) and "cannot be encoded as JSON" in reason else f"{told} ({reason})"
+    return (
+        message if isinstance(error, TypeError) and "cannot be encoded as JSON" in reason else f"{message} ({reason})"
+    )
 
 
 def is_json(value: Any) -> bool:

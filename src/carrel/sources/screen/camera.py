@@ -86,7 +86,7 @@ class Camera:
         except BaseException as error:
             await self.stop()
             if isinstance(error, DesktopUnavailable | TimeoutError):
-                raise ConfigError(f"{self._scope.uri}: {told(error)}") from None
+                raise ConfigError(f"{self._scope.uri}: {message_of(error)}") from None
             raise
 
     async def stop(self) -> None:
@@ -167,11 +167,11 @@ class Camera:
         return {uri: self._changes.get(uri, 0) for uri in areas}
 
     def _unavailable(self, error: Exception) -> ProviderUnavailable:
-        log.warning("%s: %s", self._scope.uri, told(error))
+        log.warning("%s: %s", self._scope.uri, message_of(error))
         return ProviderUnavailable(f"The display of {self._scope.uri}")
 
 
-def told(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     return str(error) or f"the display has not answered in {PATIENCE:g} s"
 
 

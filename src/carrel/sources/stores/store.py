@@ -214,7 +214,7 @@ class Store(ABC):
     async def walk(self, prefix: str, after: str = "", limit: int = 1000) -> EntryPage:
         """Return objects at all depths below the directory ``prefix``, without directories, after ``after``."""
         found: list[StoreEntry] = []
-        objects = visit(self, prefix, after, limit)
+        objects = walk(self, prefix, after, limit)
         try:
             async for entry in objects:
                 found.append(entry)
@@ -245,14 +245,14 @@ class Store(ABC):
         """
 
 
-async def visit(store: Store, prefix: str, after: str, limit: int) -> AsyncIterator[StoreEntry]:
+async def walk(store: Store, prefix: str, after: str, limit: int) -> AsyncIterator[StoreEntry]:
     """Yield the objects below a directory, depth first, in the order of their keys."""
     if prefix.count("/") > MAX_DEPTH:
         return
     if after.startswith(prefix) and "/" in after[len(prefix) :]:
         inner = prefix + after[len(prefix) :].partition("/")[0] + "/"
         try:
-            async for entry in visit(store, inner, after, limit):
+            async for entry in walk(store, inner, after, limit):
                 yield entry
         except (ObjectNotFound, AccessDenied, Unreadable):
             pass  # removed since, or not to be listed
@@ -265,7 +265,7 @@ async def visit(store: Store, prefix: str, after: str, limit: int) -> AsyncItera
                 yield entry
                 continue
             try:
-                async for inside in visit(store, entry.key, "", limit):
+                async for inside in walk(store, entry.key, "", limit):
                     yield inside
             except (ObjectNotFound, AccessDenied, Unreadable):
                 continue

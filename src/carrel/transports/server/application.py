@@ -12,7 +12,7 @@ from carrel.protocol.server import Call, ErrorResponse, Reply, ServerProtocol
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import ConnectedClient
-    from carrel.protocol.observer import Refusal
+    from carrel.protocol.observer import RejectedRequest
     from carrel.state.records import Changed
     from carrel.state.replica import Replica
     from carrel.transports.server.route import Route
@@ -88,7 +88,7 @@ class Application(Protocol):
         """Numbers for metrics by name, to which transports add theirs: connections, sessions, streams."""
 
     @property
-    def refused(self) -> Callable[[Refusal], None] | None:
+    def http_rejected(self) -> Callable[[RejectedRequest], None] | None:
         """Function to call with an HTTP request that was refused, if there are observers."""
 
     def end_streams(self) -> None:

@@ -29,7 +29,7 @@ from carrel.transports.server.application import HasEndpoint
 from carrel.transports.server.authorizer import Authorizer, client_of, let_in
 from carrel.transports.server.dispatcher import CLEANUP, Work, cancel
 from carrel.transports.server.http_endpoint import Endpoint
-from carrel.transports.server.http_request import Bodies, HTTPExchange, Rejection, read_headers, refusal_of
+from carrel.transports.server.http_request import Bodies, HTTPExchange, Rejection, read_headers, rejected_request
 from carrel.transports.server.http_response import (
     PendingResponse,
     Receive,
@@ -301,8 +301,8 @@ class StreamableHTTP:
                     405, f"{method} is not allowed at this endpoint", [(b"allow", b"GET, POST, DELETE, OPTIONS")]
                 )
         except Rejection as rejection:
-            if self._app.refused is not None:
-                self._app.refused(refusal_of(exchange, rejection))
+            if self._app.http_rejected is not None:
+                self._app.http_rejected(rejected_request(exchange, rejection))
             body = encode_error(UNSET, INVALID_REQUEST, str(rejection))
             await respond(send, rejection.status, body, [*rejection.headers, *exchange.extra])
         except ServerUnavailable as error:

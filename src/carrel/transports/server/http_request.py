@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from carrel.limits import Budget, Limits, Quota
-from carrel.protocol.observer import Refusal
+from carrel.protocol.observer import RejectedRequest
 from carrel.protocol.principal import AuthenticatedCaller
 from carrel.transports.server.direct import take_body
 from carrel.transports.server.http_response import Receive, Send
@@ -28,7 +28,7 @@ __all__ = [
         "accepts",
         "is_json",
         "read_headers",
-        "refusal_of",
+        "rejected_request",
         "session_quota_exceeded",
     ),
 ]
@@ -68,11 +68,11 @@ class Rejection(Exception):
         self.headers = list(headers)
 
 
-def refusal_of(exchange: HTTPExchange, rejection: Rejection) -> Refusal:
+def rejected_request(exchange: HTTPExchange, rejection: Rejection) -> RejectedRequest:
     """Return a rejected request for observers."""
     scope, caller = exchange.scope, exchange.caller
     peer = scope.get("client")
-    return Refusal(
+    return RejectedRequest(
         status=rejection.status,
         message=str(rejection),
         method=scope["method"],
