@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -121,6 +123,58 @@ def test_a_low_level_server_has_the_authorization_of_its_application() -> None:
     app = application_of(server)
     assert app is not None
     assert authorizer_of(app) is not None
+
+
+#: Prints what the authorization server of a program answers to requests, one of which has a wrong secret.
+SERVER_OF_TOKENS = """
+import asyncio, json, sys
+from carrel.compat import redirect_imports
+redirect_imports(int(sys.argv[1]))
+import httpx
+from mcp.server.auth.provider import OAuthAuthorizationServerProvider
+from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
+from mcp.server.auth.routes import create_auth_routes
+from starlette.applications import Starlette
+
+class Provider(OAuthAuthorizationServerProvider):
+    clients = {}
+    async def register_client(self, client):
+        self.clients[client.client_id] = client
+    async def get_client(self, client_id):
+        return self.clients.get(client_id)
+
+async def main():
+    settings = AuthSettings(issuer_url="http://127.0.0.1:8000", resource_server_url=None)
+    registration = ClientRegistrationOptions(enabled=True)
+    app = Starlette(routes=create_auth_routes(Provider(), settings.issuer_url, None, registration))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8000") as client:
+        metadata = (await client.get("/.well-known/oauth-authorization-server")).json()
+        wish = {"redirect_uris": ["http://localhost:1/callback"], "grant_types": ["authorization_code"]}
+        narrow = (await client.post("/register", json=wish)).status_code
+        known = (await client.post("/register", json={"redirect_uris": wish["redirect_uris"]})).json()
+        form = {"grant_type": "authorization_code", "code": "x", "code_verifier": "x", "client_id": known["client_id"]}
+        refused = (await client.post("/token", data={**form, "client_secret": "wrong"})).json()
+        found = [metadata["issuer"], narrow, known.get("application_type"), known.get("client_secret_expires_at")]
+        print(json.dumps([*found, refused["error"]]))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("generation", "expected"),
+    [
+        (1, ["http://127.0.0.1:8000/", 400, None, None, "unauthorized_client"]),
+        (2, ["http://127.0.0.1:8000", 201, "native", 0, "invalid_client"]),
+    ],
+)
+def test_an_authorization_server_answers_as_the_version_of_the_program_does(
+    generation: int, expected: list[Any]
+) -> None:
+    command = [sys.executable, "-c", SERVER_OF_TOKENS, str(generation)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout, done.stderr
+    assert json.loads(done.stdout) == expected
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ __all__ = [
     "find_generation",
     "generation_of_source",
     "installed_fastmcp",
+    "is_mcp_2",
     "keeps_references",
     "set_generation",
 ]
@@ -118,6 +119,11 @@ def set_generation(generation: int | None, fastmcp: int | None = None) -> None:
     """Set the generation of the running program, and the major version of ``fastmcp``. None if nothing tells."""
     global _running, _required_fastmcp
     _running, _required_fastmcp = generation, fastmcp
+
+
+def is_mcp_2() -> bool:
+    """Return whether the running program was written for ``mcp`` 2; false if nothing tells."""
+    return _running == 2
 
 
 def fastmcp_generation() -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import AnyHttpUrl, AnyUrl, BaseModel, Field, field_validator, model_validator
+from pydantic import AnyHttpUrl, AnyUrl, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from carrel.compat.generation import is_mcp_2
 
 __all__ = [
     "DEFAULT_GRANT_TYPES",
@@ -23,6 +25,10 @@ __all__ = [
 JWT_BEARER_GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 DEFAULT_GRANT_TYPES = ["authorization_code", "refresh_token"]
 GrantType = Literal["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:jwt-bearer"] | str
+
+
+#: With ``mcp`` 2, the URL of an origin has no slash at its end: issuers are compared as strings.
+URLS = ConfigDict(url_preserve_empty_path=is_mcp_2())
 
 
 class MessageError(Exception):
@@ -67,6 +73,8 @@ class AuthorizationCodeResult(BaseModel):
 
 class OAuthClientMetadata(BaseModel):
     """Metadata of a client that registers (RFC 7591, section 2)."""
+
+    model_config = URLS
 
     redirect_uris: list[AnyUrl] | None = Field(..., min_length=1)
     token_endpoint_auth_method: (
@@ -149,6 +157,8 @@ class OAuthClientInformationFull(OAuthClientMetadata):
 class OAuthMetadata(BaseModel):
     """Authorization server metadata (RFC 8414)."""
 
+    model_config = URLS
+
     issuer: AnyHttpUrl
     authorization_endpoint: AnyHttpUrl
     token_endpoint: AnyHttpUrl
@@ -177,6 +187,8 @@ class OAuthMetadata(BaseModel):
 
 class ProtectedResourceMetadata(BaseModel):
     """Protected resource metadata (RFC 9728)."""
+
+    model_config = URLS
 
     resource: AnyHttpUrl
     authorization_servers: list[AnyHttpUrl] = Field(..., min_length=1)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Self
 
-from pydantic import AnyHttpUrl, BaseModel, Field, model_validator
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, model_validator
+
+from carrel.compat.generation import is_mcp_2
 
 __all__ = ["AuthSettings", "ClientRegistrationOptions", "RevocationOptions"]
 
@@ -31,6 +33,8 @@ class AuthSettings(BaseModel):
     With ``validate_token_resource``, tokens that a verifier reports for another resource are rejected. With
     ``identity_assertion_enabled``, the provider's ``exchange_identity_assertion`` answers identity assertions.
     """
+
+    model_config = ConfigDict(url_preserve_empty_path=is_mcp_2())
 
     issuer_url: AnyHttpUrl = Field(...)
     service_documentation_url: AnyHttpUrl | None = None

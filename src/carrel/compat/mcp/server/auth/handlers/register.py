@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from carrel.compat.generation import is_mcp_2
 from carrel.compat.mcp.server.auth.errors import stringify_pydantic_error
 from carrel.compat.mcp.server.auth.json_response import PydanticJSONResponse
 from carrel.compat.mcp.server.auth.provider import (
@@ -68,7 +69,9 @@ class RegistrationHandler:
                 raise RegistrationError(
                     "invalid_client_metadata", f"Requested scopes are not valid: {', '.join(sorted(wrong))}"
                 )
-        if not REQUIRED_GRANTS.issubset(metadata.grant_types):
+        if is_mcp_2():
+            _check_as_mcp_2(metadata)
+        elif not REQUIRED_GRANTS.issubset(metadata.grant_types):
             raise RegistrationError(
                 "invalid_client_metadata", "grant_types must be authorization_code and refresh_token"
             )
@@ -84,6 +87,10 @@ class RegistrationHandler:
             )
         method = metadata.token_endpoint_auth_method or "client_secret_post"
         now, lifetime = int(time.time()), options.client_secret_expiry_seconds
+        expires = None if lifetime is None else now + lifetime
+        if is_mcp_2():
+            expires = None if method == "none" else expires or 0  # RFC 7591, section 3.2.1
+            metadata.application_type = metadata.application_type or "native"
         return OAuthClientInformationFull(
             **metadata.model_dump(exclude={"scope", "token_endpoint_auth_method"}),
             scope=scope,
@@ -91,8 +98,22 @@ class RegistrationHandler:
             client_id=str(uuid4()),
             client_id_issued_at=now,
             client_secret=None if method == "none" else secrets.token_hex(32),
-            client_secret_expires_at=None if lifetime is None else now + lifetime,
+            client_secret_expires_at=expires,
         )
+
+
+def _check_as_mcp_2(metadata: OAuthClientMetadata) -> None:
+    """Check the grants and the authentication of a client as ``mcp`` 2 does.
+
+    Raises:
+        RegistrationError: they are not acceptable.
+    """
+    if metadata.token_endpoint_auth_method == "private_key_jwt":
+        raise RegistrationError(
+            "invalid_client_metadata", "token_endpoint_auth_method 'private_key_jwt' is not supported"
+        )
+    if "authorization_code" not in metadata.grant_types:
+        raise RegistrationError("invalid_client_metadata", "grant_types must include 'authorization_code'")
 
 
 def _refused(error: RegistrationErrorCode, description: str | None) -> Response:

@@ -13,6 +13,7 @@ from pydantic import AnyHttpUrl, AnyUrl, BaseModel, Field, TypeAdapter, Validati
 from starlette.requests import Request
 from starlette.responses import Response
 
+from carrel.compat.generation import is_mcp_2
 from carrel.compat.mcp.server.auth.errors import stringify_pydantic_error
 from carrel.compat.mcp.server.auth.form import read_form
 from carrel.compat.mcp.server.auth.json_response import PydanticJSONResponse
@@ -102,7 +103,8 @@ class TokenHandler:
         try:
             client = await self.client_authenticator.authenticate_request(request)
         except AuthenticationError as error:
-            refused = TokenErrorResponse(error="unauthorized_client", error_description=error.message)
+            code: TokenErrorCode = "invalid_client" if is_mcp_2() else "unauthorized_client"
+            refused = TokenErrorResponse(error=code, error_description=error.message)
             return PydanticJSONResponse(refused, status_code=401, headers=HEADERS)
         try:
             form = await read_form(request)
