@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import subprocess
 import urllib.error
 import urllib.request
@@ -234,3 +235,37 @@ async def test_a_transport_that_was_terminated_answers_404() -> None:
             assert (b"mcp-session-id", b"my-session") in sent[0]["headers"]
             assert b"Session has been terminated" in sent[1]["body"]
     assert cancelled.cancelled()
+
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+
+
+async def test_at_the_limit_of_sessions_the_oldest_idle_session_ends() -> None:
+    manager = StreamableHTTPSessionManager(books("one")._mcp_server, max_sessions=1)
+    client = httpx.AsyncClient(
+        transport=httpx.ASGITransport(manager.handle_request),
+        base_url="http://127.0.0.1",
+        headers={"accept": "application/json, text/event-stream"},
+    )
+    async with manager.run(), client:
+        ids = [(await client.post("/mcp", json=HELLO)).headers["mcp-session-id"] for _ in range(2)]
+        pings = [
+            await client.post(
+                "/mcp", json={"jsonrpc": "2.0", "id": 2, "method": "ping"}, headers={"mcp-session-id": id}
+            )
+            for id in ids
+        ]
+        assert [response.status_code for response in pings] == [404, 200]
+
+
+@pytest.mark.parametrize(
+    "limits", [{"session_idle_timeout": 0}, {"session_idle_timeout": math.inf}, {"max_sessions": 0}]
+)
+def test_a_limit_of_sessions_that_is_not_positive_is_an_error(limits: Any) -> None:
+    with pytest.raises(ValueError, match="must be a positive"):
+        StreamableHTTPSessionManager(books("one")._mcp_server, **limits)

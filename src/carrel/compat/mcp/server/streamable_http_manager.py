@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from carrel.compat.exchange import http_scope
 from carrel.compat.mcp.server.lowlevel.server import Server
@@ -38,11 +41,11 @@ class StreamableHTTPSessionManager:
     """Streamable HTTP endpoint of a server, at any path.
 
     Carrel decides per response between JSON and SSE, keeps sessions for clients that open one, unless ``stateless`` is
-    true, and replays missed events from its event log: ``json_response``, ``event_store``, ``retry_interval`` and the
-    limits of sessions are accepted and have no effect.
+    true, and replays missed events from its event log: ``json_response``, ``event_store`` and ``retry_interval`` are
+    accepted and have no effect. Without ``session_idle_timeout`` (seconds) or ``max_sessions``, Carrel's limits hold.
 
     Raises:
-        ValueError: the limit of bodies is not positive.
+        ValueError: a limit is not positive, or not finite.
     """
 
     def __init__(
@@ -58,6 +61,10 @@ class StreamableHTTPSessionManager:
         max_request_body_size: int = DEFAULT_MAX_REQUEST_BODY_SIZE,
     ) -> None:
         check_body_size(max_request_body_size)
+        if session_idle_timeout is not None and not 0 < session_idle_timeout < math.inf:
+            raise ValueError("session_idle_timeout must be a positive, finite number of seconds")
+        if max_sessions is not None and max_sessions <= 0:
+            raise ValueError("max_sessions must be a positive number of sessions or None")
         self.app = app
         self.event_store = event_store
         self.json_response = json_response
@@ -88,8 +95,12 @@ class StreamableHTTPSessionManager:
         from carrel.compat.sessionless import Sessionless
         from carrel.transports.server.http import StreamableHTTP
 
+        app = self.app.application()
+        limits = {"session_ttl": self.session_idle_timeout, "max_sessions": self.max_sessions}
+        given = {name: limit for name, limit in limits.items() if limit is not None}
+        app.limits = msgspec.structs.replace(app.limits, **given)
         endpoint = StreamableHTTP(
-            self.app.application(),
+            app,
             path=PATH,
             allowed_hosts=["*"],  # checked by ``handle_request``
             allowed_origins=["*"],
