@@ -129,7 +129,7 @@ def test_pages_show_the_counts_and_the_reasons_of_a_measure(monkeypatch: pytest.
         ("tests/a.py::test_b", "name '_x'"),
         ("tests/a.py::test_c", "y"),
     ]
-    lines = [("all", 9, 6), ("tests/a.py", 9, 6), ("left out: 2 files: WebSocket", "", "")]
+    lines = [("all", 9, 6), ("of these, tasks", 3, 1), ("tests/a.py", 9, 6), ("left out: 2 files: WebSocket", "", "")]
     summary.keep("suite-mcp-1.30.0", Result("Own tests", ("files", "original", "Carrel"), lines, failures))
     marks = [
         "counts suite-mcp-1.30.0",
@@ -144,6 +144,7 @@ def test_pages_show_the_counts_and_the_reasons_of_a_measure(monkeypatch: pytest.
     summary.write()
     assert page.read_text() == text
     assert "| `suite-mcp-1.30.0`: own tests that pass | 9 | 6 (66 %) | 20" in text
+    assert "| `suite-mcp-1.30.0`: of these, tasks | 3 | 1 (33 %) | 20" in text
     assert text.index("| 1 | trio | asyncio |") < text.index("| 1 | other behaviour |  |")
     assert "| 1 | private names, or replaced ones |  |" in text
     assert "| mcp-1.30.0 | 2 files: WebSocket |" in text
@@ -172,6 +173,21 @@ def test_programs_and_snippets_are_counted_in_one_line_for_each_revision() -> No
     assert "| 5 | 4 start, 3 have the same lists, 2 give the same answers |" in found
     assert "| 2 | 2 start, 1 the same |" in found
     assert "| `snippets-a`: snippets whose imports resolve | 6 | 5 |" in found
+
+
+def test_tests_of_authorization_and_of_tasks_are_counted_by_themselves() -> None:
+    names = [
+        "tests/server/auth/test_a.py::test_b",
+        "tests/experimental/test_c.py::test_d",
+        "tests/test_e.py::test_auth",
+    ]
+    expected = dict.fromkeys(names, ("passed", "")) | {"tests/test_f.py::test_g": ("failed", "")}
+    result = Result("", (), failures=[(names[1], "why")])
+    assert suites.parts(expected, result) == [
+        ("of these, authorization", 1, 1),
+        ("of these, tasks", 1, 0),
+        ("of these, everything else", 1, 1),
+    ]
 
 
 @pytest.mark.slow

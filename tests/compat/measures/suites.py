@@ -10,13 +10,13 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from compat.measures.originals import HOME, Checkout, environment, sources
 from compat.measures.report import Result
 
-__all__ = ["LEFT_OUT", "left_out", "measure"]
+__all__ = ["LEFT_OUT", "PART", "left_out", "measure", "parts"]
 
 HERE = Path(__file__).parent
 Outcome = tuple[str, str]
@@ -42,6 +42,10 @@ PRIVATE = re.compile(
 )
 #: Generation of each package: the major version of ``mcp`` that it stands on.
 GENERATIONS = {"mcp-1.30.0": 1, "mcp-2.3.0": 2, "fastmcp-3.4.11": 1, "fastmcp-4.1.6": 2}
+#: Parts of a test suite that are counted separately, by a pattern of the tests' names.
+PARTS = {"authorization": r"^[^:]*(auth|oauth)", "tasks": r"experimental/|[Tt]ask"}
+PART = "of these, "
+OTHER = "everything else"
 WORKERS = "2"
 LIMIT = "20"
 MAX_WORKERS = "100"  # in place of workers that ended with a test that took too long
@@ -71,13 +75,26 @@ def measure(package: str, checkout: Checkout, wanted: Sequence[str] = ()) -> Res
         if passed != "passed":
             result.failures.append((test, why or passed))
     total = [sum(each[index] for each in folders.values()) for index in (0, 1)]
-    result.lines += [("all", *total), *((folder, *counts) for folder, counts in sorted(folders.items()))]
+    result.lines += [("all", *total), *parts(expected, result)]
+    result.lines += ((folder, *counts) for folder, counts in sorted(folders.items()))
     omitted: dict[str, list[str]] = defaultdict(list)
     for file, why in reasons.items():
         if why is not None:
             omitted[why].append(file)
     result.lines += [(f"left out: {len(each)} files: {why}", "", "") for why, each in sorted(omitted.items())]
     return result
+
+
+def parts(expected: Mapping[str, Outcome], result: Result) -> list[tuple[str, int, int]]:
+    """Return how many tests pass on both, of authorization, of tasks, and of everything else."""
+    failed = {test for test, _ in result.failures}
+    found = {**{name: [0, 0] for name in PARTS}, OTHER: [0, 0]}
+    for test, (outcome, _) in expected.items():
+        if outcome == "passed":
+            counts = found[next((name for name, pattern in PARTS.items() if re.search(pattern, test)), OTHER)]
+            counts[0] += 1
+            counts[1] += test not in failed
+    return [(f"{PART}{name}", counts[0], counts[1]) for name, counts in found.items()]
 
 
 def left_out(path: Path, file: str, patterns: Sequence[tuple[str, str]]) -> str | None:
