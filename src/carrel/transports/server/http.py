@@ -110,16 +110,13 @@ class StreamableHTTP:
         self._running = False
         self._sse: HTTPWithSSE | None = None
         if sse_path is not None:
-            from carrel.transports.server.http_sse import HTTPWithSSE  # deprecated, rarely used
+            from carrel.transports.server.http_sse import HTTPWithSSE, SharedWithHTTP  # deprecated, rarely used
 
             self._sse = HTTPWithSSE(
                 served,
                 "/" + sse_path.strip("/"),
-                bodies=self._bodies,
                 alternative=self._path,
-                quota=self._quota,
-                streams=self._streams,
-                works=self._answers,
+                shared=SharedWithHTTP(self._bodies, self._quota, self._streams, self._answers),
                 authorization=authorization,
             )
             if self._sse.owns(self._path):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Hashable
+from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -37,7 +38,7 @@ from carrel.transports.server.http_request import (
 from carrel.transports.server.http_response import disconnected, end, pump, respond
 from carrel.transports.server.streams import Stream
 
-__all__ = ["HTTPWithSSE"]
+__all__ = ["HTTPWithSSE", "SharedWithHTTP"]
 
 #: Buffered bytes for a client beyond which its requests have to wait.
 MAX_WAITING = 16 * 1024 * 1024
@@ -141,17 +142,26 @@ class SSEClient(Stream):
         self.end_content()
 
 
+class SharedWithHTTP(NamedTuple):
+    """What this transport shares with Streamable HTTP."""
+
+    bodies: Bodies
+    quota: Quota
+    """Quota of sessions."""
+    streams: set[Stream]
+    """Open streams that get keep-alive comments."""
+    works: set[Work]
+    """Pending work to await before the application stops."""
+
+
 class HTTPWithSSE:
     """HTTP+SSE endpoints: GET ``path`` for the stream, POST ``path``/messages for messages of the client.
 
     Args:
         app: the server, which is started and stopped by the caller.
         path: path of the stream, relative to where this application is mounted.
-        bodies: reader of request bodies.
         alternative: path of the Streamable HTTP endpoint, for requests of stateless revisions.
-        quota: quota of sessions.
-        streams: set of open streams that get keep-alive comments.
-        works: set of pending work to await before the application stops.
+        shared: what both transports use.
         authorization: authorizer of requests; None for no authorization.
     """
 
@@ -160,11 +170,8 @@ class HTTPWithSSE:
         app: Application,
         path: str,
         *,
-        bodies: Bodies,
         alternative: str,
-        quota: Quota,
-        streams: set[Stream],
-        works: set[Work],
+        shared: SharedWithHTTP,
         authorization: Authorizer | None = None,
     ) -> None:
         self._app = app
@@ -173,10 +180,10 @@ class HTTPWithSSE:
         self._messages = f"{path.rstrip('/')}/messages"
         self._alternative = alternative
         self._limits = app.limits
-        self._bodies = bodies
-        self._quota = quota
-        self._streams = streams
-        self._works = works
+        self._bodies = shared.bodies
+        self._quota = shared.quota
+        self._streams = shared.streams
+        self._works = shared.works
         self._listeners: dict[str, SSEClient] = {}
 
     def owns(self, path: str) -> bool:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -42,10 +42,18 @@ MAX_KEPT_MESSAGE = 64 * 1024
 numbers = count(1)
 
 
+class SessionEndpoint(NamedTuple):
+    """What all sessions of an endpoint share: the replica, the events of GET streams, and the limits."""
+
+    replica: Replica
+    events: StandingEvents
+    limits: Limits
+
+
 class StreamableHTTPSession:
     """Session (Mcp-Session-Id) of a client of a revision with a handshake: its state in this process.
 
-    ``record`` is the state that all replicas share; ``limits`` has the lifetime after the last use.
+    ``record`` is the state that all replicas share; the limits of ``endpoint`` have the lifetime after the last use.
     """
 
     __slots__ = (
@@ -59,22 +67,20 @@ class StreamableHTTPSession:
         record: SessionRecord,
         connection: ServerProtocol,
         client: ConnectedClient,
-        replica: Replica,
-        events: StandingEvents,
-        limits: Limits,
-        now: float,
+        endpoint: SessionEndpoint,
     ) -> None:
+        replica = endpoint.replica
         self.id = id
         self.record = record
         self.connection = connection
         self.client = client
         self.closed = False
-        self.touched = self.renewed = now
+        self.touched = self.renewed = asyncio.get_running_loop().time()
         """When it was last used, and when the lifetime of its record began anew, by the event loop's clock."""
         self.in_flight = InFlight(connection)
         self._replica = replica
-        self._events = events
-        self._limits = limits
+        self._events = endpoint.events
+        self._limits = endpoint.limits
         self._log: SessionLog | None = None
         self._resumed: dict[str, ResumedStream] | None = None
         self._streams: OrderedDict[str, Stream] | None = None

@@ -35,7 +35,7 @@ from carrel.state.records import (
 )
 from carrel.transports.server.application import Application
 from carrel.transports.server.http_request import Rejection, session_quota_exceeded
-from carrel.transports.server.session import StreamableHTTPSession
+from carrel.transports.server.session import SessionEndpoint, StreamableHTTPSession
 from carrel.transports.server.standing_stream import StandingEvents
 from carrel.wire.base import ClientCapabilities, Implementation
 from carrel.wire.jsonrpc import Message
@@ -69,6 +69,7 @@ class SessionTable:
         self._replica = app.replica
         self._records = app.replica.state.sessions
         self._events = StandingEvents(app)
+        self._endpoint = SessionEndpoint(app.replica, self._events, app.limits)
         self._live: dict[str, StreamableHTTPSession] = {}
         self._of: dict[str, dict[str, StreamableHTTPSession]] = {}
         self._descriptions: dict[bytes, tuple[Implementation | None, ClientCapabilities | None]] = {}
@@ -148,8 +149,7 @@ class SessionTable:
     def _add(
         self, id: str, record: SessionRecord, connection: ServerProtocol, client: ConnectedClient
     ) -> StreamableHTTPSession:
-        now = asyncio.get_running_loop().time()
-        session = StreamableHTTPSession(id, record, connection, client, self._replica, self._events, self._limits, now)
+        session = StreamableHTTPSession(id, record, connection, client, self._endpoint)
         self._live[id] = session
         self._of.setdefault(client.key, {})[id] = session
         return session
