@@ -173,3 +173,15 @@ async def test_content_blocks_of_mcp_2_are_content_and_what_clients_get(mcp: Fas
         found = (await caller.call_tool("several")).content
     assert all(isinstance(block, TextContent | ImageContent) for block in found)
     assert found[1].mime_type == "image/png"
+
+
+async def test_lists_have_all_pages_or_fail_and_requests_are_sent_whether_or_not_there_is_a_cache() -> None:
+    mcp = FastMCP("pages", list_page_size=1)
+    for name in ("a", "b", "c"):
+        mcp.tool(lambda: "x", name=name)
+    async with FastMCPClient(mcp, cache=True) as client:
+        assert [tool.name for tool in await client.list_tools(max_pages=3)] == ["a", "b", "c"]
+        with pytest.raises(RuntimeError, match=r"auto-pagination limit \(2 pages\) for list_tools"):
+            await client.list_tools(max_pages=2)
+        mcp.tool(lambda: "x", name="d")
+        assert len(await client.list_tools()) == 4

@@ -32,6 +32,7 @@ LEFT_OUT = {
     "fastmcp": (
         (r"^tests/(cli|scripts|fs)/", "the command `fastmcp`: Carrel has `carrel`"),
         (r"^tests/(conformance|downstream|docs|skills|integration_tests)/", "checks of its repository, or of services"),
+        (r"^tests/tasks/", "the extension for tasks, `fastmcp_tasks`"),
         (r"^tests/contrib/", "contributed modules, which programs can copy"),
         (r"^tests/(telemetry|deprecated)/", "telemetry of the package, and what it deprecated"),
     ),

@@ -65,8 +65,10 @@ class Client(Generic[TransportT]):
         mode: str | None = None,
         extensions: Sequence[ClientExtension] | None = None,
         result_claims: Mapping[str, Sequence[ResultClaim[Any]]] | None = None,
+        cache: Any = None,
     ) -> None:
         self.name = name or "Client"
+        self.cache = cache  # without effect: every request is sent
         self.mode = mode
         self._open = opening_of(mode)
         self.transport = infer_transport(transport)
@@ -254,21 +256,28 @@ class Client(Generic[TransportT]):
         """Notify the server that the roots have changed."""
         await self.session.send_roots_list_changed()
 
-    async def _all(self, method: str, field: str) -> list[Any]:
-        """Return all pages of a list."""
+    async def _all(self, method: str, field: str, max_pages: int) -> list[Any]:
+        """Return all pages of a list.
+
+        Raises:
+            RuntimeError: the list has more pages.
+        """
         found: list[Any] = []
         cursor: str | None = None
-        for _ in range(PAGES):
+        for _ in range(max_pages):
             page = await getattr(self.session, method)(cursor)
             found += getattr(page, field)
             if not page.nextCursor or page.nextCursor == cursor:
-                break
+                return found
             cursor = page.nextCursor
-        return found
+        raise RuntimeError(
+            f"Reached auto-pagination limit ({max_pages} pages) for {method}. "
+            f"Use {method}_mcp() with a cursor, or increase max_pages."
+        )
 
-    async def list_tools(self) -> list[types.Tool]:
+    async def list_tools(self, *, max_pages: int = PAGES) -> list[types.Tool]:
         """Return the tools."""
-        found = await self._all("list_tools", "tools")
+        found = await self._all("list_tools", "tools", max_pages)
         self._schemas = {tool.name: tool.outputSchema for tool in found}
         return found
 
@@ -276,25 +285,25 @@ class Client(Generic[TransportT]):
         """Return a page of the tools."""
         return await self.session.list_tools(cursor)
 
-    async def list_resources(self) -> list[types.Resource]:
+    async def list_resources(self, *, max_pages: int = PAGES) -> list[types.Resource]:
         """Return the resources."""
-        return await self._all("list_resources", "resources")
+        return await self._all("list_resources", "resources", max_pages)
 
     async def list_resources_mcp(self, *, cursor: str | None = None) -> types.ListResourcesResult:
         """Return a page of the resources."""
         return await self.session.list_resources(cursor)
 
-    async def list_resource_templates(self) -> list[types.ResourceTemplate]:
+    async def list_resource_templates(self, *, max_pages: int = PAGES) -> list[types.ResourceTemplate]:
         """Return the resource templates."""
-        return await self._all("list_resource_templates", "resourceTemplates")
+        return await self._all("list_resource_templates", "resourceTemplates", max_pages)
 
     async def list_resource_templates_mcp(self, *, cursor: str | None = None) -> types.ListResourceTemplatesResult:
         """Return a page of the resource templates."""
         return await self.session.list_resource_templates(cursor)
 
-    async def list_prompts(self) -> list[types.Prompt]:
+    async def list_prompts(self, *, max_pages: int = PAGES) -> list[types.Prompt]:
         """Return the prompts."""
-        return await self._all("list_prompts", "prompts")
+        return await self._all("list_prompts", "prompts", max_pages)
 
     async def list_prompts_mcp(self, *, cursor: str | None = None) -> types.ListPromptsResult:
         """Return a page of the prompts."""
