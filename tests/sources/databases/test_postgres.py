@@ -58,7 +58,7 @@ def psql(server: Path, *statements: str, database: str = "shop") -> str:
 @pytest.fixture
 def shop(server: Path) -> Path:
     if server in WRITTEN:
-        make = "CREATE DATABASE shop TEMPLATE template_shop STRATEGY file_copy"
+        make = "CREATE DATABASE shop TEMPLATE template_shop STRATEGY wal_log"
         psql(server, "DROP DATABASE IF EXISTS shop WITH (FORCE)", make, database="postgres")
         WRITTEN.discard(server)
     return server

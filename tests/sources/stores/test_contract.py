@@ -164,6 +164,20 @@ class RemoteContract(StoreContract):
     """The same with fewer files and reads, because servers take their time."""
 
     files = REMOTE
+    prefixes = itertools.count()
+    prefix: str
+    #: Whether a test has written below the prefix: the next one fills another.
+    is_written = True
+
+    def fill_prefix(self) -> None:
+        """Fill a prefix of a bucket, unless the one of the test before is as it was filled."""
+        self.numbers = itertools.count()
+        if self.is_written:
+            kind = type(self)
+            kind.prefix = f"test{next(self.prefixes)}"
+            self.fill()
+            kind.is_written = False
+        self.base += f"{self.prefix}/"
 
     async def operations(self, provider: Provider) -> AsyncIterator[tuple[str, Callable[[], Awaitable[Any]]]]:
         seen: set[str] = set()  # completion of a path is the same in all templates
@@ -180,83 +194,80 @@ class RemoteContract(StoreContract):
 
 @pytest.mark.slow
 class TestS3Source(RemoteContract):
-    """A bucket on a real S3 server, below a prefix of its own for each test."""
+    """A bucket on a real S3 server."""
 
+    base = "s3://shelf/"
     server: S3Server
-    prefixes = itertools.count()
-    prefix: str
 
     @pytest.fixture
     def provider(self, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Provider:
         for name, value in CREDENTIALS.items():
             monkeypatch.setenv(name, value)
         self.server = server
-        self.prefix = f"test{next(self.prefixes)}"
-        self.base = f"s3://shelf/{self.prefix}/"
-        self.fill()
+        self.fill_prefix()
         return self.again(self)  # type: ignore[arg-type]
 
     def again(self, provider: Provider) -> Provider:
         return sources.open(f"s3://shelf/{self.prefix}", endpoint=self.server.endpoint, **OPTIONS)
 
     def put(self, key: str, data: bytes) -> None:
+        type(self).is_written = True
         self.server.put(f"{self.prefix}/{key}", data)
 
     def delete(self, key: str) -> None:
+        type(self).is_written = True
         self.server.remove(f"{self.prefix}/{key}")
 
 
 @pytest.mark.slow
 class TestGoogleSource(RemoteContract):
-    """A bucket, asked for by Google's XML API, below a prefix of its own for each test."""
+    """A bucket, asked for by Google's XML API."""
 
+    base = "gs://shelf/"
     server: S3Server
-    prefixes = itertools.count()
-    prefix: str
 
     @pytest.fixture
     def provider(self, server: S3Server) -> Provider:
         self.server = server
-        self.prefix = f"google{next(self.prefixes)}"
-        self.base = f"gs://shelf/{self.prefix}/"
-        self.fill()
+        self.fill_prefix()
         return self.again(self)  # type: ignore[arg-type]
 
     def again(self, provider: Provider) -> Provider:
         return sources.open(f"gs://shelf/{self.prefix}", endpoint=self.server.endpoint, anonymous=True, **OPTIONS)
 
     def put(self, key: str, data: bytes) -> None:
+        type(self).is_written = True
         self.server.put(f"{self.prefix}/{key}", data, access="public-read")
 
     def delete(self, key: str) -> None:
+        type(self).is_written = True
         self.server.remove(f"{self.prefix}/{key}")
 
 
 @pytest.mark.slow
 class TestAzureSource(RemoteContract):
-    """A container of Azurite, below a prefix of its own for each test."""
+    """A container of Azurite."""
 
+    base = "az://shelf/"
     azure: AzureServer
-    prefixes = itertools.count()
-    prefix: str
 
     @pytest.fixture
     def provider(self, azure: AzureServer, monkeypatch: pytest.MonkeyPatch) -> Provider:
         for name, value in azure_server.CREDENTIALS.items():
             monkeypatch.setenv(name, value)
         self.azure = azure
-        self.prefix = f"test{next(self.prefixes)}"
-        self.base = f"az://shelf/{self.prefix}/"
-        self.fill()
+        self.fill_prefix()
         return self.again(self)  # type: ignore[arg-type]
 
     def again(self, provider: Provider) -> Provider:
         return sources.open(f"az://shelf/{self.prefix}", endpoint=self.azure.endpoint, **OPTIONS)
 
     def put(self, key: str, data: bytes) -> None:
+        type(self).is_written = True
         self.azure.put(f"{self.prefix}/{key}", data)
 
     def delete(self, key: str) -> None:
+        type(self).is_written = True
         self.azure.remove(f"{self.prefix}/{key}")
 
 
