@@ -23,4 +23,4 @@ from carrel.context.reasons import Reasons
 def test_a_reason_names_words_and_places(
     question: str, name: str, headings: list[str], lines: list[str], reason: str
 ) -> None:
-    assert Reasons(question).of(name, headings, lines) == reason
+    assert str(Reasons(question).of(name, headings, lines)) == reason

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import carrel.context
 from carrel.studio import api, apps, bodies, chat_api, hand_over, skills
 
 LIB = Path(__file__).parents[2] / "ui/src/lib"
@@ -49,3 +50,12 @@ def test_every_struct_of_responses_has_an_interface() -> None:
 def test_an_event_has_only_its_own_members() -> None:
     event = api.PageEvent(seq=3, type="questionClosed", id="x")
     assert msgspec.json.decode(msgspec.json.encode(event)) == {"seq": 3, "type": "questionClosed", "id": "x"}
+
+
+def test_the_page_translates_reasons_that_the_packer_gives() -> None:
+    page = re.search(r"LEFT_OUT[^{]*\{(.*?)\}", (LIB / "reasons.ts").read_text(encoding="utf-8"), re.DOTALL)
+    source = "".join(path.read_text(encoding="utf-8") for path in Path(carrel.context.__file__).parent.glob("*.py"))
+    assert page is not None
+    for reason in re.findall(r'^ *"?([^":]+)"?: "', page[1], re.MULTILINE):
+        assert f'"{reason}"' in source
+    assert 'f"near-duplicate of ' in source

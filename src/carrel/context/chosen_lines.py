@@ -8,7 +8,7 @@ import msgspec
 
 from carrel.context.documents import Document, Span
 from carrel.context.reasons import Reasons
-from carrel.context.results import ContextItem
+from carrel.context.results import ContextItem, Reason
 from carrel.sources.documents.query import text_uri
 
 __all__ = ["ChosenLines", "merged"]
@@ -77,18 +77,18 @@ class ChosenLines:
         document = self.document
         first, last = item.lines or (1, document.last)
         headings = [document.lines[number] for number in document.outline.above(first)]
-        parts = []
-        if document.pinned is not None:
-            parts.append("pinned")
-        if document.is_open:
-            parts.append("open")
+        why = Reason(matched=False)
         if document.pinned is None or self.matched:
-            parts.append(reasons.of(document.title, headings, [document.lines[at] for at in self._lines(first, last)]))
-        if any(first <= at <= last for at in self.beside):
-            parts.append("with the passage next to it")
-        if item.lines is None:
-            parts.append("whole, as it is small" if document.pinned is None else "whole")
-        return msgspec.structs.replace(item, reason=", ".join(parts))
+            why = reasons.of(document.title, headings, [document.lines[at] for at in self._lines(first, last)])
+        why = msgspec.structs.replace(
+            why,
+            pinned=document.pinned is not None,
+            open=document.is_open,
+            beside=any(first <= at <= last for at in self.beside),
+            whole=item.lines is None,
+            small=item.lines is None and document.pinned is None,
+        )
+        return msgspec.structs.replace(item, reason=str(why), why=why)
 
     def _lines(self, first: int, last: int) -> list[int]:
         return [number for number in range(first, last + 1) if number in self.document.lines]

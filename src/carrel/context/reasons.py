@@ -1,10 +1,11 @@
-"""Reasons in words: which words of a question a text has, and where."""
+"""Reasons: which words of a question a text has, and where."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+from carrel.context.results import Reason
 from carrel.search.terms import Word, words_of
 from carrel.sources.content.words import CAPITAL, CJK
 
@@ -24,24 +25,19 @@ class Reasons:
         self._start = re.compile("|".join(map(re.escape, sorted(starts))) or "(?!)")
         self._known: dict[str, frozenset[str]] = {}
 
-    def of(self, name: str, headings: Sequence[str], lines: Sequence[str]) -> str:
+    def of(self, name: str, headings: Sequence[str], lines: Sequence[str]) -> Reason:
         """Return why a text is relevant: its name, the headings above it, and its lines."""
         in_name, in_heading = self._found(name), self._found(" ".join(headings))
         found = [self._found(line) for line in lines]
-        count = sum(map(bool, found))
         every = in_name.union(in_heading, *found)
-        if not every:
-            return "found by the search"
-        named = [f"'{word.text}'" for word in self._words if word.text in every]
-        words = ", ".join(named[:MAX_NAMED]) + (" and more" if len(named) > MAX_NAMED else "")
-        places = []
-        if in_name:
-            places.append("the name")
-        if in_heading:
-            places.append("the heading")
-        if count:
-            places.append(f"{count} line{'s' * (count > 1)}")
-        return f"matches {words} in {' and '.join(filter(None, (', '.join(places[:-1]), places[-1])))}"
+        words = [word.text for word in self._words if word.text in every]
+        return Reason(
+            words=tuple(words[:MAX_NAMED]),
+            more=len(words) > MAX_NAMED,
+            in_name=bool(in_name),
+            in_heading=bool(in_heading),
+            lines=sum(map(bool, found)),
+        )
 
     def _found(self, text: str) -> set[str]:
         if self._start.search(text.casefold()) is None:

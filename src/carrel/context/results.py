@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["NEAREST", "ContextChanges", "ContextItem", "Format", "LeftOut", "PackedContext", "as_json"]
+__all__ = ["NEAREST", "ContextChanges", "ContextItem", "Format", "LeftOut", "PackedContext", "Reason", "as_json"]
 
 Format: TypeAlias = Literal["markdown", "xml", "json"]
 """Format of a packed context. JSON is for programs: its items are counted as they are in Markdown."""
@@ -16,6 +16,46 @@ Format: TypeAlias = Literal["markdown", "xml", "json"]
 NEAREST = "the nearest, but not relevant"
 
 
+class Reason(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Why an item is in a packed context; ``str`` says it in English.
+
+    ``words`` are words of the question that it has, in its name, in the headings above it, and in so many of its
+    lines; there may be ``more`` words. ``beside``: a passage of it is next to one that matches. ``small``: it is
+    whole because it is small.
+    """
+
+    pinned: bool = False
+    open: bool = False
+    matched: bool = True
+    words: tuple[str, ...] = ()
+    more: bool = False
+    in_name: bool = False
+    in_heading: bool = False
+    lines: int = 0
+    beside: bool = False
+    whole: bool = False
+    small: bool = False
+
+    def __str__(self) -> str:
+        parts = ["pinned"] * self.pinned + ["open"] * self.open
+        if self.matched:
+            parts.append(self._match())
+        if self.beside:
+            parts.append("with the passage next to it")
+        if self.whole:
+            parts.append("whole, as it is small" if self.small else "whole")
+        return ", ".join(parts)
+
+    def _match(self) -> str:
+        if not self.words:
+            return "found by the search"
+        words = ", ".join(f"'{word}'" for word in self.words) + " and more" * self.more
+        places = ["the name"] * self.in_name + ["the heading"] * self.in_heading
+        if self.lines:
+            places.append(f"{self.lines} line{'s' * (self.lines > 1)}")
+        return f"matches {words} in {' and '.join(filter(None, (', '.join(places[:-1]), places[-1])))}"
+
+
 class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
     """Text of a resource, or of some of its lines, in a packed context.
 
@@ -23,7 +63,7 @@ class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
     ``text`` is the whole resource. They count in the text of ``link``: of ``uri``, or of the text view of a document
     such as PDF or HTML. ``text`` may begin with the headings, the signature or the table header above these lines,
     followed by a line with ``…``. ``tokens`` counts the text with its citation. ``score`` is from 0 to 1, and
-    compares items of one context only.
+    compares items of one context only. ``reason`` is ``why`` in English.
     """
 
     server: str
@@ -35,6 +75,7 @@ class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
     score: float
     reason: str
     text: str
+    why: Reason = Reason()
 
 
 class LeftOut(msgspec.Struct, frozen=True):
@@ -77,4 +118,5 @@ def as_json(packed: PackedContext) -> dict[str, Any]:
     values: dict[str, Any] = msgspec.to_builtins(packed)
     for item in values["items"]:
         item["uri"] = item.pop("link")
+        del item["why"]
     return {name: values[name] for name in ("question", "budget", "tokens", "items", "leftOut")}

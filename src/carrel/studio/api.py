@@ -6,6 +6,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from carrel.context.results import Reason
 from carrel.wire.tasks import TaskStatus
 
 __all__ = [
@@ -375,6 +376,7 @@ class PackItem(Payload, frozen=True, kw_only=True):
     tokens: int
     score: float
     reason: str
+    why: Reason
     text: str
     stale: bool
 

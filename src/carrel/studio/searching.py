@@ -108,6 +108,7 @@ def _item(item: ContextItem, *, stale: bool) -> PackItem:
         tokens=item.tokens,
         score=item.score,
         reason=item.reason,
+        why=item.why,
         text=item.text,
         stale=stale,
     )

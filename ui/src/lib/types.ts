@@ -235,6 +235,21 @@ export interface TaskView {
   error: Problem | null;
 }
 
+/** Why an item is in a packed context. */
+export interface Reason {
+  pinned: boolean;
+  open: boolean;
+  matched: boolean;
+  words: string[];
+  more: boolean;
+  inName: boolean;
+  inHeading: boolean;
+  lines: number;
+  beside: boolean;
+  whole: boolean;
+  small: boolean;
+}
+
 export interface PackItem {
   server: string;
   uri: string;
@@ -244,6 +259,7 @@ export interface PackItem {
   tokens: number;
   score: number;
   reason: string;
+  why: Reason;
   text: string;
   stale: boolean;
 }

@@ -1,0 +1,42 @@
+// Reasons of a packed context, in the language of the page: why an item is in it, and why a resource is left out.
+
+import type { Reason } from "./types";
+import { locale, t } from "./words.svelte";
+import type { Word } from "../words/en";
+
+/** Why resources are left out: what the host says, and the words of the page. */
+const LEFT_OUT: Record<string, Word> = {
+  "over the budget": "leftOver",
+  excluded: "leftExcluded",
+  "for the user only, not for models": "leftForUser",
+  "cannot be read as text": "leftNoText",
+  "pinned, but has no text": "leftNoText",
+  "pinned, but cannot be read": "leftUnreadable",
+  "the nearest, but not relevant": "leftNearest",
+};
+const DUPLICATE = "near-duplicate of ";
+
+/** Return why an item is in the context. Pins are not mentioned. */
+export function whyChosen(reason: Reason): string {
+  const parts = [reason.open && t("whyOpen"), reason.matched && match(reason), reason.beside && t("whyBeside")];
+  if (reason.whole) parts.push(t(reason.small ? "whySmall" : "whyWhole"));
+  return parts.filter(Boolean).join(t("comma"));
+}
+
+function match({ words, more, inName, inHeading, lines }: Reason): string {
+  if (!words.length) return t("whyFound");
+  const quoted = words.map((word) => t("quoted", { word }));
+  const list = new Intl.ListFormat(locale(), { type: "unit" }).format(quoted);
+  const places = [inName && t("whyName"), inHeading && t("whyHeading"), lines && t("whyLines", { n: lines })];
+  return t("whyMatches", {
+    words: more ? t("whyMore", { words: list }) : list,
+    places: new Intl.ListFormat(locale() === "en" ? "en-GB" : locale()).format(places.filter((place): place is string => Boolean(place))),
+  });
+}
+
+/** Return why a resource is left out. A reason that the page does not know stays as it is. */
+export function whyLeftOut(reason: string): string {
+  if (reason.startsWith(DUPLICATE)) return t("leftDuplicate", { uri: reason.slice(DUPLICATE.length) });
+  const word = LEFT_OUT[reason];
+  return word ? t(word) : reason;
+}

@@ -1,0 +1,33 @@
+import { afterEach, expect, test } from "vitest";
+import { whyChosen, whyLeftOut } from "../src/lib/reasons";
+import { settings } from "../src/lib/settings.svelte";
+import type { Reason } from "../src/lib/types";
+
+const BOTH: Reason = {
+  pinned: false, open: true, matched: true, words: ["tea", "pot"], more: false,
+  inName: true, inHeading: false, lines: 2, beside: false, whole: true, small: true,
+};
+
+afterEach(() => settings.setLanguage(null));
+
+test.each([
+  ["en", "open, matches 'tea', 'pot' in the name and 2 lines, whole, as it is small"],
+  ["de", "geöffnet, enthält „tea“, „pot“ im Namen und in 2 Zeilen, ganz, weil klein"],
+  ["zh", "已打开，名称和 2 行中有“tea”“pot”，篇幅短，收入全文"],
+] as const)("an item says in %s why it is there", (language, sentence) => {
+  settings.setLanguage(language);
+  expect(whyChosen(BOTH)).toBe(sentence);
+});
+
+test("an item without a word of the question was found by the search", () => {
+  settings.setLanguage("en");
+  expect(whyChosen({ ...BOTH, open: false, words: [], whole: false })).toBe("found by the search");
+  expect(whyChosen({ ...BOTH, open: false, matched: false, pinned: true, small: false })).toBe("whole");
+});
+
+test("a resource says why it is left out, also in words that the page does not know", () => {
+  settings.setLanguage("de");
+  expect(whyLeftOut("over the budget")).toBe("über dem Budget");
+  expect(whyLeftOut("near-duplicate of file:///a")).toBe("fast gleich wie file:///a");
+  expect(whyLeftOut("something new")).toBe("something new");
+});
