@@ -172,6 +172,37 @@ async def test_a_provider_that_is_added_and_removed_later(tmp_path: Path) -> Non
         assert names(await index.search("whale")) == []
 
 
+class Hanging(Counting):
+    """Provider whose resources cannot be read until it is released."""
+
+    name = "hanging"
+    prefixes = ("hang://",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts = {"hang://1": ("whale", "2020-01-01T00:00:00Z")}
+        self.released = asyncio.Event()
+
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+        await self.released.wait()
+        return super().read_resource(uri, request)
+
+
+async def test_a_provider_that_hangs_does_not_delay_the_others(tmp_path: Path) -> None:
+    app, hanging = Server("slow"), Hanging()
+    app.add_provider(hanging)
+    app.add_provider(Counting())
+    index = app.add_search(SearchOptions(folder=str(tmp_path / "cache")))
+    async with memory.connect(app):
+        while not (found := await index.search("whale")).hits:
+            await asyncio.sleep(0.05)
+        assert not found.complete
+        assert {hit.source for hit in found.hits} == {"counting"}
+        hanging.released.set()
+        await index.ready()
+        assert {hit.source for hit in (await index.search("whale")).hits} == {"counting", "hanging"}
+
+
 async def test_after_a_restart_only_what_has_changed_is_read(tmp_path: Path) -> None:
     provider = Counting()
     async with searching(counted(provider), tmp_path / "cache") as (index, _):

@@ -198,6 +198,15 @@ async def test_a_resource_that_asks_its_client_or_fails_is_found_by_name(tmp_pat
         assert names(await index.search("whale")) == []
 
 
+async def test_a_resource_with_many_passages_does_not_hide_the_others(tmp_path: Path) -> None:
+    app = Server("crowded")
+    app.resources.add("memo://stuffed", "samovar " * 200_000)
+    app.resources.add("memo://lines", "samovar samovar\n\n" * 100_000)
+    app.resources.add("memo://short", "Fill the samovar with water, and light the coals below it.")
+    async with searching(app, tmp_path / "cache") as (index, _):
+        assert set(names(await index.search("samovar"))) == {"stuffed", "lines", "short"}
+
+
 async def test_several_sources_of_one_kind_and_a_mounted_server_are_in_one_index(tmp_path: Path) -> None:
     inner = Server("inner")
     inner.resources.add("in://whale", "a whale inside")

@@ -168,9 +168,12 @@ def find(store: IndexStore, query: SearchQuery, filters: Filters, limit: int) ->
     wanted = max(RANKED, RANKED_PER_HIT * limit)
     passages = accepted.of(lambda size, offset: engine.passages(words, size, offset, even=even), wanted)
     whole = accepted.of(lambda size, offset: engine.resources(words, size, offset, even=even), wanted)
-    if whole:
-        first = [match.number for match in whole[:WHOLE]]
-        passages += engine.passages(words, OF_WHOLE, even=even, resources=first)
+    first = [match.number for match in whole[:WHOLE]]
+    while first:  # again without the resources whose passages have taken all places
+        more = engine.passages(words, OF_WHOLE, even=even, resources=first)
+        passages += more
+        seen = {match.number for match in more}
+        first = [number for number in first if number not in seen] if more else []
     named: list[Match] = []
     for each in query.identifiers:
         named += accepted.of(partial(engine.passages, words, even=even, required=each.words), NAMED)

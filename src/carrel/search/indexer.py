@@ -50,6 +50,8 @@ UNKNOWN_SIZE = BATCH_BYTES // READS
 LISTED_AT_ONCE = 250
 #: Seconds between commits while many resources are indexed.
 COMMIT = 10.0
+#: Seconds after which the resources of fast providers are committed while slow providers are still read.
+SLOW = 2.0
 #: Seconds between two reports of progress.
 REPORT = 2.0
 #: Resources up to which a source is listed again when some of them change, for their titles and times.
@@ -119,8 +121,7 @@ class Indexer:
         """
         self._reset()
         _, self._total = await self._run(store.manifest.totals)
-        for provider in self._providers():
-            await self._look(store, provider, changed)
+        await self._look_at_all(store, changed)
         if monotonic() - self._started > GRACE:
             here = {provider.name for provider in self._catalog.providers}
             for name in await self._run(store.manifest.providers):
@@ -129,6 +130,22 @@ class Indexer:
         await self._run(store.manifest.mark_complete)
         await self._commit(store)
         self._report(Progress(self._resources, self._bytes, monotonic() - self._begun, True))
+
+    async def _look_at_all(self, store: IndexStore, changed: Collection[str]) -> None:
+        """Bring the resources of all providers up to date, concurrently: a slow provider does not delay the others."""
+        looks = [asyncio.ensure_future(self._look(store, provider, changed)) for provider in self._providers()]
+        waiting: Collection[asyncio.Future[None]] = looks
+        try:
+            while waiting:
+                done, waiting = await asyncio.wait(waiting, timeout=SLOW, return_when=asyncio.FIRST_EXCEPTION)
+                for each in done:
+                    each.result()
+                if done and waiting:
+                    await self._commit(store)
+        finally:
+            for each in looks:
+                each.cancel()
+            await asyncio.gather(*looks, return_exceptions=True)
 
     def _providers(self) -> list[Provider]:
         return [one for one in self._catalog.providers if one not in self._skip and one.offers("list_resources")]
