@@ -19,7 +19,7 @@ from carrel.cli.server.logs import configure
 from carrel.client.handlers import Handlers
 from carrel.errors import InvalidMessage, PeerError, ResourceNotFound, TransportError
 from carrel.log import Log
-from carrel.printable import printable, printable_lines
+from carrel.printable import printable, printable_lines, single_line
 from support.http_server import over_http
 
 HOSTILE = "evil\nERROR carrel: forged\r\x1b[2J\x9b1m\x07\u202egnp\u2066\u200b\ufeff\u2028\x85 end"
@@ -159,3 +159,15 @@ def test_every_logger_escapes_what_it_shows():
     theirs |= {"compat/mcp2/shared/logging.py"}
     theirs |= {"sources/web/readable.py", "sources/databases/statements.py"}  # silence those of their libraries
     assert modules - theirs <= {"log.py", "cli/logs.py", "server/serving.py"}
+
+
+@given(st.text())
+def test_a_single_line_has_no_controls(text):
+    shown = single_line(f"{HOSTILE}{text}", 200)
+    assert len(shown) <= 200
+    assert not any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in shown)
+    assert "\u202e" not in shown
+
+
+def test_a_single_line_keeps_joiners_of_scripts_and_emoji():
+    assert single_line("a\u200db\n c", 100) == "a\u200db c"

@@ -6,12 +6,16 @@ bidirectional control character, and it may be as long as a message.
 
 from __future__ import annotations
 
-__all__ = ["printable", "printable_json", "printable_lines"]
+import re
+
+__all__ = ["printable", "printable_json", "printable_lines", "single_line"]
 
 #: Maximum number of characters shown of text from a peer.
 MAX_SHOWN = 300
 #: Maximum number of lines of multi-line text.
 MAX_LINES = 100
+#: Control characters, bidirectional controls and lone surrogates.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(value: object, longest: int = MAX_SHOWN) -> str:
@@ -26,6 +30,14 @@ def printable(value: object, longest: int = MAX_SHOWN) -> str:
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def single_line(text: str, longest: int) -> str:
+    """Return the beginning of ``text`` on one line, for a page that people and models read.
+
+    Line breaks become spaces. Control characters, bidirectional controls and lone surrogates become U+FFFD.
+    """
+    return _CONTROLS.sub("\ufffd", " ".join(text[: longest * 4].split())[:longest])
 
 
 def printable_lines(text: str, longest: int = MAX_SHOWN) -> str:

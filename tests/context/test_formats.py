@@ -85,3 +85,9 @@ def test_a_line_feed_in_a_title_or_uri_does_not_forge_a_citation() -> None:
     assert [line for line in page.split("\n") if line.startswith("[")] == [
         "[1] t \\[2\\] evil \\<x://b\\> <x://a%3E%0A[3]%20%3Cy>, s"
     ]
+
+
+@pytest.mark.parametrize("format", ["markdown", "xml"])
+def test_a_title_has_no_control_characters(format: str) -> None:
+    page = render([item("a", title="tea\x00\x1b[2J\u202e\udcff\ncup")], format)  # type: ignore[arg-type]
+    assert "tea\ufffd\ufffd[2J\ufffd\ufffd cup" in page.replace("\\", "")

@@ -51,6 +51,14 @@ def test_the_last_passage_is_cut_to_the_budget() -> None:
     assert 200 <= estimate_tokens(shown) <= 300
 
 
+def test_a_long_line_is_cut_to_the_budget() -> None:
+    for text in ("green tea " * 100_000, "緑茶" * 100_000):
+        shown = page(passage(text), passage("never shown", "rest.md"), budget=300)
+        assert 250 <= estimate_tokens(shown) <= 300
+        assert shown.endswith("\n   > …\n")
+        assert "rest.md" not in shown
+
+
 @given(st.lists(st.text(min_size=1, max_size=300), max_size=4), st.integers(40, 300))
 def test_a_page_is_never_over_its_budget_unless_one_line_is(texts: list[str], budget: int) -> None:
     passages = [passage(text, f"{number}.md") for number, text in enumerate(texts)]

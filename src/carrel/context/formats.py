@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from carrel.printable import single_line
+
 if TYPE_CHECKING:
     from carrel.context.results import ContextItem, Format
 
@@ -66,15 +68,11 @@ def _names_server(item: ContextItem) -> bool:
 
 def _plain(text: str) -> str:
     """Return text on one line, in which nothing looks like a fence or a citation."""
-    return re.sub(r"([\\`\[\]<>])", r"\\\1", _line(text))
+    return re.sub(r"([\\`\[\]<>])", r"\\\1", single_line(text, MAX_TITLE))
 
 
 def _attribute(text: str) -> str:
-    return _escaped(_line(text)).replace('"', "&quot;")
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())[:MAX_TITLE]
+    return _escaped(single_line(text, MAX_TITLE)).replace('"', "&quot;")
 
 
 def _escaped(text: str) -> str:

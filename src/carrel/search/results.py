@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from carrel.printable import single_line
 from carrel.vendors.token_estimate import estimate_tokens
 from carrel.wire.base import Wire
 from carrel.wire.resources import Resource
@@ -27,6 +28,8 @@ __all__ = [
 
 #: The end of a passage that is cut, and the lines of an entry at least: the link, an empty line and a line of text.
 ELLIPSIS, LEAST = ("   > …", ""), 3
+#: Characters of a line at least, for any budget; and the characters that a token may have on average.
+SHORT, LONGEST_TOKEN = 80, 8
 
 
 class SearchHit(Wire, kw_only=True):
@@ -115,7 +118,7 @@ def as_markdown(results: SearchResults) -> str:
 def passages_as_markdown(results: PassageResults, budget: int) -> str:
     """Return passages as a page in Markdown with at most ``budget`` tokens, by estimate.
 
-    A passage that does not fit ends with "…". The page has at least the first line of a passage, for any budget.
+    A passage that does not fit ends with "…". For any budget, the page has at least the beginning of the first line.
     """
     lines = [f"# {_plain(results.query)}", ""]
     end = [] if results.complete else ["The index is not complete yet; there may be more."]
@@ -129,9 +132,14 @@ def passages_as_markdown(results: PassageResults, budget: int) -> str:
         entry = _passage_lines(number, passage)
         if not fits(entry):
             cut = bisect(range(len(entry)), x=False, key=lambda kept: not fits([*entry[:kept], *ELLIPSIS])) - 1
-            kept = max(cut, LEAST if number == 1 else 0)
-            if kept >= LEAST:
-                lines += [*entry[:kept], *ELLIPSIS]
+            if cut >= LEAST:
+                lines += [*entry[:cut], *ELLIPSIS]
+            elif number == 1:
+                above, line = entry[:2], "".join(entry[2:LEAST])[: max(budget * LONGEST_TOKEN, SHORT)]
+                size = (
+                    bisect(range(len(line)), x=False, key=lambda size: not fits([*above, line[:size], *ELLIPSIS])) - 1
+                )
+                lines += [*above, line[: max(size, SHORT)], *ELLIPSIS]
             break
         lines += entry
     return _page([*lines, *end])
@@ -163,7 +171,7 @@ def _passage_lines(number: int, passage: SearchPassage) -> list[str]:
 
 def _plain(text: str) -> str:
     """Return text on one line, with the marks of Markdown escaped."""
-    return re.sub(r"([\\`*_\[\]<>#])", r"\\\1", " ".join(text.split()))[:500]
+    return re.sub(r"([\\`*_\[\]<>#])", r"\\\1", single_line(text, 500))
 
 
 def _line(text: str) -> str:
