@@ -59,6 +59,12 @@ def test_wrong_use_is_one_line_and_exit_code_2(arguments, complaint):
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"carrel: {complaint}\n")
 
 
+def test_an_argument_that_cannot_be_sent_is_named(tmp_path, capsys):
+    (tmp_path / "tea.md").write_text("Tea")
+    assert main(["find", str(tmp_path), "tea\udcff"]) == 2
+    assert capsys.readouterr().err == "carrel: the argument tea\\udcff is not UTF-8\n"
+
+
 def test_a_reader_that_goes_away_leaves_no_traceback():
     reading, writing = os.pipe()
     os.close(reading)

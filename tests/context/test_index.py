@@ -98,6 +98,21 @@ async def test_a_budget_below_one_is_an_error(tmp_path: Path) -> None:
             await index.context("tea", budget=0)
 
 
+async def test_a_single_string_for_a_list_of_uris_is_an_error(tmp_path: Path) -> None:
+    app = Server("s")
+    async with searching(app, tmp_path / "cache") as (index, _):
+        for option in ("pin", "open", "without"):
+            with pytest.raises(TypeError, match=f"{option} must be a list of URIs: \\['memo://tea'\\]"):
+                await index.context("tea", **{option: "memo://tea"})
+
+
+async def test_an_unknown_format_is_an_error(tmp_path: Path) -> None:
+    app = Server("s")
+    async with searching(app, tmp_path / "cache") as (index, _):
+        with pytest.raises(ValueError, match="format must be markdown, xml or json, not 'yaml'"):
+            await index.context("tea", format="yaml")  # type: ignore[arg-type]
+
+
 async def test_clients_use_the_tool_and_the_prompt(tmp_path: Path) -> None:
     app = Server("s")
     app.resources.add("memo://tea", TEA)

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from carrel.errors import ConfigError, SourceUnavailable
+from carrel.uri.tokens import is_encodable
 
 __all__ = ["COMMANDS", "main", "module_of"]
 
@@ -90,6 +91,11 @@ def main(argv: list[str] | None = None) -> int:
         from carrel.extras import explain_missing
 
         return report(error, explain_missing(error) or described(error), WRONG_USE, debug)
+    except UnicodeEncodeError as error:
+        wrong = next((each for each in arguments if not is_encodable(each)), None)
+        if wrong is None:
+            return report(error, described(error), FAILED, debug)
+        return report(error, f"the argument {wrong} is not UTF-8", WRONG_USE, debug)
     except Exception as error:
         return report(error, described(error), FAILED, debug)
 

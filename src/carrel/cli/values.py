@@ -71,9 +71,9 @@ def folder(text: str) -> str:
 
 
 def positive(text: str) -> int:
-    """Parse a whole number of at least 1."""
+    """Parse a whole number from 1 to 999,999,999."""
     if not text.isascii() or not text.isdigit() or int(text[:9]) < 1 or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 999999999")
     return int(text)
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
+from typing import get_args
 
 import msgspec
 
@@ -120,10 +121,16 @@ class ContextIndex(SearchIndex):
 
         Raises:
             ConfigError: the server is not running.
-            ValueError: the budget is less than 1.
+            TypeError: ``pin``, ``open`` or ``without`` is a single string.
+            ValueError: the budget is less than 1, or there is no such format.
         """
         if budget < 1:
             raise ValueError(f"budget must be at least 1 token, not {budget}")
+        if format not in get_args(Format):
+            raise ValueError(f"format must be markdown, xml or json, not {format!r}")
+        for name, uris in (("pin", pin), ("open", open), ("without", without)):
+            if isinstance(uris, str):
+                raise TypeError(f"{name} must be a list of URIs: [{uris!r}]")
         pins, left_out = (tuple(dict.fromkeys(uris)) for uris in (pin, without))
         options = ContextQuery(
             question=question,

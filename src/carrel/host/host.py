@@ -337,7 +337,8 @@ class Host:
 
         Raises:
             ConfigError: tantivy is not installed.
-            ValueError: the budget is less than 1.
+            TypeError: ``pin``, ``open`` or ``without`` is a single string.
+            ValueError: the budget is less than 1, or there is no such format.
         """
         index = await self.index(wait=wait)
         return await index.context(question, **options)

@@ -76,6 +76,11 @@ def test_one_page_in_several_formats_is_packed_once(tmp_path):
     assert len(packed) <= 2
 
 
+def test_the_summary_counts_one_resource(folder):
+    done = carrel("context", str(folder), "how is green tea brewed", "--pin", "file:///absent")
+    assert done.stderr.endswith(b", 1 resource left out\n")
+
+
 def test_a_file_that_is_open_is_ranked_higher(folder):
     (folder / "pot.md").write_text("# Pot\n\nBlack leaves are brewed at ninety degrees in it.\n")
     arguments = ("context", str(folder), "brewed at degrees", "--format", "json")

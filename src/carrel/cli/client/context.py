@@ -243,5 +243,6 @@ def report(pack: ContextPack, options: argparse.Namespace) -> int:
         return failed(nothing_packed(pack, options.budget), SERVER_ERROR)
     if not options.quiet and options.format != "json":
         how = "estimated" if pack.packed.tokenizer == "estimate" else pack.packed.tokenizer
-        print_stderr(f"{pack.tokens:,} of {options.budget:,} tokens ({how}), {len(pack.left_out)} resources left out")
+        left_out = "1 resource" if len(pack.left_out) == 1 else f"{len(pack.left_out)} resources"
+        print_stderr(f"{pack.tokens:,} of {options.budget:,} tokens ({how}), {left_out} left out")
     return SERVER_ERROR if wrong else 0
