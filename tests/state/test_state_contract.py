@@ -75,6 +75,7 @@ class OnRedis(StateContract):
 
     __test__ = False
     notices = 2000
+    second = 100.0
     program = ""
     clock = False
 

@@ -82,10 +82,12 @@ LETTERS: list[Letter] = [
 class StateContract(TaskContract):
     """Tests that every implementation of ``carrel.state.interfaces.State`` has to pass.
 
-    ``notices`` is a number of notices of which the bus does not keep all.
+    ``notices`` is a number of notices of which the bus does not keep all. ``second`` is the unit of lifetimes, in
+    seconds: larger ones depend less on the speed of the machine, if ``pass_time`` does not wait.
     """
 
     notices = 20_000
+    second = 1.0
 
     async def join(self) -> State:
         """Return another replica of the store of this test, started."""
@@ -182,8 +184,8 @@ class StateContract(TaskContract):
 
     async def test_a_session_is_found_by_its_owner_only(self, replicas: tuple[State, State]) -> None:
         one, other = replicas
-        id = await one.sessions.create(RECORD, 10)
-        await self.pass_time(0.2)
+        id = await one.sessions.create(RECORD, 10 * self.second)
+        await self.pass_time(0.2 * self.second)
         for owner in ("bob", "", None):
             assert await other.sessions.touch(id, owner, 60) is None
         assert await other.sessions.touch(id, RECORD.owner, 60) == RECORD
@@ -193,20 +195,21 @@ class StateContract(TaskContract):
 
     async def test_a_stranger_does_not_renew_a_session(self, replicas: tuple[State, State]) -> None:
         one, other = replicas
-        id = await one.sessions.create(RECORD, 0.3)
+        id = await one.sessions.create(RECORD, 0.3 * self.second)
         assert await other.sessions.touch(id, "bob", 60) is None
-        await self.pass_time(0.4)
+        await self.pass_time(0.4 * self.second)
         assert await one.sessions.touch(id, RECORD.owner, 60) is None
 
     async def test_a_session_ends_after_its_lifetime_unless_it_is_renewed(self, replicas: tuple[State, State]) -> None:
         one, other = replicas
-        used, unused = await one.sessions.create(RECORD, 0.4), await one.sessions.create(RECORD, 0.4)
-        await self.pass_time(0.2)
-        assert await other.sessions.touch(used, RECORD.owner, 0.4) is not None
-        await self.pass_time(0.3)
+        used = await one.sessions.create(RECORD, 0.4 * self.second)
+        unused = await one.sessions.create(RECORD, 0.4 * self.second)
+        await self.pass_time(0.2 * self.second)
+        assert await other.sessions.touch(used, RECORD.owner, 0.4 * self.second) is not None
+        await self.pass_time(0.3 * self.second)
         assert await one.sessions.touch(unused, RECORD.owner, 60) is None
-        assert await one.sessions.touch(used, RECORD.owner, 0.1) is not None
-        await self.pass_time(0.2)
+        assert await one.sessions.touch(used, RECORD.owner, 0.1 * self.second) is not None
+        await self.pass_time(0.2 * self.second)
         assert await other.sessions.touch(used, RECORD.owner, 60) is None
         assert not await one.sessions.update(used, RECORD)
         assert not await one.sessions.end(used)
@@ -222,13 +225,13 @@ class StateContract(TaskContract):
 
     async def test_the_record_of_a_session_can_be_replaced(self, replicas: tuple[State, State]) -> None:
         one, other = replicas
-        id = await one.sessions.create(RECORD, 0.4)
+        id = await one.sessions.create(RECORD, 0.4 * self.second)
         changed = SessionRecord(OLDER, RECORD.owner, log_level=None)
         assert await one.sessions.update(id, changed)
-        assert await other.sessions.touch(id, RECORD.owner, 0.4) == changed
-        await self.pass_time(0.2)
+        assert await other.sessions.touch(id, RECORD.owner, 0.4 * self.second) == changed
+        await self.pass_time(0.2 * self.second)
         assert await one.sessions.update(id, RECORD)
-        await self.pass_time(0.3)
+        await self.pass_time(0.3 * self.second)
         assert await one.sessions.touch(id, RECORD.owner, 1) is None, "replacing a record does not renew it"
 
     async def test_subscriptions_belong_to_one_session_and_end_with_it(self, replicas: tuple[State, State]) -> None:
@@ -266,9 +269,9 @@ class StateContract(TaskContract):
         assert await other.sessions.get_value(id, "a") is None
         assert await one.sessions.put_value(id, "a", b"1", 100), "nothing is stored, and nothing was too large"
         assert await one.sessions.get_value(id, "a") is None
-        short = await one.sessions.create(RECORD, 0.3)
+        short = await one.sessions.create(RECORD, 0.3 * self.second)
         assert await one.sessions.put_value(short, "a", b"1", 100)
-        await self.pass_time(0.4)
+        await self.pass_time(0.4 * self.second)
         assert await other.sessions.get_value(short, "a") is None
 
     async def test_the_values_of_a_session_have_at_most_so_many_bytes(self, replicas: tuple[State, State]) -> None:
@@ -321,14 +324,14 @@ class StateContract(TaskContract):
         await one.events.append("s", "0.1", 1, b"x", 1, 60)
         await other.events.drop("s", "0.1")
         assert await one.events.read("s", "0.1", 0) is None
-        await one.events.append("s", "0.2", 1, b"x", 1, 0.4)
-        await self.pass_time(0.2)
-        await one.events.append("s", "0.2", 2, b"y", 1, 0.4)
-        await self.pass_time(0.3)
+        await one.events.append("s", "0.2", 1, b"x", 1, 0.4 * self.second)
+        await self.pass_time(0.2 * self.second)
+        await one.events.append("s", "0.2", 2, b"y", 1, 0.4 * self.second)
+        await self.pass_time(0.3 * self.second)
         renewed = await other.events.read("s", "0.2", 0)
         assert renewed is not None
         assert [number for number, _ in renewed.events] == [1, 2]
-        await self.pass_time(0.2)
+        await self.pass_time(0.2 * self.second)
         assert await other.events.read("s", "0.2", 0) is None
 
     # Bus
