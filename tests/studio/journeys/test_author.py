@@ -99,6 +99,42 @@ async def test_an_invalid_answer_is_flagged_and_sent_again_with_a_change(visit: 
         assert await faults(me) == []
 
 
+TICKING = """
+import asyncio
+
+from carrel import Context, Server
+
+app = Server("ticking")
+
+
+@app.tool
+async def tick(context: Context) -> None:
+    for number in range(100_000):
+        await context.report_progress(number)
+        await asyncio.sleep(0.02)
+"""
+
+
+async def test_rows_stay_under_a_pressed_pointer_while_messages_come(visit: Visit, tmp_path: Path) -> None:
+    (tmp_path / "ticking.py").write_text(TICKING)
+    async with visit(str(tmp_path / "ticking.py")) as me:
+        await me.ready("ticking")
+        await me.page.goto(f"{me.origin}/s/ticking/t/tick")
+        await me.region("Preview").get_by_role("button", name="Call").click()
+        await me.see("tab", "Wire", exact=True).first.click()
+        grid = me.see("grid", "Messages")
+        row = grid.get_by_role("row", name=re.compile("progress")).last
+        await row.hover()
+        await me.page.mouse.down()
+        before = await grid.get_attribute("aria-rowcount")
+        pressed = await grid.locator(".item:hover").get_attribute("aria-rowindex")
+        await me.page.wait_for_timeout(1500)
+        assert await grid.get_attribute("aria-rowcount") == before
+        await me.page.mouse.up()
+        await expect(grid.locator("[aria-selected=true]")).to_have_attribute("aria-rowindex", str(pressed))
+        await expect(grid).not_to_have_attribute("aria-rowcount", str(before))
+
+
 async def test_the_timeline_is_filtered_by_server_and_text_and_read_by_keyboard(visit: Visit, servers: str) -> None:
     async with visit(servers) as me:
         await me.ready("deficient", "asking")
