@@ -180,12 +180,15 @@ async def main(folder: Path, *, everything: bool) -> None:
 
 def start(*, everything: bool) -> None:
     """Copy the library of the examples, and take the pictures."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    folder = Path(tempfile.gettempdir(), "books")  # the pictures show it
+    folder.mkdir()
+    try:
         shutil.copytree(ROOT / "examples/library", folder / "library")
         deficient = {"command": sys.executable, "args": [str(ROOT / "tests/support/servers/deficient.py")]}
         (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"deficient": deficient}}))
         asyncio.run(main(folder, everything=everything))
+    finally:
+        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
