@@ -1,12 +1,13 @@
 """The page of Carrel Studio in Chromium: ``python -m benchmarks.studio``.
 
-Starts ``carrel studio`` over a server with 100,000 resources and over a folder, and measures what a person waits for.
-Needs the packages of the tests and Chromium.
+Starts ``carrel studio`` over a server with 100,000 resources, over a folder, and over 50 servers, three of them
+hostile, and measures what a person waits for. Needs the packages of the tests and Chromium.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import statistics
 import sys
 import tempfile
@@ -21,7 +22,9 @@ sys.path.insert(0, str(TESTS))
 
 from support.browser import Person, browsing, opened_page, studio  # noqa: E402
 
-RESOURCES, FILTERS, CHANGES, LOADS = 100_000, 40, 20, 5
+RESOURCES, FILTERS, CHANGES, LOADS, CLICKS = 100_000, 40, 20, 5, 40
+#: Servers at the same time: one hangs, one dies again and again, one sends notifications without end.
+SERVERS, HOSTILE = 50, ("mute", "dying", "notes")
 #: Acts, and returns the milliseconds until the grid has a number of rows and shows a first row.
 UNTIL_ROWS = """async ({list, fill, count, text}) => {
   const began = performance.now();
@@ -58,6 +61,14 @@ SCROLL = """async () => {
 UNTIL_TEXT = """async (text) => {
   while (!document.querySelector(".preview")?.textContent.includes(text)) await new Promise(requestAnimationFrame);
   return Date.now();
+}"""
+#: Clicks a row of the tree, and returns the milliseconds until the preview shows a text.
+CLICK = """async ({name, text}) => {
+  const rows = [...document.querySelectorAll(".picker [role=treeitem]")];
+  const began = performance.now();
+  rows.find((row) => row.textContent.includes(name)).click();
+  while (!document.querySelector(".preview")?.textContent.includes(text)) await new Promise(requestAnimationFrame);
+  return performance.now() - began;
 }"""
 FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 
@@ -113,6 +124,25 @@ async def measure_changes(me: Person, file: Path) -> None:
     show("changed file on the page, median", statistics.median(took), 300)
 
 
+async def measure_chaos(me: Person, files: list[Path]) -> None:
+    """Measure clicks on files while other servers hang, die, and send without end."""
+    await me.ready("notes")
+    await me.see("treeitem", files[-1].name).wait_for()
+    took = []
+    for number in range(CLICKS):
+        file = files[number % len(files)]
+        took.append(float(await me.page.evaluate(CLICK, {"name": file.name, "text": file.read_text()})))
+    show(f"a click beside {SERVERS} servers, 95th percentile", p95(took), 100)
+
+
+def write_servers(file: Path) -> None:
+    """Write a configuration of servers of which a few are hostile."""
+    program = str(TESTS / "support/servers/hostile.py")
+    kinds = [*HOSTILE, *(["usual"] * (SERVERS - len(HOSTILE)))]
+    servers = {f"{kind}-{at}": {"command": sys.executable, "args": [program, kind]} for at, kind in enumerate(kinds)}
+    file.write_text(json.dumps({"mcpServers": servers}))
+
+
 async def measure(browser: Browser) -> None:
     """Measure everything."""
     async with studio(str(TESTS / "support/servers/large_library.py")) as link, opened_page(browser, link) as me:
@@ -122,6 +152,15 @@ async def measure(browser: Browser) -> None:
         file.write_text("This is the first version.\n")
         async with studio(folder) as link, opened_page(browser, link) as me:
             await measure_changes(me, file)
+    with tempfile.TemporaryDirectory() as folder:
+        notes, servers = Path(folder, "notes"), Path(folder, "mcp.json")
+        notes.mkdir()
+        files = [notes / f"note-{number}.md" for number in range(8)]
+        for file in files:
+            file.write_text(f"This is the text of {file.stem}.")
+        write_servers(servers)
+        async with studio(str(notes), str(servers)) as link, opened_page(browser, link) as me:
+            await measure_chaos(me, files)
 
 
 async def main() -> None:
