@@ -237,6 +237,14 @@ async def test_a_transport_that_was_terminated_answers_404() -> None:
     assert cancelled.cancelled()
 
 
+PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+MODERN_META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+}
+DISCOVER = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": MODERN_META}}
+DISCOVERS = {"mcp-method": "server/discover"}
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -245,22 +253,54 @@ HELLO = {
 }
 
 
-async def test_at_the_limit_of_sessions_the_oldest_idle_session_ends() -> None:
-    manager = StreamableHTTPSessionManager(books("one")._mcp_server, max_sessions=1)
-    client = httpx.AsyncClient(
+def client_of(manager: StreamableHTTPSessionManager) -> httpx.AsyncClient:
+    """Return a client whose requests the manager handles in this process."""
+    return httpx.AsyncClient(
         transport=httpx.ASGITransport(manager.handle_request),
-        base_url="http://127.0.0.1",
+        base_url="http://127.0.0.1/mcp",
         headers={"accept": "application/json, text/event-stream"},
     )
-    async with manager.run(), client:
-        ids = [(await client.post("/mcp", json=HELLO)).headers["mcp-session-id"] for _ in range(2)]
-        pings = [
-            await client.post(
-                "/mcp", json={"jsonrpc": "2.0", "id": 2, "method": "ping"}, headers={"mcp-session-id": id}
-            )
-            for id in ids
-        ]
-        assert [response.status_code for response in pings] == [404, 200]
+
+
+async def test_at_the_limit_of_sessions_a_new_session_is_refused_until_another_one_ends() -> None:
+    manager = StreamableHTTPSessionManager(books("one")._mcp_server, max_sessions=1)
+    async with manager.run(), client_of(manager) as client:
+        first = await client.post("", json=HELLO)
+        refused = await client.post("", json=HELLO)
+        assert refused.status_code == 503
+        assert refused.json()["error"]["message"] == "Too many open sessions"
+        session = {"mcp-session-id": first.headers["mcp-session-id"]}
+        assert list(manager._server_instances) == [session["mcp-session-id"]]
+        modern = await client.post("", json=DISCOVER, headers={"mcp-protocol-version": "2026-07-28", **DISCOVERS})
+        assert modern.status_code == 200
+        assert (await client.delete("", headers=session)).status_code == 200
+        assert not manager._server_instances
+        gone = await client.post("", json=PING, headers=session)
+        assert (gone.status_code, gone.json()["error"]["message"]) == (404, "Session not found")
+        assert (await client.post("", json=HELLO)).status_code == 200
+
+
+async def test_a_refused_request_leaves_no_session() -> None:
+    manager = StreamableHTTPSessionManager(books("one")._mcp_server, max_sessions=1)
+    async with manager.run(), client_of(manager) as client:
+        for request in (PING, {}, {"jsonrpc": "2.0", "method": "notifications/initialized"}):
+            assert (await client.post("", json=request)).status_code == 400
+            assert not manager._server_instances
+        assert (await client.delete("")).status_code == 400
+        assert (await client.patch("")).status_code == 405
+        assert (await client.post("", json=HELLO)).status_code == 200
+
+
+async def test_an_idle_session_ends_and_is_forgotten() -> None:
+    manager = StreamableHTTPSessionManager(books("one")._mcp_server, session_idle_timeout=0.05)
+    async with manager.run(), client_of(manager) as client:
+        opened = await client.post("", json=HELLO)
+        session = {"mcp-session-id": opened.headers["mcp-session-id"]}
+        [transport] = manager._server_instances.values()
+        while not transport.is_terminated:
+            await asyncio.sleep(0.01)
+        assert not manager._server_instances
+        assert (await client.post("", json=PING, headers=session)).status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
@@ -22,6 +23,9 @@ from carrel.transports.server.application import HasEndpoint
 from carrel.transports.server.http import StreamableHTTP
 from carrel.transports.server.http_response import respond
 
+if TYPE_CHECKING:
+    import anyio
+
 __all__ = ["StreamableHTTPServerTransport"]
 
 PATH = "/mcp"
@@ -32,7 +36,8 @@ VISIBLE = re.compile(r"[\x21-\x7e]+")
 class StreamableHTTPServerTransport:
     """Endpoint of Streamable HTTP whose session has the id ``mcp_session_id``; None: without sessions.
 
-    Carrel decides per response between JSON and SSE, and replays missed events from its event log.
+    Carrel decides per response between JSON and SSE, and replays missed events from its event log. ``idle_scope`` is
+    cancelled after ``idle_timeout`` seconds without a request in flight; it is None without a timeout.
 
     Raises:
         ValueError: the id is not visible ASCII.
@@ -45,6 +50,7 @@ class StreamableHTTPServerTransport:
         event_store: Any = None,
         security_settings: TransportSecuritySettings | None = None,
         retry_interval: int | None = None,
+        idle_timeout: float | None = None,
     ) -> None:
         if mcp_session_id is not None and not VISIBLE.fullmatch(mcp_session_id):
             raise ValueError("Session ID must only contain visible ASCII characters (0x21-0x7E)")
@@ -55,11 +61,32 @@ class StreamableHTTPServerTransport:
         self._ended = asyncio.Event()
         self._inner = b""
         """Id that Carrel gave the session."""
+        self._shared = False
+        self._opened_by: Any = None
+        """Scope of the request that opened the session of an endpoint shared with other transports."""
+        self._in_flight = 0
+        self._idle_timeout = idle_timeout
+        self.idle_scope: anyio.CancelScope | None = None
+        if idle_timeout is not None:
+            import anyio
+
+            self.idle_scope = anyio.CancelScope()
 
     @property
     def is_terminated(self) -> bool:
         """Whether the transport was terminated."""
         return self._ended.is_set()
+
+    @property
+    def has_session(self) -> bool:
+        """Whether a request has opened the session."""
+        return bool(self._inner)
+
+    def share(self, endpoint: Any) -> None:
+        """Handle requests by an endpoint that serves other transports too, without ``connect``."""
+        self._endpoint = asyncio.get_running_loop().create_future()
+        self._endpoint.set_result(endpoint)
+        self._shared = True
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[tuple[ServerStream, ServerStream]]:
@@ -83,7 +110,15 @@ class StreamableHTTPServerTransport:
 
     async def terminate(self) -> None:
         """End the session."""
+        if self._ended.is_set():
+            return
         self._ended.set()
+        if self.idle_scope is not None:
+            self.idle_scope.cancel()
+        if self._opened_by is not None:  # otherwise the session ends with its endpoint
+            assert self._endpoint is not None
+            ending = {**self._opened_by, "method": "DELETE", "headers": [(SESSION, self._inner)]}
+            await self._endpoint.result()(ending, _nothing, _discard)
 
     async def handle_request(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle a request at any path: an ASGI application.
@@ -93,9 +128,27 @@ class StreamableHTTPServerTransport:
         """
         if self._endpoint is None:
             raise RuntimeError("the transport handles requests inside of connect()")
+        with self._busy():
+            await self._handle(self._endpoint, scope, receive, send)
+
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        """Count a request in flight; the idle period begins after the last one."""
+        scope = self.idle_scope
+        self._in_flight += 1
+        if scope is not None:
+            scope.deadline = math.inf
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+            if scope is not None and self._idle_timeout is not None and not self._in_flight:
+                scope.deadline = asyncio.get_running_loop().time() + self._idle_timeout
+
+    async def _handle(self, started: asyncio.Future[Any], scope: Any, receive: Any, send: Any) -> None:
         if await self._security.refuses(scope, receive, send):
             return
-        endpoint = await self._running(self._endpoint)
+        endpoint = await self._running(started)
         if endpoint is None:
             body = encode_error(UNSET, INVALID_REQUEST, "Not Found: Session has been terminated")
             own = self.mcp_session_id
@@ -103,7 +156,8 @@ class StreamableHTTPServerTransport:
             return
         token = http_scope.set(scope)
         try:
-            await endpoint(self._inward(scope), receive, self._outward(send))
+            inward = self._inward(scope)
+            await endpoint(inward, receive, self._outward(inward, send))
         finally:
             http_scope.reset(token)
 
@@ -125,14 +179,30 @@ class StreamableHTTPServerTransport:
         ]
         return {**scope, "path": PATH, "root_path": "", "headers": headers}
 
-    def _outward(self, send: Any) -> Any:
+    def _outward(self, scope: Any, send: Any) -> Any:
         async def with_own_id(message: Any) -> None:
             if message["type"] == "http.response.start" and self.mcp_session_id is not None:
                 given = dict(message["headers"])
                 if SESSION in given:
                     self._inner = given[SESSION]
+                    if self._shared:
+                        self._opened_by = scope
+                status = message["status"]
+                if scope["method"] == "DELETE" and status == 204:
+                    self._opened_by, status = None, 200
+                    self._ended.set()
+                    given[b"content-length"] = b"0"
+                if self._inner:
                     given[SESSION] = self.mcp_session_id.encode()
-                    message = {**message, "headers": list(given.items())}
+                message = {**message, "status": status, "headers": list(given.items())}
             await send(message)
 
         return with_own_id
+
+
+async def _nothing() -> Any:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _discard(message: Any) -> None:
+    """Ignore a part of a response."""
