@@ -25,6 +25,20 @@ def double(a: int) -> int:
     return 2 * a
 """
 
+MADE_APPLICATION = """
+from fastmcp import FastMCP
+
+mcp = FastMCP("defined")
+
+
+@mcp.tool
+def double(a: int) -> int:
+    return 2 * a
+
+
+app = mcp.http_app()
+"""
+
 
 def test_a_program_is_run_with_its_arguments_and_beside_its_own_modules(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("from mcp import types\nname = types.Tool.__name__\n")
@@ -53,6 +67,27 @@ async def test_a_server_that_is_only_defined_is_served_on_stdio(command: list[st
     async with Client([sys.executable, *command, str(file)]) as client:
         result = await client.call_tool("double", {"a": "4"})
         assert result.structured_content == {"result": 8}
+
+
+@pytest.mark.parametrize("flags", [["--compat"], []])
+async def test_a_fastmcp_server_that_only_makes_an_http_application_is_served_on_stdio(
+    flags: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "made.py"
+    file.write_text(MADE_APPLICATION)
+    async with Client([sys.executable, "-m", "carrel", "run", *flags, str(file)]) as client:
+        result = await client.call_tool("double", {"a": 4})
+        assert result.structured_content == {"result": 8}
+
+
+def test_a_server_with_an_http_application_is_not_passed_over_for_another_server(tmp_path: Path) -> None:
+    file = tmp_path / "made.py"
+    file.write_text(MADE_APPLICATION + 'other = FastMCP("other")\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "carrel", "run", "--compat", str(file)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert f"it has 2 servers, name one: {file}:mcp or {file}:other" in done.stderr
 
 
 async def test_a_client_of_the_newest_revision_is_answered_too(tmp_path: Path) -> None:

@@ -76,7 +76,6 @@ class Running:
         """
         if transport not in TRANSPORTS[1:]:
             raise ValueError(f"Unknown transport: {transport}")
-        self._mcp_server.served = True
         self._transport = "sse" if transport == "sse" else "streamable-http"
         from carrel.compat.fastmcp.server.applications import create_sse_app, create_streamable_http_app
 
