@@ -30,7 +30,7 @@ class MemoryHost(Host):
 
     def _server(self, config: ServerConfig) -> HostedServer:
         server = MemoryServer(
-            config, self._options, self._announce, inputs=self._inputs, start_timeout=self._start_timeout
+            config, self._options, self._on_change, inputs=self._inputs, start_timeout=self._start_timeout
         )
         server.app = self._apps[config.name]
         return server
