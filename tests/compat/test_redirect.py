@@ -44,6 +44,7 @@ def test_what_is_not_mirrored_says_at_import_what_to_use(statement: str, words: 
 
 
 def test_programs_of_fastmcp_itself_come_from_the_installed_package(tmp_path: Path) -> None:
+    (tmp_path / "fastmcp-4.1.2.dist-info").mkdir()
     (tmp_path / "fastmcp" / "apps").mkdir(parents=True)
     for name in ("__init__", "apps/__init__", "apps/app"):
         (tmp_path / "fastmcp" / f"{name}.py").write_text("raise AssertionError('a module of the package is loaded')")
@@ -58,6 +59,7 @@ def test_programs_of_fastmcp_itself_come_from_the_installed_package(tmp_path: Pa
 
 
 def test_helpers_come_from_the_installed_package_with_the_modules_below_them(tmp_path: Path) -> None:
+    (tmp_path / "fastmcp-4.1.2.dist-info").mkdir()
     helpers = tmp_path / "fastmcp" / "utilities"
     (helpers / "openapi").mkdir(parents=True)
     for name in ("../__init__", "__init__"):
@@ -70,6 +72,20 @@ def test_helpers_come_from_the_installed_package_with_the_modules_below_them(tmp
     )
     done = run_code(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{REDIRECT}{code}")
     assert done.stdout == "fastmcp.utilities.openapi.models carrel.compat.fastmcp.utilities.json_schema\n", done.stderr
+
+
+def test_a_package_of_the_program_with_the_name_of_a_mirrored_one_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mcp" / "server").mkdir(parents=True)
+    (tmp_path / "mcp" / "__init__.py").write_text("NAME = 'own'\n")
+    (tmp_path / "mcp" / "server" / "__init__.py").write_text("from mcp import NAME\n")
+    at = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{REDIRECT}"
+    done = run_code(f"{at}from mcp import NAME\nimport mcp.server\nprint(NAME, mcp.server.NAME, mcp.__file__)")
+    assert done.stdout == f"own own {tmp_path / 'mcp' / '__init__.py'}\n", done.stderr
+    done = run_code(f"{at}from mcp.types import Tool\nprint(Tool.__module__)")  # which the package does not have
+    assert done.stdout == "carrel.compat.mcp.types\n", done.stderr
+    (tmp_path / "mcp-1.30.0.dist-info").mkdir()
+    done = run_code(f"{at}import mcp\nprint(mcp.__name__)")
+    assert done.stdout == "carrel.compat.mcp\n", done.stderr
 
 
 def test_modules_that_were_imported_before_are_not_replaced(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -140,7 +141,7 @@ class Redirection(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname.partition(".")[0] not in MIRRORS[self.generation]:
+        if fullname.partition(".")[0] not in MIRRORS[self.generation] or _is_beside(fullname, path):
             return None
         if _is_borrowed(fullname) and (borrowed := _installed(fullname)) is not None:
             return borrowed
@@ -155,6 +156,16 @@ class Redirection(MetaPathFinder):
         others = _find(fullname, 3 - self.generation)
         loader = Alias(real.name, others.name if others is not None and others.name != real.name else None)
         return ModuleSpec(fullname, loader, is_package=real.submodule_search_locations is not None)
+
+
+def _is_beside(fullname: str, path: Sequence[str] | None) -> bool:
+    """Return whether a module belongs to a package of the program, in its folder, that has the name of a mirrored one."""
+    top = fullname.partition(".")[0]
+    if path is None:
+        folder = Path(sys.path[0])
+        return (folder / top / "__init__.py").is_file() and not any(folder.glob(f"{top}-*.dist-info"))
+    parent = sys.modules.get(top)
+    return parent is not None and parent.__name__ == top and PathFinder.find_spec(fullname, path) is not None
 
 
 def _of_both(fullname: str, other: int) -> ModuleSpec:
