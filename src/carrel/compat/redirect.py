@@ -159,7 +159,7 @@ class Redirection(MetaPathFinder):
 
 
 def _is_beside(fullname: str, path: Sequence[str] | None) -> bool:
-    """Return whether a module belongs to a package of the program, in its folder, that has the name of a mirrored one."""
+    """Return whether a module belongs to a package in the folder of the program that has the name of a mirrored one."""
     top = fullname.partition(".")[0]
     if path is None:
         folder = Path(sys.path[0])

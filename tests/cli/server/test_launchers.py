@@ -51,6 +51,22 @@ def test_python_runs_the_program_in_this_process_or_is_another_python(tmp_path: 
     assert launch.command == [str(other), "-P", "-m", "carrel", "run", "--compat=mcp2", "--", "a.py"]
 
 
+@pytest.mark.parametrize(
+    "first",
+    ["#!{python}\n", "#!/bin/sh\n'''exec' {python} \"$0\" \"$@\"\n", '#!/bin/sh\n\'\'\'exec\' "{python}" "$0" "$@"\n'],
+)
+def test_a_command_of_another_environment_runs_there(first: str, tmp_path: Path) -> None:
+    command = tmp_path / "bin" / "server"
+    command.parent.mkdir()
+    command.write_text(first.format(python=tmp_path / "bin" / "python"))
+    assert read_launch([str(command), "-x"], "--compat") == Launch([str(command), "-x"])  # no virtual environment
+    (tmp_path / "pyvenv.cfg").write_text("")
+    expected = [str(tmp_path / "bin" / "python"), *RUN[1:], str(command), "-x"]
+    assert read_launch([str(command), "-x"], "--compat").command == expected
+    command.write_text(first.format(python=sys.executable))
+    assert read_launch([str(command), "-x"], "--compat") == Launch([str(command), "-x"])
+
+
 @pytest.mark.parametrize("words", ["npx -y server", "docker run x", "python -c 1", "uvx --quiet", "/bin/ls"])
 def test_other_commands_are_an_error(words: str) -> None:
     with pytest.raises(ConfigError):

@@ -5,6 +5,7 @@ A program runs on Carrel in the environment where its own command would run it, 
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -28,6 +29,8 @@ OTHER_LAUNCHERS = frozenset(
     ("npx", "npm", "node", "bun", "bunx", "deno", "pnpm", "yarn", "docker", "podman", "go", "java")
 )
 PYTHON = re.compile(r"python[0-9.]*w?|py")
+#: Start of a command of an installed package, with the path of its Python. A shell reads long paths in the second line.
+INTERPRETER = re.compile(rb"""(?:#!/bin/sh\n'''exec' "?|#!)(/[^\n"]*/python[0-9.]*)\b""")
 #: Options of Python before a file or ``-m`` that do not concern a program on Carrel.
 IGNORED = frozenset(("-u", "-B", "-E", "-s", "-P", "-O", "-OO"))
 
@@ -65,7 +68,11 @@ def read_launch(words: list[str], option: str) -> Launch:
         raise ConfigError(f"{words[0]} starts no Python program that Carrel can run")
     if PYTHON.fullmatch(name):
         return python(words, ours[1:])
-    return Launch([runnable(words[0]), *words[1:]])
+    program = runnable(words[0])
+    interpreter = interpreter_of(Path(program))
+    if interpreter is not None:
+        return Launch(command=[interpreter, *ours[1:], str(Path(program).absolute()), *words[1:]])
+    return Launch([program, *words[1:]])
 
 
 def uvx(words: list[str], ours: list[str]) -> list[str]:
@@ -138,6 +145,21 @@ def runnable(program: str) -> str:
         f"{program} is neither a file nor a command of a Python package in {scripts}: install the package beside "
         f"Carrel, as with {sys.executable} -m pip install {Path(program).name}"
     )
+
+
+def interpreter_of(program: Path) -> str | None:
+    """Return the Python of the virtual environment whose command a file is; None for this one and for other files."""
+    if not program.is_file():
+        return None
+    with program.open("rb") as file:
+        found = INTERPRETER.match(file.read(1024))
+    if found is None:
+        return None
+    interpreter = Path(os.fsdecode(found[1]))
+    environment = interpreter.parents[1]
+    if not (environment / "pyvenv.cfg").is_file() or environment.samefile(sys.prefix):
+        return None
+    return str(interpreter)
 
 
 def is_python(program: Path) -> bool:
