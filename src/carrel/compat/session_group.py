@@ -32,6 +32,14 @@ class SseServerParameters(BaseModel):
     sse_read_timeout: float = 300
 
 
+class ComponentNames(BaseModel):
+    """Names of a session's items in the group."""
+
+    prompts: set[str] = set()
+    resources: set[str] = set()
+    tools: set[str] = set()
+
+
 class SessionGroup:
     """Client of several servers. ``component_name_hook`` renames an item, from its name and its server's information.
 
@@ -46,18 +54,22 @@ class SessionGroup:
     """Attribute of the result of a handshake with the name and version of the server."""
     error: type[Any]
     """Class of the exception for an error response."""
+    _ComponentNames = ComponentNames
 
     def __init__(
         self,
         exit_stack: AsyncExitStack | None = None,
         component_name_hook: Callable[[str, Any], str] | None = None,
     ) -> None:
-        self._stack = exit_stack or AsyncExitStack()
-        self._is_owner = exit_stack is None
-        self._hook = component_name_hook
-        self._items: dict[str, dict[str, Any]] = {kind: {} for kind in LISTS}
-        self._owners: dict[tuple[str, str], Any] = {}
-        self._sessions: dict[Any, AsyncExitStack] = {}
+        self._exit_stack = exit_stack or AsyncExitStack()
+        self._owns_exit_stack = exit_stack is None
+        self._component_name_hook = component_name_hook
+        self._prompts: dict[str, Any] = {}
+        self._resources: dict[str, Any] = {}
+        self._tools: dict[str, Any] = {}
+        self._tool_to_session: dict[str, Any] = {}
+        self._sessions: dict[Any, ComponentNames] = {}
+        self._session_exit_stacks: dict[Any, AsyncExitStack] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -65,10 +77,11 @@ class SessionGroup:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for session in reversed(list(self._sessions)):
-            await self._sessions.pop(session).aclose()
-        if self._is_owner:
-            await self._stack.aclose()
+        for session in reversed(list(self._session_exit_stacks)):
+            await self._session_exit_stacks.pop(session).aclose()
+        self._sessions.clear()
+        if self._owns_exit_stack:
+            await self._exit_stack.aclose()
 
     @property
     def sessions(self) -> list[Any]:
@@ -78,17 +91,17 @@ class SessionGroup:
     @property
     def prompts(self) -> dict[str, Any]:
         """Prompts of all servers, by their names in the group."""
-        return self._items["prompts"]
+        return self._prompts
 
     @property
     def resources(self) -> dict[str, Any]:
         """Resources of all servers, by their names in the group."""
-        return self._items["resources"]
+        return self._resources
 
     @property
     def tools(self) -> dict[str, Any]:
         """Tools of all servers, by their names in the group."""
-        return self._items["tools"]
+        return self._tools
 
     async def call_tool(self, name: str, arguments: dict[str, Any] | None = None, *args: Any, **options: Any) -> Any:
         """Call a tool by its name in the group. The other arguments are arguments of the session's ``call_tool``.
@@ -96,22 +109,32 @@ class SessionGroup:
         Raises:
             KeyError: there is no such tool.
         """
-        session = self._owners["tools", name]
+        session = self._tool_to_session[name]
         return await session.call_tool(self.tools[name].name, arguments, *args, **options)
 
     async def connect_to_server(self, server_params: Any, session_params: Any = None) -> Any:
         """Open a session with a server, add its items, and return the session."""
+        info, session = await self._establish_session(server_params, session_params or self.parameters())
+        try:
+            return await self.connect_with_session(info, session)
+        except BaseException:
+            stack = self._session_exit_stacks.pop(session, None)
+            if stack is not None:
+                await stack.aclose()
+            raise
+
+    async def _establish_session(self, server_params: Any, session_params: Any) -> tuple[Any, Any]:
+        """Open a session with a server; return information about the server, and the session."""
         stack = AsyncExitStack()
         try:
             read, write = await self._open(stack, server_params)
-            arguments = vars(session_params or self.parameters())
-            session = await stack.enter_async_context(self.session(read, write, **arguments))
+            session = await stack.enter_async_context(self.session(read, write, **vars(session_params)))
             info = getattr(await session.initialize(), self.information)
-            self._sessions[session] = stack
-            return await self.connect_with_session(info, session)
         except BaseException:
             await stack.aclose()
             raise
+        self._session_exit_stacks[session] = stack
+        return info, session
 
     async def connect_with_session(self, server_info: Any, session: Any) -> Any:
         """Add the items of a session that is initialized, and return the session.
@@ -120,17 +143,16 @@ class SessionGroup:
             Exception: another server has an item of the same name (``error``).
         """
         found = {kind: await self._listed(session, kind) for kind in LISTS}
-        hook = self._hook or (lambda name, _: name)
+        hook = self._component_name_hook or (lambda name, _: name)
         named = {kind: {hook(each.name, server_info): each for each in items} for kind, items in found.items()}
         for kind, items in named.items():
-            known = items.keys() & self._items[kind].keys()
+            known = items.keys() & getattr(self, kind).keys()
             if known:
-                self._sessions.pop(session, None)
                 raise self._invalid(f"{known} already exist in group {kind}.")
-        self._sessions.setdefault(session, AsyncExitStack())
         for kind, items in named.items():
-            self._items[kind].update(items)
-            self._owners.update({(kind, name): session for name in items})
+            getattr(self, kind).update(items)
+        self._tool_to_session.update(dict.fromkeys(named["tools"], session))
+        self._sessions[session] = self._ComponentNames(**{kind: set(items) for kind, items in named.items()})
         return session
 
     async def _listed(self, session: Any, kind: str) -> Iterable[Any]:
@@ -147,12 +169,17 @@ class SessionGroup:
         Raises:
             Exception: the session is not in the group (``error``).
         """
-        if session not in self._sessions:
+        names = self._sessions.pop(session, None)
+        stack = self._session_exit_stacks.pop(session, None)
+        if names is None and stack is None:
             raise self._invalid("Provided session is not managed or already disconnected.")
-        for kind, name in [key for key, owner in self._owners.items() if owner is session]:
-            del self._owners[kind, name]
-            del self._items[kind][name]
-        await self._sessions.pop(session).aclose()
+        for kind in LISTS:
+            for name in getattr(names, kind, ()):
+                getattr(self, kind).pop(name, None)
+                if kind == "tools":
+                    self._tool_to_session.pop(name, None)
+        if stack is not None:
+            await stack.aclose()
 
     async def _open(self, stack: AsyncExitStack, params: Any) -> tuple[Any, Any]:
         """Return the streams of a server, whose transport ends with ``stack``."""

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from carrel.compat.mcp.client.session import Callback, ClientSession
 from carrel.compat.mcp.client.stdio import StdioServerParameters
 from carrel.compat.mcp.shared.exceptions import McpError
+from carrel.compat.mcp.types import CallToolResult
 from carrel.compat.mcp.types.base import Implementation
 from carrel.compat.session_group import SessionGroup, SseServerParameters
 
@@ -54,7 +55,22 @@ class ClientSessionGroup(SessionGroup):
 
     session, parameters, information, error = ClientSession, ClientSessionParameters, "serverInfo", McpError
 
-    async def call_tool(self, name: str, arguments: dict[str, Any] | None = None, *args: Any, **options: Any) -> Any:
+    async def call_tool(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        read_timeout_seconds: timedelta | None = None,
+        progress_callback: Callback | None = None,
+        *,
+        meta: dict[str, Any] | None = None,
+        args: dict[str, Any] | None = None,
+    ) -> CallToolResult:
         """Call a tool by its name in the group. ``args`` is an earlier name of ``arguments``."""
-        earlier = options.pop("args", None)
-        return await super().call_tool(name, arguments if earlier is None else earlier, *args, **options)
+        found: CallToolResult = await super().call_tool(
+            name,
+            arguments if args is None else args,
+            read_timeout_seconds=read_timeout_seconds,
+            progress_callback=progress_callback,
+            meta=meta,
+        )
+        return found
