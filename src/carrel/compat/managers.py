@@ -77,8 +77,9 @@ class ResourceManager:
 
     def add_resource(self, resource: Any) -> Any:
         """Register a resource, unless there is one of that URI."""
+        is_new = str(resource.uri) not in self._resources
         known = self._resources.setdefault(str(resource.uri), resource)
-        if known is not resource and self.warn_on_duplicate_resources:
+        if not is_new and self.warn_on_duplicate_resources:
             get_logger(type(self).__module__).warning("Resource already exists: %s", resource.uri)
         return known
 
@@ -133,8 +134,9 @@ class PromptManager:
 
     def add_prompt(self, prompt: Any) -> Any:
         """Register a prompt, unless there is one of that name."""
+        is_new = prompt.name not in self._prompts
         known = self._prompts.setdefault(prompt.name, prompt)
-        if known is not prompt and self.warn_on_duplicate_prompts:
+        if not is_new and self.warn_on_duplicate_prompts:
             get_logger(type(self).__module__).warning("Prompt already exists: %s", prompt.name)
         return known
 

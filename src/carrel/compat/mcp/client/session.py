@@ -305,6 +305,8 @@ class ClientSession:
     async def _check(self, name: str, result: types.CallToolResult) -> None:
         if name not in self._schemas:
             await self.list_tools()
+        if name not in self._schemas:
+            logger.warning("Tool %s not listed by server, cannot validate any structured content", name)
         schema = self._schemas.get(name)
         if schema is None:
             return

@@ -56,7 +56,7 @@ def issue_tool_name_warning(name: str, warnings: list[str]) -> None:
     for warning in warnings:
         logger.warning(f"  - {warning}")
     logger.warning("Tool registration will proceed, but this may cause compatibility issues.")
-    logger.warning(f"The format of names is in {SEP_986_URL}")
+    logger.warning(f"See SEP-986 ({SEP_986_URL}) for the format of names.")
 
 
 def validate_and_warn_tool_name(name: str) -> bool:
