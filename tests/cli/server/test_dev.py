@@ -7,6 +7,7 @@ import re
 import subprocess
 import threading
 
+import httpx
 import pytest
 
 from support.carrel_process import COMMAND, Errors, serving
@@ -168,3 +169,41 @@ def test_watchfiles_is_named_where_it_is_missing(folder):
         stdin=subprocess.DEVNULL,
     )
     assert (done.returncode, done.stderr) == (2, "carrel: carrel dev needs watchfiles: pip install 'carrel[files]'\n")
+
+
+GUARDED = """
+from carrel.compat.mcp.server.auth.provider import AccessToken
+from carrel.compat.mcp.server.auth.settings import AuthSettings
+from carrel.compat.mcp.server.fastmcp import FastMCP
+
+class Verifier:
+    async def verify_token(self, token):
+        return AccessToken(token=token, client_id="me", scopes=["user"]) if token == "first" else None
+
+auth = AuthSettings(issuer_url="https://id.example.org", resource_server_url="http://127.0.0.1/mcp")
+server = FastMCP("guarded", auth=auth, token_verifier=Verifier())
+"""
+
+
+def status_of(url, token):
+    """Return the status of a request for the lists of a server."""
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    headers = {
+        "authorization": f"Bearer {token}",
+        "accept": "application/json, text/event-stream",
+        "content-type": "application/json",
+    }
+    return httpx.post(url, json=message, headers=headers).status_code
+
+
+def test_the_authorization_of_a_program_follows_its_code(tmp_path):
+    program = tmp_path / "guarded.py"
+    program.write_text(GUARDED)
+    with serving("dev", str(program), "--compat") as (url, errors):
+        assert [status_of(url, token) for token in ("first", "second")] == [400, 401]  # 400: without a session
+        program.write_text(GUARDED.replace("first", "second"))
+        errors.wait_for("guarded.py changed: reloaded")
+        assert [status_of(url, token) for token in ("first", "second")] == [401, 400]
+        program.write_text(GUARDED.replace(", auth=auth, token_verifier=Verifier()", ""))
+        errors.wait_for("has no authorization now.*start carrel dev again")
+        assert status_of(url, "first") == 401

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -28,9 +28,11 @@ from carrel.server.mount import Mounted
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import ConnectedClient
-    from carrel.protocol.principal import Principal, View
-    from carrel.protocol.server import Call, ServerProtocol
+    from carrel.protocol.principal import AuthenticatedCaller, HTTPErrorResponse, Principal, View
+    from carrel.protocol.server import Call, ClientBatch, ServerProtocol
     from carrel.transports.server.authorizer import Authorizer
+    from carrel.transports.server.http_request import Headers
+    from carrel.transports.server.route import Route
     from carrel.wire.base import Result
 
 __all__ = ["Reloading"]
@@ -48,6 +50,35 @@ class CurrentGate:
         return view
 
 
+class CurrentAuthorizer:
+    """Authorizer that delegates to the authorizer of the current server. Implements ``authorizer.Authorizer``."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self.authorizer = authorizer
+
+    def document(self, scope: dict[str, Any], path: str) -> bytes | HTTPErrorResponse | None:
+        """Return the metadata document of the current server."""
+        return self.authorizer.document(scope, path)
+
+    def routes(self, path: str) -> Sequence[Route]:
+        """Return the routes of the server at the start."""
+        return self.authorizer.routes(path)
+
+    async def identify(
+        self, scope: dict[str, Any], headers: Headers, path: str
+    ) -> AuthenticatedCaller | HTTPErrorResponse | None:
+        """Authenticate a request as the current server does."""
+        return await self.authorizer.identify(scope, headers, path)
+
+    def permit(self, caller: AuthenticatedCaller, event: Call | ClientBatch) -> HTTPErrorResponse | None:
+        """Authorize a call as the current server does."""
+        return self.authorizer.permit(caller, event)
+
+    async def stop(self) -> None:
+        """Close the connections of the current server's authorizer."""
+        await self.authorizer.stop()
+
+
 class Reloading:
     """Front server, and the server of a file or module behind it, which ``reload`` replaces.
 
@@ -59,6 +90,8 @@ class Reloading:
         self._location = location
         self._before = frozenset(sys.modules)
         self._gate = CurrentGate()
+        self._authorizer: CurrentAuthorizer | None = None
+        self._follows_authorization = False
         self._number = 0
         self._mounted: Mounted | None = None
         self._app: Server[Any] | None = None
@@ -104,6 +137,7 @@ class Reloading:
         importlib.invalidate_caches()  # for new files
         try:
             app = await ready(load(self._location))
+            authorizer = self._authorizer_of(app)
             mounted = self._mount(app)
             await self.front.add_provider(mounted)
         except BaseException as error:
@@ -115,19 +149,44 @@ class Reloading:
             raise ConfigError(f"the new server does not start: {type(error).__name__}: {error}") from error
         old, self._mounted = self._mounted, mounted
         self._take(app)
+        if self._authorizer is not None and authorizer is not None:
+            replaced, self._authorizer.authorizer = self._authorizer.authorizer, authorizer
+            await replaced.stop()
         if old is not None:
             await self.front.remove_provider(old)
         self.front.endpoint.runtime.hub.resync_all()
 
     def authorization(self) -> Authorizer | None:
-        """Return the authorization that a program for ``mcp`` or ``fastmcp`` has for its server; None without any."""
-        return None if self._app is None else program_authorization(self._app)
+        """Return the authorization that a program for ``mcp`` or ``fastmcp`` has for its server; None without any.
+
+        It follows the program, but for its routes, which are the routes of the first load.
+        """
+        self._follows_authorization = True
+        found = None if self._app is None else program_authorization(self._app)
+        self._authorizer = None if found is None else CurrentAuthorizer(found)
+        return self._authorizer
 
     def folders(self) -> set[str]:
         """Return the folders to watch: the folders of the server's code."""
         files = [module.__file__ for name, module in list(sys.modules.items()) if self._is_authors(name, module)]
         found = {str(Path(file).parent) for file in files if file}
         return found | ({str(Path(self._location.file).parent)} if self._location.file else set())
+
+    def _authorizer_of(self, app: Server[Any]) -> Authorizer | None:
+        """Return the authorization of a new server, if authorization follows the program.
+
+        Raises:
+            ConfigError: one of the new server and the server at the start has authorization.
+        """
+        if not self._follows_authorization:
+            return None
+        found = program_authorization(app)
+        if (found is None) != (self._authorizer is None):
+            now, before = ("no", "some") if found is None else ("some", "none")
+            raise ConfigError(
+                f"the server has {now} authorization now, and had {before} at the start: start carrel dev again"
+            )
+        return found
 
     def _mount(self, app: Server[Any]) -> Mounted:
         if app.gate is not None and self.front.gate is None:
