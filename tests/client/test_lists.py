@@ -8,7 +8,7 @@ import pytest
 
 from carrel.client.cache import Cache
 from carrel.client.handlers import ClientCall
-from carrel.errors import ProtocolError
+from carrel.errors import PeerError, ProtocolError
 from carrel.protocol.methods import LIST_TASKS
 from support.scripted_server import Partner, connected
 from support.server_connection import ALL, LATEST
@@ -57,6 +57,16 @@ async def test_pages_may_have_any_size_and_cursors_any_text(revision: str, listi
     assert names == again == expected
     cursors = [message["params"].get("cursor") for message in partner.sent_of(method)]
     assert cursors == [None, *CURSORS] * (1 if cached else 2)
+
+
+@pytest.mark.parametrize("revision", ALL)
+async def test_a_server_may_have_resources_and_no_method_for_templates(revision: str) -> None:
+    missing = {"error": {"code": -32601, "message": "Method not found"}}
+    async with connected(Partner(revision, {"resources/templates/list": missing})) as client:
+        assert await client.list_resource_templates() == []
+    async with connected(Partner(revision, {"resources/list": missing})) as client:
+        with pytest.raises(PeerError):
+            _ = await client.list_resources()
 
 
 @pytest.mark.parametrize("revision", ALL)

@@ -13,6 +13,7 @@ from carrel.catalog.provider import Page, Provider, Request
 from carrel.client.handlers import Handlers
 from carrel.errors import (
     ConfigError,
+    MethodNotFound,
     PeerError,
     ProtocolError,
     ResourceNotFound,
@@ -20,7 +21,7 @@ from carrel.errors import (
 )
 from carrel.host.remote import RemoteProvider
 from carrel.host.remote_pages import YEAR
-from carrel.protocol.methods import LIST_RESOURCES
+from carrel.protocol.methods import LIST_RESOURCE_TEMPLATES, LIST_RESOURCES
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import PageParams
 from carrel.wire.client_features import CreateMessageResult, Root
@@ -145,6 +146,19 @@ async def test_everything_of_a_server_of_any_revision_is_there_for_clients_of_an
         assert found.values == ["leguin"]
         with pytest.raises(ResourceNotFound):
             await client.read_resource("nothing://here")
+
+
+@pytest.mark.parametrize("far", REVISIONS)
+async def test_a_server_without_the_method_for_templates_has_none(far, caplog):
+    def missing(call, channel):
+        raise MethodNotFound("Method not found")
+
+    app = remote_app()
+    app.endpoint.runtime.operations[LIST_RESOURCE_TEMPLATES.operation] = missing
+    async with near(app, NEWEST, far) as client:
+        assert await client.list_resource_templates() == []
+        assert len(await client.list_resources()) == 5
+    assert "templates" not in caplog.text
 
 
 @pytest.mark.parametrize(("far", "here"), PAIRS)

@@ -13,11 +13,11 @@ import msgspec
 
 from carrel.client.handlers import ClientCall
 from carrel.client.session import ClientSession
-from carrel.errors import InvalidMessage, RequestTimeout, ResourceError
+from carrel.errors import METHOD_NOT_FOUND, InvalidMessage, PeerError, RequestTimeout, ResourceError
 from carrel.log import Log
 from carrel.protocol.client import ServerNotification
 from carrel.protocol.encoding import KEY
-from carrel.protocol.methods import RequestType
+from carrel.protocol.methods import LIST_RESOURCE_TEMPLATES, RequestType
 from carrel.protocol.passed_results import PassedResult, attached
 from carrel.wire.base import CacheableResult, Params, Result
 from carrel.wire.resources import ReadResourceParams, ReadResourceResult
@@ -92,7 +92,12 @@ class Results:
         entries = size = 0
         while True:
             call = ClientCall(request, params)
-            page = await self.fetch(call)
+            try:
+                page = await self.fetch(call)
+            except PeerError as error:
+                if request is LIST_RESOURCE_TEMPLATES and error.code == METHOD_NOT_FOUND:
+                    return  # servers of the official SDKs may declare resources without a handler for templates
+                raise
             entries += entries_of(page)
             size += call.size
             if entries > MAX_ENTRIES:

@@ -26,6 +26,7 @@ from carrel.client.handlers import ClientCall
 from carrel.client.options import ClientOptions
 from carrel.errors import (
     INVALID_PARAMS,
+    METHOD_NOT_FOUND,
     ConfigError,
     InvalidCursor,
     InvalidParams,
@@ -37,7 +38,7 @@ from carrel.errors import (
 )
 from carrel.host.reconnect import Reconnector, Status
 from carrel.host.relayed import RELAYED, RELAYED_EXTENSIONS, relaying
-from carrel.host.remote_calls import RemoteCalls
+from carrel.host.remote_calls import RemoteCalls, RemoteError
 from carrel.host.remote_changes import RemoteChanges
 from carrel.host.remote_entries import EntryReader, list_format_of
 from carrel.host.remote_names import RemoteNames, has_others
@@ -47,6 +48,7 @@ from carrel.log import Log
 from carrel.protocol.extensions.skills import GET_SKILL, LIST_SKILLS, READ_DIRECTORY, SKILLS
 from carrel.protocol.methods import (
     LIST_CAPABILITIES,
+    LIST_RESOURCE_TEMPLATES,
     LIST_RESOURCES,
     LIST_TOOLS,
     READ_RESOURCE,
@@ -258,7 +260,12 @@ class RemoteProvider(ForwardingProvider):
         whole = connection is not None and connection.connection.keeps
         notified = name == "" and self.notifies(row)
         decode = partial(self.entries.read, list_format, change=change, whole=whole)
-        return await self._pages.page(name or row.operation, list_format, request, fetch, decode, notified=notified)
+        try:
+            return await self._pages.page(name or row.operation, list_format, request, fetch, decode, notified=notified)
+        except RemoteError as error:
+            if row is LIST_RESOURCE_TEMPLATES and error.code == METHOD_NOT_FOUND:
+                return Page(())  # the server has resources, and no handler for templates
+            raise
 
     def notifies(self, row: Row) -> bool:
         """Return whether the server sends notifications for changes of a list."""
