@@ -9,7 +9,7 @@ import pytest
 from carrel import Limits
 from carrel.client import connection, incoming_requests, results, throttle, watch
 from carrel.errors import ConfigError
-from carrel.gateway import catalog
+from carrel.gateway import learning
 from carrel.host import debounce, processor_limiter, remote, remote_changes, remote_entries, remote_pages, shown_names
 from carrel.limits import FIXED, Budget, Quota
 from carrel.transports.client import process_pipes
@@ -44,7 +44,7 @@ def test_the_limits_of_clients_are_documented_with_their_values():
         f"{process_pipes.ERROR_BURST // MIB} MiB",
         "`MAX_ENTRY`, `MAX_DEPTH`": f"{remote_entries.MAX_ENTRY // MIB} MiB, {remote_entries.MAX_DEPTH} levels",
         "`MAX_NAME`": f"{shown_names.MAX_NAME:,}",
-        "`MAX_TEMPLATES`": f"{catalog.MAX_TEMPLATES:,}",
+        "`MAX_TEMPLATES`": f"{learning.MAX_TEMPLATES:,}",
         "`SLICE`, `SHARE`": f"{processor_limiter.SLICE // 1024} KiB at a time, half of the processor",
         "`LONG`": f"{remote_pages.LONG:,}",
         "`PAUSES`": f"one at once, then after 0.1, 0.2, 0.4 … up to {debounce.PAUSES[1]:g} seconds, from the end of a "

@@ -200,6 +200,7 @@ def test_a_test_that_ignores_its_timeout_ends_its_worker_and_the_other_tests_run
     )
     env = {**os.environ, "PYTHONPATH": str(Path(suites.__file__).parent), "MEASURE_SECONDS": "5"}
     env |= {"MEASURE_NOTES": str(tmp_path / "notes"), "MEASURE_ERRORS": str(tmp_path / "errors")}
+    env.pop("PYTEST_ADDOPTS", None)
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # other plugins take most of the time
     command = [sys.executable, "-m", "pytest", "-p", "suite_plugin", "-p", "xdist", "-p", "pytest_timeout"]
     command += ["-n", "1", "--timeout", "1", "tests"]

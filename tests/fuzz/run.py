@@ -36,15 +36,15 @@ def receive() -> Target:
     from carrel.protocol.connection import Ignored
     from carrel.protocol.description import Description
     from carrel.protocol.revisions import REVISIONS
-    from carrel.protocol.server import Call, ClientProtocol, ErrorResponse, ServerBatch, ServerNotification
+    from carrel.protocol.server import Call, ClientBatch, ClientNotification, ErrorResponse, ServerProtocol
     from carrel.wire.base import Implementation
     from carrel.wire.lifecycle import ServerCapabilities
 
     description = Description(Implementation("server", "1"), ServerCapabilities)
     names = [*REVISIONS, None]
 
-    def connected(name: str | None) -> ClientProtocol:
-        connection = ClientProtocol(description)
+    def connected(name: str | None) -> ServerProtocol:
+        connection = ServerProtocol(description)
         if name is not None and not REVISIONS[name].stateless:
             client = {"name": "c", "version": "1"}
             params = {"protocolVersion": name, "capabilities": {}, "clientInfo": client}
@@ -59,11 +59,11 @@ def receive() -> Target:
         assert reply["jsonrpc"] == "2.0"
         assert ("result" in reply) != ("error" in reply)
 
-    def check(connection: ClientProtocol, event: Any) -> None:
+    def check(connection: ServerProtocol, event: Any) -> None:
         if isinstance(event, ErrorResponse):
             check_reply(event.reply)
             assert event.status in (200, 400, 404)
-        elif isinstance(event, ServerBatch):
+        elif isinstance(event, ClientBatch):
             for part in event.events:
                 check(connection, part)
         elif isinstance(event, Call):
@@ -73,7 +73,7 @@ def receive() -> Target:
             check_reply(connection.reject(event, ValueError()).reply)
             check_reply(connection.reject(event, ResourceNotFound("a:b")).reply)
         else:
-            assert isinstance(event, ServerNotification | Ignored)
+            assert isinstance(event, ClientNotification | Ignored)
 
     def run(data: bytes) -> None:
         connection = connected(names[data[0] % len(names)] if data else None)

@@ -475,9 +475,8 @@ async def test_a_task_whose_replica_has_gone_has_an_end(replicas, store):
     call = request(1, "tools/call", {"name": "index", "arguments": {}, "task": {}})
     id = (await (await session.post(call)).result())["result"]["task"]["taskId"]
     await one.begun.wait()
-    one.app.endpoint.replica.state._store.boxes.pop(
-        one.app.endpoint.replica.state.slot
-    )  # as if its process had been killed
+    state = one.app.endpoint.replica.state
+    state._tables.boxes.pop(state.slot)  # as if its process had been killed
     reply = await (await on(other, session).post(request(2, "tasks/result", {"taskId": id}))).result()
     assert "has stopped" in reply["error"]["message"]
     task = await (await on(other, session).post(request(3, "tasks/get", {"taskId": id}))).result()
