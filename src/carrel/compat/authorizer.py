@@ -9,7 +9,7 @@ from typing import Any
 
 from carrel.compat.mcp.server.auth.middleware.auth_context import auth_context_var
 from carrel.compat.mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
-from carrel.compat.serving import Guarded
+from carrel.compat.serving import Guarded, receive_nothing
 from carrel.protocol.principal import AuthenticatedCaller, HTTPErrorResponse, Principal
 from carrel.protocol.server import Call, ClientBatch
 from carrel.transports.server.http_request import Headers
@@ -83,13 +83,10 @@ class ProgramAuthorizer(UserAuthorizer):
         async def endpoint(scope: dict[str, Any], receive: Any, send: Any) -> None:
             passed.append(scope)
 
-        async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": b"", "more_body": False}
-
         async def send(message: dict[str, Any]) -> None:
             sent.append(message)
 
-        await guarded.wrap(endpoint)({**scope}, receive, send)
+        await guarded.wrap(endpoint)({**scope}, receive_nothing, send)
         if passed:
             return await super().identify(passed[0], headers, path)
         challenges = [pair for pair in sent[0]["headers"] if pair[0].lower() == b"www-authenticate"]

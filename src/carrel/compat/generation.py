@@ -170,11 +170,12 @@ def find_generation(program: list[str]) -> int | None:
     For a module of an installed package, and for a command that imports one, the requirements of the package tell,
     or its files.
     """
-    for requirements in _requirements(program):
+    module = _module_of(program)
+    for requirements in _requirements(program, module):
         required = _required(requirements)
         if required is not None:
             return required
-    sources = [_read(file) for file in _files_of(_with_module(program))]
+    sources = [_read(file) for file in _files_of(_with_module(program, module))]
     for source in sources:
         found = generation_of_source(source)
         if found is not None:
@@ -186,22 +187,21 @@ def find_generation(program: list[str]) -> int | None:
 
 def find_fastmcp(program: list[str]) -> int | None:
     """Return 2 if a program requires ``fastmcp`` 2, else None."""
-    versions = (found[1] for given in _requirements(program) for found in _versions(given) if found[0] in FASTMCP)
+    given = _requirements(program, _module_of(program))
+    versions = (found[1] for each in given for found in _versions(each) if found[0] in FASTMCP)
     return 2 if any(_is_at_least(3, each) is False for each in versions) else None
 
 
-def _requirements(program: list[str]) -> Iterator[Iterable[object]]:
+def _requirements(program: list[str], module: str | None) -> Iterator[Iterable[object]]:
     """Yield the requirements of a program's distribution, of its inline metadata and of its project."""
-    module = _module_of(program)
     if module is not None:
         yield from _of_distribution(module, Path(program[0]).stem)
-    for file in islice(_files_of(_with_module(program)), 1):
+    for file in islice(_files_of(_with_module(program, module)), 1):
         yield from _of_file(_read(file), file.parent)
 
 
-def _with_module(program: list[str]) -> list[str]:
+def _with_module(program: list[str], module: str | None) -> list[str]:
     """Return a program with ``-m`` and its module in place of a command, if it has a module."""
-    module = _module_of(program)
     return program if module is None else ["-m", module]
 
 

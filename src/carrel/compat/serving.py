@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from carrel.compat.streams import ServerStream, serve_streams, session_message
 from carrel.server.app import Server
 
-__all__ = ["Guarded", "ServedServer", "guarded"]
+__all__ = ["Guarded", "ServedServer", "guarded", "receive_nothing"]
 
 
 class Guarded(NamedTuple):
@@ -31,6 +31,11 @@ def guarded(middleware: Sequence[Any], guard: Callable[[Any], Any], routes: Sequ
         return app
 
     return Guarded(wrap, routes)
+
+
+async def receive_nothing() -> dict[str, Any]:
+    """Receive the body of a request without one, as an ASGI application does."""
+    return {"type": "http.request", "body": b"", "more_body": False}
 
 
 class ServedServer(ABC):

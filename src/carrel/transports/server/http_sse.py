@@ -143,7 +143,7 @@ class SSEClient(Stream):
 
 
 class SharedWithHTTP(NamedTuple):
-    """What this transport shares with Streamable HTTP."""
+    """State of an endpoint that HTTP+SSE shares with Streamable HTTP."""
 
     bodies: Bodies
     quota: Quota

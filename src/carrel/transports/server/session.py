@@ -43,7 +43,7 @@ numbers = count(1)
 
 
 class SessionEndpoint(NamedTuple):
-    """What all sessions of an endpoint share: the replica, the events of GET streams, and the limits."""
+    """Replica, events of GET streams, and limits that all sessions of an endpoint share."""
 
     replica: Replica
     events: StandingEvents

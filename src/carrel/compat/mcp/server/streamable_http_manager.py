@@ -21,6 +21,7 @@ from carrel.compat.mcp.server.transport_security import (
 )
 from carrel.errors import INTERNAL_ERROR, INVALID_REQUEST
 from carrel.limits import Limits
+from carrel.protocol.encoding import encode_error
 from carrel.protocol.revisions import REVISIONS
 
 if TYPE_CHECKING:
@@ -242,7 +243,6 @@ def _owner_of(scope: Any) -> AuthorizationContext | None:
 
 
 async def _refuse(send: Any, status: int, code: int, message: str) -> None:
-    body = {"jsonrpc": "2.0", "id": "server-error", "error": {"code": code, "message": message}}
     from carrel.transports.server.http_response import respond
 
-    await respond(send, status, msgspec.json.encode(body))
+    await respond(send, status, encode_error("server-error", code, message))

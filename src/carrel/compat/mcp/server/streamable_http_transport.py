@@ -14,6 +14,7 @@ from msgspec import UNSET
 from carrel.compat.authorizer import UserAuthorizer
 from carrel.compat.exchange import http_scope
 from carrel.compat.mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from carrel.compat.serving import receive_nothing
 from carrel.compat.sessionless import Sessionless
 from carrel.compat.streams import ServerStream
 from carrel.errors import INVALID_REQUEST
@@ -118,7 +119,7 @@ class StreamableHTTPServerTransport:
         if self._opened_by is not None:  # otherwise the session ends with its endpoint
             assert self._endpoint is not None
             ending = {**self._opened_by, "method": "DELETE", "headers": [(SESSION, self._inner)]}
-            await self._endpoint.result()(ending, _nothing, _discard)
+            await self._endpoint.result()(ending, receive_nothing, _discard)
 
     async def handle_request(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle a request at any path: an ASGI application.
@@ -198,10 +199,6 @@ class StreamableHTTPServerTransport:
             await send(message)
 
         return with_own_id
-
-
-async def _nothing() -> Any:
-    return {"type": "http.request", "body": b"", "more_body": False}
 
 
 async def _discard(message: Any) -> None:
