@@ -78,6 +78,10 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    # Clients remember the eras of servers by URL, and the system gives the port of an earlier test's server again.
+    connect = sys.modules.get("carrel.client.connect")
+    if connect is not None:
+        connect.ConnectOptions().eras.clear()
     with memory_only(item):
         return (yield)
 

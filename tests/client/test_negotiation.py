@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from carrel import Client
-from carrel.client.connect import ConnectOptions
 from carrel.errors import MCPError, PeerError, ProtocolError, RequestTimeout
 from carrel.transports.client.options import ProcessOptions
 from support.http_server import over_http
@@ -21,12 +20,6 @@ pytestmark = pytest.mark.slow
 
 
 ODD = str(SERVERS / "deviating.py")
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_known_yet() -> None:
-    """Clients that have met nobody before."""
-    ConnectOptions().eras.clear()
 
 
 async def meet(way: str, log: Path, **options: Any) -> tuple[str, list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from carrel.client.connect import ConnectOptions
 from golden.client_player import Script, play, scripts
 from golden.players import Mismatch
 from support.server_connection import ALL
@@ -16,12 +15,6 @@ CASES = [
     for transport in ("stdio", "http")
     if script.only in (None, transport)
 ]
-
-
-@pytest.fixture(autouse=True)
-def unknown_servers() -> None:
-    """Nothing is remembered of the servers of other tests."""
-    ConnectOptions().eras.clear()
 
 
 @pytest.mark.parametrize(("script", "transport"), CASES)

@@ -7,16 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from carrel.client.connect import ConnectOptions
 from support.token_issuer import Issuer
 
-__all__ = ["issuer", "quick_collections", "unknown_servers"]
-
-
-@pytest.fixture(autouse=True)
-def unknown_servers() -> None:
-    """Clients remember nothing of the servers of other tests."""
-    ConnectOptions().eras.clear()
+__all__ = ["issuer", "quick_collections"]
 
 
 @pytest.fixture(autouse=True, scope="module")
