@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from carrel import Client
-from carrel.errors import MCPError, PeerError, ProtocolError, RequestTimeout
+from carrel.errors import HTTPStatusError, MCPError, PeerError, ProtocolError, RequestTimeout
 from carrel.transports.client.options import ProcessOptions
 from support.http_server import over_http
 from support.servers import SERVERS
@@ -99,6 +100,30 @@ async def test_an_outdated_negotiated_revision_is_negotiated_again() -> None:
         app.endpoint.description.revisions = {NOVEMBER: revisions[NOVEMBER]}
         async with Client(f"{origin}/mcp") as client:
             assert client.revision == NOVEMBER
+
+
+@pytest.mark.parametrize("status", [429, 502, 503])
+async def test_a_server_that_is_unavailable_for_a_moment_is_not_taken_for_an_older_one(status: int) -> None:
+    app = make_shelf().asgi()
+    requests = 0
+
+    async def proxy(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal requests
+        if scope["type"] == "http":
+            requests += 1
+            if requests == 1:
+                await send({"type": "http.response.start", "status": status, "headers": [(b"retry-after", b"1")]})
+                await send({"type": "http.response.body", "body": b"busy"})
+                return
+        await app(scope, receive, send)
+
+    busy: Any = SimpleNamespace(asgi=lambda: proxy)
+    with over_http(busy) as origin:
+        with pytest.raises(HTTPStatusError, match=str(status)):
+            await Client(f"{origin}/mcp").__aenter__()
+        assert requests == 1
+        async with Client(f"{origin}/mcp") as client:
+            assert client.revision == LATEST
 
 
 async def test_a_server_that_changes_its_mind_while_it_is_used_is_followed() -> None:

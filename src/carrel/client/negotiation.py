@@ -1,7 +1,8 @@
 """Version negotiation: ``server/discover`` for stateless revisions, the ``initialize`` handshake for older ones.
 
 A server of a stateless revision responds to ``server/discover``, or returns an error code that only stateless revisions
-define. After any other response, or a timeout, the client tries the handshake.
+define. After any other response, or a timeout, the client tries the handshake. If the server is unavailable for the
+moment (``UNAVAILABLE``), connecting fails.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio#backward-compatibility
@@ -36,6 +37,8 @@ __all__ = ["STATELESS_ERRORS", "ServerFacts", "negotiate", "shake_hands"]
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 #: Error codes that only servers of a stateless revision use.
 STATELESS_ERRORS = frozenset((HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION))
+#: HTTP statuses of a server or proxy that is overloaded or restarting. They do not tell which revisions it supports.
+UNAVAILABLE = frozenset((408, 425, 429, 502, 503, 504))
 
 
 COMPLETING = ServerCapabilities(completions={})
@@ -97,6 +100,8 @@ async def negotiate(link: ClientConnection, wanted: Revision | None, *, timeout:
             raise
     except (PeerError, ProtocolError, HTTPStatusError) as error:
         if wanted is not None or (isinstance(error, PeerError) and error.code in STATELESS_ERRORS):
+            raise
+        if not isinstance(error, ProtocolError) and error.status in UNAVAILABLE:
             raise
     try:
         return await shake_hands(link, LATEST_HANDSHAKE, timeout=timeout)
