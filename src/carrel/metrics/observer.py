@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from carrel.errors import TooManyRequests
 from carrel.protocol.observer import outcome_of
+from carrel.protocol.server import ErrorResponse
 
 if TYPE_CHECKING:
     from carrel.protocol.observer import RejectedRequest
@@ -45,6 +47,9 @@ class MetricsObserver:
         self._denied = Counter(
             "carrel_denied", "Requests that the access rules have denied.", ["method"], registry=registry
         )
+        self._limited = Counter(
+            "carrel_limited", "Requests that were refused because of a limit.", ["method"], registry=registry
+        )
         self._rejected = Counter(
             "carrel_http_refusals", "HTTP requests that were refused, by status.", ["status"], registry=registry
         )
@@ -59,11 +64,15 @@ class MetricsObserver:
         outcome, size = outcome_of(call, reply)
         if outcome == "open":
             return  # it is counted at its end
-        if outcome == "error":
-            self._count_denial(call)
         known = request.operation or request.method in call.peer.revision.requests
+        method = request.method if known else "_OTHER"
+        if isinstance(reply, ErrorResponse):
+            if reply.status == TooManyRequests.status:
+                self._limited.labels(method).inc()
+            else:
+                self._count_denial(call)
         key = (
-            request.method if known else "_OTHER",
+            method,
             outcome,
             "stateless" if call.peer.revision.stateless else "session",
         )

@@ -22,6 +22,9 @@ GAUGES = {
     "streams": "Open streams of events.",
     "subscriptions": "Subscriptions to resources and lists.",
     "kept_bytes": "Memory that is kept for clients: responses and events that they have not read.",
+    "threads": "Threads that run handlers without async now.",
+    "index_complete": "Whether the search index has all resources that were shared at the start.",
+    "index_updates": "How often changes were indexed.",
 }
 
 
@@ -93,9 +96,8 @@ class StateCollector:
 
     def collect(self) -> Iterable[Any]:
         """Yield the metrics."""
-        for name, description in GAUGES.items():
-            read = self._state.gauges.get(name)
-            yield GaugeMetricFamily(f"carrel_{name}", description, value=0.0 if read is None else float(read()))
+        for name, read in self._state.gauges.items():
+            yield GaugeMetricFamily(f"carrel_{name}", GAUGES[name], value=float(read()))
         up = GaugeMetricFamily(
             "carrel_source_up", "Whether a source, or a server of a gateway, is available.", labels=["source"]
         )

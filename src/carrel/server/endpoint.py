@@ -67,6 +67,7 @@ class ServerEndpoint:
         self.gauges: dict[str, Callable[[], float]] = {
             "subscriptions": lambda: len(runtime.hub),
             "kept_bytes": lambda: runtime.budget.used,
+            "threads": lambda: runtime.busy_threads,
         }
         """Numbers for metrics by name: of the server, and of its transports."""
         self.sources = lifecycle.sources

@@ -180,6 +180,11 @@ class Runtime:
             self._threads = ThreadPool(*_threads_of(self.limits), "carrel-handler")
         return self._threads
 
+    @property
+    def busy_threads(self) -> int:
+        """How many threads run functions now."""
+        return 0 if self._threads is None else self._threads.busy
+
     async def run_in_thread(self, call: Call, function: Callable[..., T], /, *arguments: Any, **named: Any) -> T:
         """Run a plain function in a thread on behalf of a client, and return its result.
 

@@ -63,5 +63,7 @@ def add_search(
         return msgspec.json.encode([app.name, names, options.contents, embed is not None]).decode()
 
     index = ContextIndex(runtime.catalog, options, key=shared, label=app.name, progress=progress, embed=embed)
+    app.endpoint.gauges["index_complete"] = lambda: index.complete
+    app.endpoint.gauges["index_updates"] = lambda: index.version
     added += SearchProvider(index, runtime.listeners), ContextProvider(index)
     return index
