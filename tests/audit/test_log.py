@@ -8,11 +8,12 @@ import os
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from carrel.audit import AuditLog, AuditOptions, verify_files
+from carrel.audit import AuditFile, AuditLog, FileOptions, verify_files
+from carrel.audit import file as file_module
 from carrel.audit import log as module
 from carrel.audit.verify import files_of
 from carrel.errors import ConfigError
@@ -28,8 +29,8 @@ def encode(entry: Any) -> bytes:
     return json.dumps({"entry": entry}, separators=(",", ":")).encode()
 
 
-def opened(path: Path, **options: Any) -> AuditLog:
-    log = AuditLog(AuditOptions(file=str(path), **options), encode)
+def opened(path: Path, on_full: Literal["refuse", "count"] = "refuse", **options: Any) -> AuditLog:
+    log = AuditLog(AuditFile(FileOptions(path=str(path), **options)), encode, on_full)
     log.start()
     return log
 
@@ -118,7 +119,7 @@ class Disk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.room = 10**9
         self._write = os.write
-        monkeypatch.setattr(module.os, "write", self.write)
+        monkeypatch.setattr(file_module.os, "write", self.write)
 
     def write(self, descriptor: int, data: bytes) -> int:
         if threading.current_thread().name != "carrel-audit":
@@ -187,7 +188,7 @@ def test_a_disk_that_stays_full_does_not_stop_the_end(
 def test_too_many_entries_count_as_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_WAITING", 3)
     path = tmp_path / "audit.jsonl"
-    log = AuditLog(AuditOptions(file=str(path)), encode)  # its thread does not run yet
+    log = AuditLog(AuditFile(FileOptions(path=str(path))), encode)  # its thread does not run yet
     for number in range(5):
         log.write(number)
     assert log.refuses
@@ -213,8 +214,8 @@ def test_an_entry_that_cannot_be_encoded_does_not_stop_the_log(
 def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing/audit.jsonl"):
         with pytest.raises(ConfigError, match="cannot be opened"):
-            AuditLog(AuditOptions(file=str(path)), encode)
+            AuditFile(FileOptions(path=str(path)))
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "target")
     with pytest.raises(ConfigError, match="cannot be opened"):
-        AuditLog(AuditOptions(file=str(link)), encode)
+        AuditFile(FileOptions(path=str(link)))

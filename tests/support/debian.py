@@ -36,6 +36,7 @@ PACKAGES = {
     "psql": "postgresql",
     "redis-server": "redis-server",
     "ssh-keygen": "openssh-client",
+    "rsyslogd": "rsyslog",
     "sshd": "openssh-server",
     "systemd-journal-remote": "systemd-journal-remote",
     "valkey-server": "valkey-server",

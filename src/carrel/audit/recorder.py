@@ -5,11 +5,11 @@ from __future__ import annotations
 import fnmatch
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from carrel.audit.log import AuditLog, AuditOptions
+from carrel.audit.log import AuditDestination, AuditLog
 from carrel.catalog.access import NAME_VERBS
 from carrel.errors import ServerUnavailable
 from carrel.log import Log
@@ -114,19 +114,18 @@ class AuditRecorder:
     """Observer that records each call and each refused request.
 
     Args:
-        options: options of the log.
+        destinations: where the records are written, each in a separate thread.
+        on_full: while a destination cannot be written, refuse requests, or leave out records and count them.
         roles_of: returns the roles of a principal, if there is a policy.
         explain: explains the decision of a policy.
         arguments: patterns of tools whose arguments are recorded.
-
-    Raises:
-        ConfigError: the file of the log cannot be opened.
     """
 
     def __init__(
         self,
-        options: AuditOptions,
+        destinations: Iterable[AuditDestination],
         *,
+        on_full: Literal["refuse", "count"] = "refuse",
         roles_of: Callable[[Principal | None], Iterable[str]] | None = None,
         explain: Explain | None = None,
         arguments: Iterable[str] = (),
@@ -134,9 +133,28 @@ class AuditRecorder:
         self._roles_of = roles_of
         self._explain = explain
         self._arguments = tuple(arguments)
-        self.log = AuditLog(options, self._encode)
+        self._logs = [AuditLog(each, self._encode, on_full) for each in destinations]
+
+    def start(self) -> None:
+        """Start the threads of the logs."""
+        for each in self._logs:
+            each.start()
+
+    def stop(self) -> None:
+        """Write all records, and close the destinations."""
+        for each in self._logs:
+            each.stop()
 
     # On the event loop
+
+    @property
+    def refuses(self) -> bool:
+        """Whether requests must be refused, as they cannot be recorded."""
+        return any(each.refuses for each in self._logs)
+
+    def _write(self, entry: Any) -> None:
+        for each in self._logs:
+            each.write(entry)
 
     def admit(self, call: Call) -> None:
         """Refuse calls while the log cannot be written, if it is to refuse them.
@@ -144,18 +162,18 @@ class AuditRecorder:
         Raises:
             ServerUnavailable: the log cannot be written.
         """
-        if self.log.refuses:
+        if self.refuses:
             raise ServerUnavailable(FULL)
 
     def answered(self, call: Call, reply: Reply | None, seconds: float) -> None:
         """Record a call with its response."""
         outcome, size = outcome_of(call, reply)
         error = reply.reply if isinstance(reply, ErrorResponse) else None
-        self.log.write(Answered(time.time(), call, size, error, outcome, seconds))
+        self._write(Answered(time.time(), call, size, error, outcome, seconds))
 
     def http_rejected(self, request: RejectedRequest) -> None:
         """Record a request that HTTP has refused."""
-        self.log.write((time.time(), request))
+        self._write((time.time(), request))
 
     # In the thread of the log
 

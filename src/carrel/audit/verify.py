@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from carrel.audit.chain import Chain, split_line
-from carrel.audit.log import rotated
+from carrel.audit.file import rotated
 from carrel.errors import ConfigError
 
 __all__ = ["Verification", "files_of", "read_lines", "verify_files"]

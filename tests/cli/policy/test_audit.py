@@ -13,7 +13,7 @@ import pytest
 
 from carrel import Client
 from carrel.cli import main
-from carrel.cli.policy.audit import moment
+from carrel.cli.policy.audit import cells, moment
 from carrel.errors import MCPError
 from carrel.security.server.static_tokens import make_token
 from carrel.transports.client.options import HTTPOptions, ProcessOptions
@@ -261,6 +261,11 @@ def test_show_selects_lines(
     assert not any("\x1b" in row for row in rows)
 
 
+def test_show_names_no_decision_where_nothing_was_decided() -> None:
+    assert list(cells({"method": "no/such", "outcome": "error", "code": -32601}))[4:6] == ["", "error -32601"]
+    assert list(cells({"method": "resources/read", "verb": "read", "target": "note://one"}))[4] == "allowed"
+
+
 def test_show_prints_lines_as_they_are(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "log").write_text("".join(json.dumps(line) + "\n" for line in LINES) + "damaged\n")
     assert main(["audit", "show", "log", "--json", "--principal", "bob"]) == 0
@@ -289,7 +294,7 @@ async def test_verify_finds_a_changed_line(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("[audit]\nchain = true\n", "[audit] needs a file"),
+        ("[audit]\nkeep = 3\n", "[audit] needs a file, stderr, syslog or otel"),
         ('[audit]\nfile = "a"\nkey = "${env:PATH}"\n', "[audit] key is for chain = true"),
         ('[audit]\nfile = "missing/a"\n', "cannot be opened"),
         ('[audit]\nfile = "a"\nkeep = 0\n', "keep"),

@@ -209,7 +209,16 @@ class StateSettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fi
 class AuditSettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Audit log: a JSON line for each request."""
 
-    file: Annotated[FilePath | None, Meta(description="the file of the audit log (default: no audit log)")] = None
+    file: Annotated[FilePath | None, Meta(description="the file of the audit log (default: no file)")] = None
+    stderr: Annotated[bool, Meta(description="write the audit log to standard error")] = False
+    syslog: Annotated[
+        str | None,
+        Meta(
+            description="send the audit log to a syslog server (RFC 5424): udp://HOST, tcp://HOST, tls://HOST or "
+            "unix:///dev/log (default: none)"
+        ),
+    ] = None
+    otel: Annotated[bool, Meta(description="send the audit log to the log exporter of OpenTelemetry")] = False
     max_size: Annotated[Count, Meta(title="SIZE", description="the size at which the file is renamed to FILE.1")] = (
         104857600
     )

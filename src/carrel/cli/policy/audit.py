@@ -105,12 +105,11 @@ def verify(files: list[str], key: bytes) -> int:
 
 def show(files: list[str], options: argparse.Namespace) -> int:
     """Print the lines that the options select, as a table or as they are."""
-    rows, odd = [], 0
+    rows = []
     for place, line in read_lines(files):
         try:
             record = msgspec.json.decode(line, type=dict[str, Any])
         except msgspec.MsgspecError:
-            odd += 1
             print_stderr(f"carrel: {place}: this is not a line of an audit log")
             continue
         if not selected(record, options):
@@ -153,7 +152,7 @@ def cells(record: dict[str, Any]) -> Iterator[str]:
     yield printable(record.get("principal") or record.get("address") or "local", LONGEST)
     yield printable(record.get("method", ""), LONGEST)
     yield printable(names[0] + (f" and {len(names) - 1} more" if names[1:] else ""), LONGEST)
-    yield record.get("decision", "allowed")
+    yield record.get("decision", "allowed" if "verb" in record else "")  # of other requests, nothing is decided
     yield f"{outcome}{code}"
     yield f"{record.get('seconds', 0.0) * 1000:.1f}"
     yield str(record.get("bytes_out", 0))

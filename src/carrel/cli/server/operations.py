@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from carrel.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from carrel.audit import AuditOptions, AuditRecorder
+    from carrel.audit import AuditDestination, AuditRecorder
     from carrel.cli.config.read import Configuration
     from carrel.cli.config.settings import AuditSettings
     from carrel.policy.policy import Policy
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from carrel.protocol.server import Call
     from carrel.server.app import Server
 
-__all__ = ["Upstreams", "add_operations", "audit_options"]
+__all__ = ["Upstreams", "add_operations", "audit_destinations"]
 
 Upstreams: TypeAlias = "Callable[[], Mapping[str, bool]]"
 """Returns whether each server behind a gateway is available."""
@@ -28,20 +28,33 @@ Upstreams: TypeAlias = "Callable[[], Mapping[str, bool]]"
 KEPT = 4096
 
 
-def audit_options(settings: AuditSettings) -> AuditOptions | None:
-    """Return the options of the audit log, or None without one."""
-    if settings.file is None:
-        return None
-    from carrel.audit import AuditOptions
+def audit_destinations(settings: AuditSettings) -> Iterator[AuditDestination]:
+    """Yield the destinations of the audit log.
 
-    return AuditOptions(
-        file=settings.file,
-        max_size=settings.max_size,
-        keep=settings.keep,
-        on_full=settings.on_full,
-        chain=settings.chain,
-        key=(settings.key or "").encode(),
-    )
+    Raises:
+        ConfigError: a file cannot be opened, a URL is invalid, or OpenTelemetry is not set up.
+    """
+    if settings.file is not None:
+        from carrel.audit import AuditFile, FileOptions
+
+        key = (settings.key or "").encode()
+        yield AuditFile(
+            FileOptions(
+                path=settings.file, max_size=settings.max_size, keep=settings.keep, chain=settings.chain, key=key
+            )
+        )
+    if settings.stderr:
+        from carrel.audit import AuditStream
+
+        yield AuditStream()
+    if settings.syslog is not None:
+        from carrel.audit import Syslog
+
+        yield Syslog(settings.syslog)
+    if settings.otel:
+        from carrel.audit import Telemetry
+
+        yield Telemetry()
 
 
 def add_operations(app: Server[Any], configuration: Configuration, upstreams: Upstreams = dict) -> None:
@@ -82,7 +95,7 @@ def add_metrics(
         for name, available in upstreams().items():
             if not available:
                 yield f"{name} is not connected"
-        if recorder is not None and recorder.log.refuses:
+        if recorder is not None and recorder.refuses:
             yield "the audit log cannot be written"
 
     state = ServerState(
@@ -114,13 +127,16 @@ def add_audit(app: Server[Any], configuration: Configuration) -> AuditRecorder |
         ConfigError: the file cannot be opened, or a setting needs one that is missing.
     """
     settings = configuration.settings.audit
-    options = audit_options(settings)
-    if options is None:
+    where = configuration.where("audit")
+    if settings.key and not settings.chain:
+        raise ConfigError(f"{where}: [audit] key is for chain = true")
+    if settings.chain and settings.file is None:
+        raise ConfigError(f"{where}: [audit] chain is for a file")
+    destinations = list(audit_destinations(settings))
+    if not destinations:
         if configuration.given("audit"):
-            raise ConfigError(f"{configuration.where('audit')}: [audit] needs a file")
+            raise ConfigError(f"{where}: [audit] needs a file, stderr, syslog or otel")
         return None
-    if options.key and not options.chain:
-        raise ConfigError(f"{configuration.where('audit')}: [audit] key is for chain = true")
     from carrel.audit import AuditRecorder
     from carrel.policy.decision import decide
     from carrel.policy.gate import PolicyGate
@@ -140,12 +156,13 @@ def add_audit(app: Server[Any], configuration: Configuration) -> AuditRecorder |
         return gate.policy.roles_of(principal) if isinstance(gate, PolicyGate) else ()
 
     recorder = AuditRecorder(
-        options,
+        destinations,
+        on_full=settings.on_full,
         roles_of=roles_of,
         explain=None if configuration.policy is None else explain,
         arguments=settings.arguments,
     )
     app.endpoint.observe(recorder)
-    app.on_startup(recorder.log.start)
-    app.on_shutdown(recorder.log.stop)
+    app.on_startup(recorder.start)
+    app.on_shutdown(recorder.stop)
     return recorder
