@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from carrel.near_names import near, near_path
+from carrel.near_names import near, near_path, near_uri
 
 
 def test_a_name_that_is_near_is_suggested_and_else_all_names_are_listed() -> None:
@@ -23,3 +23,9 @@ def test_a_path_that_is_near_is_suggested(tmp_path: Path) -> None:
     (tmp_path / "documents").mkdir()
     assert near_path(str(tmp_path / "docments")) == f" (did you mean {tmp_path / 'documents'}?)"
     assert near_path(str(tmp_path / "x")) == near_path(str(tmp_path / "none" / "x")) == ""
+
+
+def test_a_uri_that_is_near_is_suggested_by_the_last_part_of_its_path() -> None:
+    known = ["file:///notes/tea.md", "file:///notes/cars.md", "memo://one"]
+    assert near_uri("cars.md", known) == near_uri("file:///car.md", known) == "; did you mean 'file:///notes/cars.md'?"
+    assert near_uri("*.log", known) == near_uri("one", []) == ""

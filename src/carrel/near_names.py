@@ -7,10 +7,12 @@ from collections.abc import Iterable
 
 from carrel.printable import printable
 
-__all__ = ["did_you_mean", "near", "near_path", "nearest_first"]
+__all__ = ["did_you_mean", "near", "near_path", "near_uri", "nearest_first"]
 
 #: Maximum number of characters of a list of names.
 MAX_LIST = 500
+#: Maximum number of names that are compared with a name.
+MAX_COMPARED = 5000
 
 
 def nearest_first(name: str, known: Iterable[str]) -> list[str]:
@@ -53,3 +55,18 @@ def near_path(path: str) -> str:
         return ""
     close = get_close_matches(name, names, n=1)
     return f" (did you mean {os.path.join(parent, close[0])}?)" if close else ""  # noqa: PTH118
+
+
+def near_uri(given: str, known: Iterable[str]) -> str:
+    """Return a "did you mean" hint for a URI or name that is not known, or an empty string.
+
+    The last parts of the paths are compared.
+    """
+    uris = {uri.rstrip("/").rpartition("/")[2]: uri for uri in known}
+    name = given.rstrip("/").rpartition("/")[2]
+    if name in uris:
+        return f"; did you mean {uris[name]!r}?"
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(uris)[:MAX_COMPARED], n=1)
+    return f"; did you mean {uris[close[0]]!r}?" if close else ""

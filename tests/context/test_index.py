@@ -42,12 +42,38 @@ async def test_pins_come_first_and_excluded_resources_are_left_out(tmp_path: Pat
     app.resources.add("memo://more/tea", "Tea is also a plant in a garden far away.")
     app.resources.add("memo://pinned", "Nothing of it.")
     async with searching(app, tmp_path / "cache") as (index, _):
-        pack = await index.context("tea", pin=["memo://pinned", "memo://none"], without=["memo://more/*"])
+        pack = await index.context("tea", pin=["memo://pinned", "memo://zzz"], without=["memo://more/*"])
     assert [item.uri for item in pack.items] == ["memo://pinned", "memo://tea"]
     assert {(each.uri, each.reason) for each in pack.left_out} == {
-        ("memo://none", "pinned, but cannot be read"),
+        ("memo://zzz", "pinned, but cannot be read"),
         ("memo://more/tea", "excluded"),
     }
+
+
+async def test_exclusions_and_pins_without_a_resource_are_named_with_what_is_near(tmp_path: Path) -> None:
+    app = Server("s")
+    folder = write(tmp_path / "notes", tea_md=TEA, german_md="Gruener Tee.\n")
+    app.add_provider(str(folder))
+    async with searching(app, tmp_path / "cache") as (index, peer):
+        pack = await index.context("tea", pin=["germn.md"], without=["german.md", "*.log", "*/german.md"])
+        german = (folder / "german.md").as_uri()
+        assert {each.uri: each.reason for each in pack.left_out} == {
+            "germn.md": f"pinned, but cannot be read; did you mean {german!r}?",
+            "german.md": f"excluded, but no resource matches it; did you mean {german!r}?",
+            "*.log": "excluded, but no resource matches it",
+        }
+        found = await call(peer, "context", question="green tea", without=["german.md"])
+        assert [each["text"] for each in found["content"]][1:] == [
+            f"german.md is excluded, but no resource matches it; did you mean {german!r}?"
+        ]
+
+
+async def test_hidden_resources_are_not_near(tmp_path: Path) -> None:
+    app = Server("s", gate=Hiding())
+    app.resources.add("memo://secret/plan.md", TEA)
+    async with searching(app, tmp_path / "cache") as (_, peer):
+        found = await call(peer, "context", question="tea", without=["plan.md"], pin=["plan.md"])
+        assert "secret" not in json.dumps(found)
 
 
 async def test_resources_that_are_open_count_more(tmp_path: Path) -> None:
@@ -104,6 +130,28 @@ async def test_a_single_string_for_a_list_of_uris_is_an_error(tmp_path: Path) ->
         for option in ("pin", "open", "without"):
             with pytest.raises(TypeError, match=f"{option} must be a list of URIs: \\['memo://tea'\\]"):
                 await index.context("tea", **{option: "memo://tea"})
+
+
+async def test_options_of_a_wrong_type_are_errors(tmp_path: Path) -> None:
+    app = Server("s")
+    wrong: dict[str, dict[str, object]] = {
+        "budget must be a number of tokens, not 'much'": {"budget": "much"},
+        "model_tokens must be a number of tokens, not None": {"model_tokens": None},
+        "pin must be a list of URIs, and has 5": {"pin": [5]},
+        "without must be a list of URIs, and has None": {"without": None},
+    }
+    async with searching(app, tmp_path / "cache") as (index, _):
+        for message, options in wrong.items():
+            with pytest.raises(TypeError, match=message):
+                await index.context("tea", **options)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="question must be a text, not 7"):
+            await index.context(7)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="model_tokens must be at least 0 tokens, not -1"):
+            await index.context("tea", model_tokens=-1)
+        with pytest.raises(TypeError, match="limit must be a number between 1 and 100, not None"):
+            await index.search("tea", limit=None)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="query must be a text, not None"):
+            await index.passages(None)  # type: ignore[arg-type]
 
 
 async def test_an_unknown_format_is_an_error(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from carrel.errors import (
     MethodNotFound,
     PeerError,
     ProtocolError,
+    ProviderUnavailable,
     ResourceNotFound,
     TransportError,
 )
@@ -554,3 +555,31 @@ async def test_a_client_is_not_a_provider_by_itself():
 async def test_options_are_for_a_client_that_is_made_here():
     with pytest.raises(ConfigError, match="options already: timeout"):
         RemoteProvider(Client(remote_app()), timeout=1)
+
+
+async def test_requests_that_fail_together_are_logged_once(caplog):
+    """Eight reads at a time of a server that does not answer are one warning, until it answers again."""
+    app = Server("far")
+    answers = asyncio.Event()
+
+    async def read() -> str:
+        await answers.wait()
+        return "tea"
+
+    for number in range(8):
+        app.resources.add(f"memo://{number}", read)
+    client = Client(app, timeout=0.1)
+    provider = RemoteProvider(client, name="far")
+    catalog = Catalog()
+    with caplog.at_level(logging.WARNING, "carrel.host"):
+        await catalog.add(provider)
+        for expected in (1, 2):
+            answers.clear()
+            reads = (provider.read_resource(f"memo://{number}", Request()) for number in range(8))
+            failed = await asyncio.gather(*reads, return_exceptions=True)
+            assert {type(each) for each in failed} == {ProviderUnavailable}
+            told = [record for record in caplog.records if "no answer to resources/read" in record.getMessage()]
+            assert len(told) == expected
+            answers.set()
+            await provider.read_resource("memo://1", Request())
+        await catalog.remove(provider.name)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from carrel import Server, sources
-from carrel.catalog.provider import Page, Provider, Request
+from carrel.catalog.provider import Change, Page, Provider, Request
 from carrel.search import store as stores
 from carrel.search.index import SearchIndex
 from carrel.search.indexer import READS, Progress
@@ -181,9 +181,11 @@ class Hanging(Counting):
     def __init__(self) -> None:
         super().__init__()
         self.texts = {"hang://1": ("whale", "2020-01-01T00:00:00Z")}
-        self.released = asyncio.Event()
+        self.asked, self.released = asyncio.Event(), asyncio.Event()
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+        if not self.released.is_set():
+            self.asked.set()
         await self.released.wait()
         return super().read_resource(uri, request)
 
@@ -201,6 +203,40 @@ async def test_a_provider_that_hangs_does_not_delay_the_others(tmp_path: Path) -
         hanging.released.set()
         await index.ready()
         assert {hit.source for hit in (await index.search("whale")).hits} == {"counting", "hanging"}
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_changes_of_others_are_indexed_while_a_provider_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    """It hangs from the start, or when one of its resources has changed."""
+    monkeypatch.setattr("carrel.search.background.SLOW", 0.05)
+    app, hanging, counting = Server("slow"), Hanging(), Counting()
+    if not first:
+        hanging.released.set()
+    app.add_provider(hanging)
+    app.add_provider(counting)
+    index = app.add_search(SearchOptions(folder=str(tmp_path / "cache")))
+    async with memory.connect(app):
+        if not first:
+            await index.ready()
+            hanging.released.clear()
+            hanging.texts["hang://1"] = ("lamp", "2021-01-01T00:00:00Z")
+            index.on_changes([Change("changed", "hang://1"), Change("changed", "hang://2")], {})
+        await hanging.asked.wait()
+        for word, changes in {"oil": [Change("changed", "count://1")], "harpoon": []}.items():
+            counting.texts["count://1"] = (word, f"2021-01-01T00:00:0{len(word)}Z")
+            index.on_changes(changes, {} if changes else {"resources_list_changed": None})
+            async with asyncio.timeout(60):
+                while names(await index.search(word)) != ["1"]:
+                    await asyncio.sleep(0.02)
+        assert not index._settled.is_set()
+        hanging.texts["hang://1"] = ("anchor", "2022-01-01T00:00:00Z")
+        index.on_changes([Change("changed", "hang://1")], {})
+        hanging.released.set()
+        await index.ready()
+        await finds(index, "anchor", ["1"])
+        await finds(index, "lamp", [])
 
 
 async def test_after_a_restart_only_what_has_changed_is_read(tmp_path: Path) -> None:

@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import get_args
 
 import msgspec
 
 from carrel.catalog.provider import Request
 from carrel.context.by_model import ModelChoice
 from carrel.context.documents import Document, document_of
-from carrel.context.options import BUDGET, MODEL_TOKENS, Ask
+from carrel.context.options import BUDGET, MODEL_TOKENS, Ask, check_options, uris_of
 from carrel.context.pack import ContextPack
 from carrel.context.packer import Packer
-from carrel.context.results import NEAREST, Format, LeftOut, PackedContext
+from carrel.context.results import NEAREST, UNMATCHED, UNREADABLE, Format, LeftOut, PackedContext
 from carrel.context.tokenizer import tokenizer_of
+from carrel.near_names import near_uri
 from carrel.search.index import MAX_LIMIT, SearchIndex
 from carrel.search.results import PassageResults, SearchPassage
 from carrel.uri.parse import normal_form
@@ -48,7 +48,7 @@ class ContextQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     def excludes(self, uri: str) -> bool:
         """Return whether a resource is excluded."""
-        return any(uri == each or fnmatchcase(uri, each) for each in self.without)
+        return any(matches(uri, each) for each in self.without)
 
     def has_open(self, resource: Resource) -> bool:
         """Return whether the user has a resource open."""
@@ -121,22 +121,16 @@ class ContextIndex(SearchIndex):
 
         Raises:
             ConfigError: the server is not running.
-            TypeError: ``pin``, ``open`` or ``without`` is a single string.
+            TypeError: an option has the wrong type, such as a single string for ``pin``, ``open`` or ``without``.
             ValueError: the budget is less than 1, or there is no such format.
         """
-        if budget < 1:
-            raise ValueError(f"budget must be at least 1 token, not {budget}")
-        if format not in get_args(Format):
-            raise ValueError(f"format must be markdown, xml or json, not {format!r}")
-        for name, uris in (("pin", pin), ("open", open), ("without", without)):
-            if isinstance(uris, str):
-                raise TypeError(f"{name} must be a list of URIs: [{uris!r}]")
-        pins, left_out = (tuple(dict.fromkeys(uris)) for uris in (pin, without))
+        check_options(question, budget=budget, format=format, model_tokens=model_tokens)
+        pins, opened, left_out = (uris_of(*each) for each in (("pin", pin), ("open", open), ("without", without)))
         options = ContextQuery(
             question=question,
             budget=budget,
             pin=pins,
-            open=frozenset(map(normal_form, open)),
+            open=frozenset(map(normal_form, opened)),
             without=left_out,
             format=format,
             tokenizer=tokenizer,
@@ -204,11 +198,28 @@ class ContextIndex(SearchIndex):
             else:
                 made.is_open = options.has_open(made.resource)
                 documents.append(made)
+        if results.complete:
+            await self._explain_unused(options, [uri for _, uri in groups], left_out, request)
         packed = {document.resource.uri for document in documents}
         for near in results.nearest if not results.passages else ():
             if near.resource.uri not in packed and not options.excludes(near.resource.uri):
                 left_out.setdefault(near.resource.uri, NEAREST)
         return documents, [LeftOut(uri, reason) for uri, reason in left_out.items()], results.complete
+
+    async def _explain_unused(
+        self, options: ContextQuery, found: Iterable[str], left_out: dict[str, str], request: Request
+    ) -> None:
+        """Add what ``without`` has and no resource matches, and which URIs are near to these and to unreadable pins."""
+        unused = [each for each in options.without if not any(matches(uri, each) for uri in found)]
+        unread = [uri for uri in options.pin if left_out.get(uri) == UNREADABLE]
+        if not unused and not unread:
+            return
+        uris = await self.uris(request)
+        for each in unused:
+            if not any(matches(uri, each) for uri in uris):
+                left_out.setdefault(each, UNMATCHED + near_uri(each, uris))
+        for uri in unread:
+            left_out[uri] = UNREADABLE + near_uri(uri, uris)
 
     async def _pinned(
         self,
@@ -222,7 +233,7 @@ class ContextIndex(SearchIndex):
         documents: list[Document] = []
         for place, (uri, found) in enumerate(zip(options.pin, texts, strict=True)):
             if found is None:
-                left_out[uri] = "pinned, but cannot be read"
+                left_out[uri] = UNREADABLE
                 continue
             passages = groups.pop((found.source, found.resource.uri), [])
             document = document_of(found.resource, found.source, found.text, passages, place)
@@ -239,6 +250,11 @@ class ContextIndex(SearchIndex):
             whole = await self.text(resource.uri, source, request)
             text = None if whole is None else whole.text
         return document_of(resource, source, text, passages)
+
+
+def matches(uri: str, given: str) -> bool:
+    """Return whether a URI is equal to what is given, or matches it as a pattern."""
+    return uri == given or fnmatchcase(uri, given)
 
 
 def _is_for_users(resource: Resource) -> bool:

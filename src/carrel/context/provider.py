@@ -13,7 +13,7 @@ from carrel.catalog.request import RequestContext
 from carrel.context.index import ContextIndex
 from carrel.context.options import Ask
 from carrel.context.pack import ContextPack
-from carrel.context.results import NEAREST, Format
+from carrel.context.results import NEAREST, Format, mistakes
 from carrel.errors import InvalidParams
 from carrel.search.provider import request_to_read
 from carrel.wire.content import TextContent
@@ -115,7 +115,8 @@ class ContextProvider(Provider):
         if given.format == "json":
             found = pack.as_json()
             return CallToolResult(content=[TextContent(msgspec.json.encode(found).decode())], structured_content=found)
-        return CallToolResult(content=[TextContent(pack.text or _nothing(pack))])
+        texts = [pack.text or _nothing(pack), "\n".join(mistakes(pack.left_out))]
+        return CallToolResult(content=[TextContent(each) for each in texts if each])
 
     def list_prompts(self, request: Request) -> Page[Prompt]:
         """Return the prompt."""

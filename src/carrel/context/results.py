@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["NEAREST", "ContextChanges", "ContextItem", "Format", "LeftOut", "PackedContext", "Reason", "as_json"]
+__all__ = [
+    "NEAREST",
+    "UNMATCHED",
+    "UNREADABLE",
+    "ContextChanges",
+    "ContextItem",
+    "Format",
+    "LeftOut",
+    "PackedContext",
+    "Reason",
+    "as_json",
+    "mistakes",
+    "unused",
+]
 
 Format: TypeAlias = Literal["markdown", "xml", "json"]
 """Format of a packed context. JSON is for programs: its items are counted as they are in Markdown."""
@@ -14,6 +28,8 @@ Format: TypeAlias = Literal["markdown", "xml", "json"]
 
 #: Reason to leave out the nearest resources if nothing is relevant.
 NEAREST = "the nearest, but not relevant"
+#: Reasons for what is given as ``without`` or ``pin`` and has no effect. A hint may follow.
+UNMATCHED, UNREADABLE = "excluded, but no resource matches it", "pinned, but cannot be read"
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -83,6 +99,16 @@ class LeftOut(msgspec.Struct, frozen=True):
 
     uri: str
     reason: str
+
+
+def unused(left_out: Iterable[LeftOut]) -> list[LeftOut]:
+    """Return the pins that are not packed, and the exclusions that no resource matches."""
+    return [each for each in left_out if each.reason.startswith(("pinned, ", UNMATCHED))]
+
+
+def mistakes(left_out: Iterable[LeftOut]) -> list[str]:
+    """Return sentences about pins that are not packed, and exclusions that no resource matches."""
+    return [f"{each.uri} is {each.reason}" for each in unused(left_out)]
 
 
 class PackedContext(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -111,6 +111,8 @@ class RemoteCalls:
         self._relays = Relays(self._is_certain)
         self._levels = LogLevels(client)
         self._lists: set[asyncio.Task[Any]] = set()
+        self._failing = ""
+        """Error that was logged and has not ended since; other requests fail with it too."""
 
     @property
     def parked(self) -> int:
@@ -166,9 +168,13 @@ class RemoteCalls:
         except UnicodeEncodeError as error:
             raise InvalidParams("Invalid params: it is not valid Unicode") from error
         except (MCPError, TimeoutError) as error:
-            log.warning("%s: %s", self._name, error or "no answer in time")
+            text = str(error) or "no answer in time"
+            (log.debug if text == self._failing else log.warning)("%s: %s", self._name, text)
+            self._failing = text
             self._reconnector.check()
             raise ProviderUnavailable(self._name) from error
+        else:
+            self._failing = ""
 
     async def send(
         self, label: str, request: Request, send: Send[T], *, repeatable: bool = True, as_task: bool = False

@@ -6,7 +6,7 @@ A separate thread writes the index. Of several processes that share an index, on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from time import monotonic
@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.provider import Change, ListChanges, Provider, Recipients, Request
-from carrel.errors import ConfigError, MCPError
+from carrel.errors import ConfigError
 from carrel.log import Log
 from carrel.search.embedder import Embedder
 from carrel.search.embeddings import Embeddings
@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 #: Debounce interval in seconds: changes within it are indexed together.
 SETTLE, SETTLE_LISTS = 0.05, 0.3
+#: Seconds after which changes are indexed although a provider has not answered.
+SLOW = 2.0
 #: Seconds between checks of an index that another process is building.
 RETRY = 1.0
 #: Seconds between attempts to take over from another process.
@@ -227,7 +229,7 @@ class BackgroundIndex:
 
     async def _keep(self, store: IndexStore) -> NoReturn:
         """Keep an index up to date that this process writes."""
-        indexer = Indexer(self.catalog, self.options, self._run, self._report, self.skip)
+        indexer = Indexer(store, self.catalog, self.options, self._run, self._report, self.skip)
         next_look = next_list = 0.0
         while True:
             self._wake.clear()
@@ -239,32 +241,56 @@ class BackgroundIndex:
                         changed |= self._changed
                         self._changed = set()
                     self._look = False
-                    begun = monotonic()
-                    await indexer.look(store, frozenset(changed))
+                    seconds = await self._with_changes(indexer, indexer.look(frozenset(changed)))
                     ended = monotonic()
-                    next_look = ended + max(self.options.refresh, 20 * (ended - begun))
-                    next_list = ended + 2 * (ended - begun)  # lists that change all the time leave time for the rest
+                    next_look = ended + max(self.options.refresh, 20 * seconds)
+                    next_list = ended + 2 * seconds  # lists that change all the time leave time for the rest
                     if self._embeddings is not None and store.vectors is not None:
                         await self._run(store.vectors.tidy)
                         self._embeddings.wake()
                     self._ready.set()
                     self._report_update()
                 elif changed:
-                    await indexer.update(store, changed)
-                    self._report_update()
-                    if self._embeddings is not None:
-                        self._embeddings.wake()
+                    await self._with_changes(indexer, self._update(indexer, changed))
             except Damaged as error:
                 self._ready.clear()
                 await self._run(store.rebuild, str(error))
                 self._look = True
                 continue
-            except MCPError as error:
-                log.warning("the search index is not up to date: %s", error)
             if not self._look and not self._changed:
                 self._settled.set()
                 await self._pause(max(0.0, next_look - monotonic()))
                 await asyncio.sleep(SETTLE)
+
+    async def _with_changes(self, indexer: Indexer, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for work of the indexer. If a provider takes long, index changes of other providers meanwhile.
+
+        Raises:
+            Damaged: the index cannot be read.
+        """
+        main = asyncio.ensure_future(work)
+        tasks: set[asyncio.Future[Any]] = {main}
+        try:
+            while tasks:
+                done, tasks = await asyncio.wait(tasks, timeout=SLOW, return_when=asyncio.FIRST_EXCEPTION)
+                for each in done:
+                    each.result()
+                if tasks and (self._changed or self._look):
+                    changed, self._changed = self._changed, set()
+                    lists, self._look = self._look, False
+                    tasks.add(asyncio.ensure_future(self._update(indexer, changed, everything=lists)))
+        finally:
+            for each in tasks:
+                each.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return main.result()
+
+    async def _update(self, indexer: Indexer, changed: set[str], *, everything: bool = False) -> None:
+        """Index changes, and report it."""
+        await indexer.update(changed, everything=everything)
+        self._report_update()
+        if self._embeddings is not None:
+            self._embeddings.wake()
 
     async def _share(self, store: IndexStore, folder: IndexFolder) -> None:
         """Search in the index of another process, until that process ends or rebuilds the index."""

@@ -88,6 +88,7 @@ class SearchIndex(BackgroundIndex):
 
         Raises:
             ConfigError: the server is not running.
+            TypeError: the query is not a text, or the limit is not a number.
             ValueError: the limit is not between 1 and 100.
         """
         request = request or Request()
@@ -113,6 +114,7 @@ class SearchIndex(BackgroundIndex):
 
         Raises:
             ConfigError: the server is not running.
+            TypeError: the query is not a text, or the limit is not a number.
             ValueError: the limit is not between 1 and 100.
         """
         request = request or Request()
@@ -170,6 +172,10 @@ class SearchIndex(BackgroundIndex):
 
         None without an index, or if it is damaged.
         """
+        if not isinstance(query, str):
+            raise TypeError(f"query must be a text, not {query!r}")
+        if not isinstance(limit, int):
+            raise TypeError(f"limit must be a number between 1 and {MAX_LIMIT}, not {limit!r}")
         if not 1 <= limit <= MAX_LIMIT:
             raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, not {limit}")
         self._pool.check()
@@ -198,6 +204,20 @@ class SearchIndex(BackgroundIndex):
         filters = Filters(self, None, None, None, request)
         try:
             return await self.in_thread(request, named, store, words, filters, limit)
+        except Damaged as error:
+            await self._after_damage(error)
+            return []
+
+    async def uris(self, request: Request) -> list[str]:
+        """Return the URIs of all resources that the caller may see."""
+        store = self._store
+        if store is None:
+            return []
+        filters = Filters(self, None, None, None, request)
+        try:
+            return await self.in_thread(
+                request, lambda: [each.uri for each in store.manifest.entries() if filters.accept(each)]
+            )
         except Damaged as error:
             await self._after_damage(error)
             return []

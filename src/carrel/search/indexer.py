@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from time import monotonic, time
@@ -27,10 +27,12 @@ from carrel.log import Log
 from carrel.media_types import DIRECTORY
 from carrel.search.manifest import IndexedResource, number_of
 from carrel.search.options import SearchOptions
+from carrel.search.reading import gives_windows, read_text
 from carrel.search.store import IndexStore
+from carrel.search.turns import Turns
 from carrel.search.versions import is_racy, version_of
-from carrel.sources.documents.query import TEXT, text_uri
-from carrel.wire.resources import ReadResourceResult, Resource, TextResourceContents, decoded
+from carrel.sources.documents.query import text_uri
+from carrel.wire.resources import ReadResourceResult, Resource, TextResourceContents
 
 __all__ = ["Indexer", "Progress"]
 
@@ -90,17 +92,20 @@ class Indexer:
 
     def __init__(
         self,
+        store: IndexStore,
         catalog: Catalog,
         options: SearchOptions,
         run: Run,
         report: Callable[[Progress], object],
         skip: Collection[Provider],
     ) -> None:
+        self._store = store
         self._catalog = catalog
         self._options = options
         self._run = run
         self._report = report
         self._skip = skip
+        self._turns = Turns()
         self._started = monotonic()
         self._reset()
         self._total = 0
@@ -110,30 +115,37 @@ class Indexer:
     def _reset(self) -> None:
         self._begun = self._reported = monotonic()
         self._resources = self._bytes = 0
+        self._slowest = 0.0
 
     # All resources
 
-    async def look(self, store: IndexStore, changed: Collection[str] = ()) -> None:
+    async def look(self, changed: Collection[str] = ()) -> float:
         """Bring the index up to date. The URIs in ``changed`` are read again even if their versions are unchanged.
+
+        Return the seconds of the slowest provider, except providers that failed.
 
         Raises:
             Damaged: the index cannot be read.
         """
         self._reset()
-        _, self._total = await self._run(store.manifest.totals)
-        await self._look_at_all(store, changed)
+        _, self._total = await self._run(self._store.manifest.totals)
+        await self._update_all(dict.fromkeys(self._providers(), changed), everything=True)
         if monotonic() - self._started > GRACE:
             here = {provider.name for provider in self._catalog.providers}
-            for name in await self._run(store.manifest.providers):
+            for name in await self._run(self._store.manifest.providers):
                 if name not in here:
-                    await self._run(store.write, [], list(await self._run(store.manifest.known, name)))
-        await self._run(store.manifest.mark_complete)
-        await self._commit(store)
+                    await self._run(self._store.write, [], list(await self._run(self._store.manifest.known, name)))
+        await self._run(self._store.manifest.mark_complete)
+        await self._commit()
         self._report(Progress(self._resources, self._bytes, monotonic() - self._begun, True))
+        return self._slowest
 
-    async def _look_at_all(self, store: IndexStore, changed: Collection[str]) -> None:
-        """Bring the resources of all providers up to date, concurrently: a slow provider does not delay the others."""
-        looks = [asyncio.ensure_future(self._look(store, provider, changed)) for provider in self._providers()]
+    async def _update_all(self, changed: Mapping[Provider, Collection[str]], *, everything: bool) -> None:
+        """Bring the resources of providers up to date, concurrently: a slow provider does not delay the others."""
+        looks = [
+            asyncio.ensure_future(self._turns.take(self._bring, provider, uris, everything=everything))
+            for provider, uris in changed.items()
+        ]
         waiting: Collection[asyncio.Future[None]] = looks
         try:
             while waiting:
@@ -141,7 +153,7 @@ class Indexer:
                 for each in done:
                     each.result()
                 if done and waiting:
-                    await self._commit(store)
+                    await self._commit()
         finally:
             for each in looks:
                 each.cancel()
@@ -150,42 +162,37 @@ class Indexer:
     def _providers(self) -> list[Provider]:
         return [one for one in self._catalog.providers if one not in self._skip and one.offers("list_resources")]
 
-    async def _look(self, store: IndexStore, provider: Provider, changed: Collection[str]) -> None:
-        """Bring the resources of one provider up to date."""
-        known = await self._run(store.manifest.known, provider.name)
+    async def _look(self, provider: Provider, changed: Collection[str]) -> None:
+        """Bring all resources of one provider up to date."""
+        begun = monotonic()
+        known = await self._run(self._store.manifest.known, provider.name)
         seen: set[int] = set()
-        try:
-            windows = await _gives_windows(provider)
-            batch: list[tuple[Resource, bool]] = []
-            size = 0
-            writing: Awaitable[Any] | None = None
-            async for resource in all_of(provider.list_searchable):
-                number = number_of(provider.name, resource.uri)
-                if number in seen or not self._wants(resource):
-                    continue
-                seen.add(number)
-                if len(seen) % LISTED_AT_ONCE == 0:
-                    await asyncio.sleep(0)
-                self._resources += 1
-                self._bytes += resource.size or 0
-                version = known.get(number)
-                if version and version == version_of(resource) and resource.uri not in changed:
-                    continue
-                batch.append((resource, version is not None))
-                size += UNKNOWN_SIZE if resource.size is None else resource.size
-                if len(batch) >= BATCH or size >= BATCH_BYTES:
-                    writing = await self._index(store, provider, batch, windows, writing)
-                    batch, size = [], 0
-            writing = await self._index(store, provider, batch, windows, writing)
-            if writing is not None:
-                await writing
-        except ProviderUnavailable as error:
-            log.debug("%s is not available: its entries stay in the index", error.provider)
-            return
-        except MCPError as error:
-            log.warning("%s is not indexed: %s", provider.name or "this server", error)
-            return
-        await self._run(_remove_others, store, known, seen)
+        windows = await gives_windows(provider)
+        batch: list[tuple[Resource, bool]] = []
+        size = 0
+        writing: Awaitable[Any] | None = None
+        async for resource in all_of(provider.list_searchable):
+            number = number_of(provider.name, resource.uri)
+            if number in seen or not self._wants(resource):
+                continue
+            seen.add(number)
+            if len(seen) % LISTED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            self._resources += 1
+            self._bytes += resource.size or 0
+            version = known.get(number)
+            if version and version == version_of(resource) and resource.uri not in changed:
+                continue
+            batch.append((resource, version is not None))
+            size += UNKNOWN_SIZE if resource.size is None else resource.size
+            if len(batch) >= BATCH or size >= BATCH_BYTES:
+                writing = await self._index(provider, batch, windows, writing)
+                batch, size = [], 0
+        writing = await self._index(provider, batch, windows, writing)
+        if writing is not None:
+            await writing
+        await self._run(_remove_others, self._store, known, seen)
+        self._slowest = max(self._slowest, monotonic() - begun)
 
     def _wants(self, resource: Resource) -> bool:
         if resource.mime_type == DIRECTORY:
@@ -194,7 +201,6 @@ class Indexer:
 
     async def _index(
         self,
-        store: IndexStore,
         provider: Provider,
         batch: Sequence[tuple[Resource, bool]],
         windows: bool,
@@ -216,11 +222,11 @@ class Indexer:
         if writing is not None:
             await writing
             if monotonic() - self._committed > COMMIT:
-                await self._commit(store)
+                await self._commit()
         if monotonic() - self._reported > REPORT:
             self._reported = monotonic()
             self._report(Progress(self._resources, self._bytes, self._reported - self._begun, False))
-        return asyncio.ensure_future(self._run(self._write, store, provider, windows, found)) if found else None
+        return asyncio.ensure_future(self._run(self._write, provider, windows, found)) if found else None
 
     async def _read_together(self, provider: Provider, resources: Sequence[Resource]) -> dict[str, Result]:
         """Read several resources in one call, if the provider supports it; return the results by URI."""
@@ -244,19 +250,19 @@ class Indexer:
         await asyncio.gather(*(read(uris[at : at + size]) for at in range(0, len(uris), size)))
         return found
 
-    async def _commit(self, store: IndexStore) -> None:
-        await self._run(store.commit)
+    async def _commit(self) -> None:
+        await self._run(self._store.commit)
         self._committed = monotonic()
 
     # Changes
 
-    async def update(self, store: IndexStore, changed: Collection[str]) -> None:
-        """Bring resources up to date that have changed, were created, or are gone.
+    async def update(self, changed: Collection[str], *, everything: bool = False) -> None:
+        """Bring resources up to date that have changed, were created, or are gone; with ``everything``, all resources.
 
         Raises:
             Damaged: the index cannot be read.
         """
-        by_provider: dict[Provider, list[str]] = {}
+        by_provider: dict[Provider, list[str]] = {provider: [] for provider in self._providers() if everything}
         lost: list[int] = []
         for uri in changed:
             provider = self._catalog.routes.find(uri)
@@ -265,20 +271,29 @@ class Indexer:
             elif provider not in self._skip:
                 by_provider.setdefault(provider, []).append(uri)
         if lost:
-            await self._run(store.write, [], list(await self._run(store.entries, lost)))
-        for provider, uris in by_provider.items():
-            count = await self._run(store.manifest.count, provider.name)
-            if provider.offers("list_searchable") or (count <= LISTED and provider.offers("list_resources")):
-                await self._look(store, provider, frozenset(uris))
-            else:
-                await self._update(store, provider, uris)
-        await self._commit(store)
+            await self._run(self._store.write, [], list(await self._run(self._store.entries, lost)))
+        await self._update_all(by_provider, everything=everything)
+        await self._commit()
 
-    async def _update(self, store: IndexStore, provider: Provider, uris: Iterable[str]) -> None:
+    async def _bring(self, provider: Provider, uris: Collection[str], everything: bool) -> None:
+        """Bring resources of a provider up to date: all, or, of a provider that has many, these."""
+        try:
+            if not everything:
+                count = await self._run(self._store.manifest.count, provider.name)
+                everything = provider.offers("list_searchable") or (
+                    count <= LISTED and provider.offers("list_resources")
+                )
+            await (self._look(provider, uris) if everything else self._update(provider, uris))
+        except ProviderUnavailable as error:
+            log.debug("%s is not available: its entries stay in the index", error.provider)
+        except MCPError as error:
+            log.warning("%s is not indexed: %s", provider.name or "this server", error)
+
+    async def _update(self, provider: Provider, uris: Iterable[str]) -> None:
         """Read single resources of a provider that has many."""
-        windows = await _gives_windows(provider)
+        windows = await gives_windows(provider)
         numbers = {uri: number_of(provider.name, uri) for uri in uris}
-        known: dict[int, IndexedResource] = await self._run(store.entries, list(numbers.values()))
+        known: dict[int, IndexedResource] = await self._run(self._store.entries, list(numbers.values()))
         put: list[Read] = []
         gone: list[int] = []
         for uri, number in numbers.items():
@@ -292,7 +307,7 @@ class Indexer:
             except ResourceNotFound:
                 if entry is not None:
                     gone.append(number)
-        await self._run(self._write, store, provider, windows, put, gone)
+        await self._run(self._write, provider, windows, put, gone)
 
     # One resource
 
@@ -310,7 +325,7 @@ class Indexer:
         text = ""
         if not listed or self._is_text(resource):
             try:
-                resource, whole = await _read_text(provider, resource, given)
+                resource, whole = await read_text(provider, resource, given)
             except (ResourceNotFound, ProviderUnavailable):
                 raise
             except (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -330,22 +345,20 @@ class Indexer:
 
     # In the thread that changes the index
 
-    def _write(
-        self, store: IndexStore, provider: Provider, windows: bool, read: Iterable[Read], gone: Iterable[int] = ()
-    ) -> None:
+    def _write(self, provider: Provider, windows: bool, read: Iterable[Read], gone: Iterable[int] = ()) -> None:
         """Write new and changed resources to the index, and remove deleted ones."""
         put = []
         for each in read:
             entry = self._entry(provider, windows, each)
             if each.known:
-                before = store.entries([entry.number]).get(entry.number)
+                before = self._store.entries([entry.number]).get(entry.number)
                 if before is not None and before.digest == entry.digest and _about(before) == _about(entry):
                     if before.version != entry.version or before.resource != entry.resource:
-                        store.manifest.set_version(entry.number, entry.resource, entry.version)
+                        self._store.manifest.set_version(entry.number, entry.resource, entry.version)
                     continue
             self._total += entry.size
             put.append((entry, each.known))
-        store.write(put, gone)
+        self._store.write(put, gone)
 
     def _entry(self, provider: Provider, windows: bool, read: Read) -> IndexedResource:
         """Return the entry of a resource, without its text where that is too large."""
@@ -389,32 +402,6 @@ class Indexer:
             limit = self._options.max_total_size
             log.warning("the search index has %s bytes of text, its limit; the rest is found by name only", limit)
         return False
-
-
-async def _gives_windows(provider: Provider) -> bool:
-    """Return whether a provider has a template for windows of lines."""
-    if not provider.offers("list_templates"):
-        return False
-    return any([template.uri_template.endswith("{?lines}") async for template in all_of(provider.list_templates)])
-
-
-async def _read_text(
-    provider: Provider, resource: Resource, given: ReadResourceResult | bytes | MCPError | None
-) -> tuple[Resource, ReadResourceResult]:
-    """Read the text of a resource that is not given: of a document, from where the list or the document says it is."""
-    if isinstance(given, MCPError):
-        raise given
-    if given is None:
-        result = decoded(await resolved(provider.read_resource(text_uri(resource), Request())))
-    else:
-        result = decoded(given)
-    first = result.contents[0] if result.contents else None
-    if first is not None and first.meta is not None and TEXT in first.meta and text_uri(resource) == resource.uri:
-        meta = {**(resource.meta or {}), TEXT: first.meta[TEXT]}
-        resource = msgspec.structs.replace(resource, mime_type=resource.mime_type or first.mime_type, meta=meta)
-        if text_uri(resource) != resource.uri:
-            result = decoded(await resolved(provider.read_resource(text_uri(resource), Request())))
-    return resource, result
 
 
 def _path_of(uri: str, provider: Provider) -> str:

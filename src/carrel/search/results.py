@@ -124,24 +124,28 @@ def passages_as_markdown(results: PassageResults, budget: int) -> str:
     end = [] if results.complete else ["The index is not complete yet; there may be more."]
     if not results.passages:
         lines += nothing_found(results)
+    # Entries begin with a number after a line feed, so the tokens of the page are the sum of the tokens of its entries.
+    room = budget - estimate_tokens(_page(lines)) - 1 - (estimate_tokens(_page(end)) + 1 if end else 0)
 
-    def fits(more: Sequence[str]) -> bool:
-        return estimate_tokens(_page([*lines, *more, *end])) <= budget
+    def tokens(part: Sequence[str]) -> int:
+        return estimate_tokens(_page(part))
 
     for number, passage in enumerate(results.passages, 1):
         entry = _passage_lines(number, passage)
-        if not fits(entry):
-            cut = bisect(range(len(entry)), x=False, key=lambda kept: not fits([*entry[:kept], *ELLIPSIS])) - 1
+        used = tokens(entry)
+        if used > room:
+            cut = bisect(range(len(entry)), x=False, key=lambda kept: tokens([*entry[:kept], *ELLIPSIS]) > room) - 1
             if cut >= LEAST:
                 lines += [*entry[:cut], *ELLIPSIS]
             elif number == 1:
                 above, line = entry[:2], "".join(entry[2:LEAST])[: max(budget * LONGEST_TOKEN, SHORT)]
-                size = (
-                    bisect(range(len(line)), x=False, key=lambda size: not fits([*above, line[:size], *ELLIPSIS])) - 1
+                size = bisect(
+                    range(len(line)), x=False, key=lambda size: tokens([*above, line[:size], *ELLIPSIS]) > room
                 )
-                lines += [*above, line[: max(size, SHORT)], *ELLIPSIS]
+                lines += [*above, line[: max(size - 1, SHORT)], *ELLIPSIS]
             break
         lines += entry
+        room -= used + 1
     return _page([*lines, *end])
 
 

@@ -195,6 +195,12 @@ def test_nothing_relevant_is_said_with_the_nearest_resources(tmp_path):
         (["green tea", "--budget", "10"], 1, "carrel: --budget 10 is too small for what was found"),
         (["unheard"], 1, "carrel: nothing is found"),
         (["green tea", "--pin", "memo://none"], 1, "carrel: --pin memo://none: cannot be read"),
+        (
+            ["green tea", "--without", "car.md"],
+            1,
+            "carrel: --without car.md: no resource matches it; did you mean",
+        ),
+        (["green tea", "--without", "*.log"], 0, "carrel: --without *.log: no resource matches it"),
         (["green tea", "--budget", "0"], 2, "--budget"),
         ([" "], 2, "carrel: QUESTION is empty"),
         (["green tea", "--header", "A: b"], 2, "carrel: --header is for URLs"),

@@ -18,7 +18,7 @@ from carrel.cli.terminal.output import write_json, write_text
 from carrel.cli.terminal.progress import Bar
 from carrel.cli.values import number, positive
 from carrel.context.options import BUDGET, MODEL_TOKENS
-from carrel.context.results import NEAREST
+from carrel.context.results import NEAREST, unused
 from carrel.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ examples:
   carrel context ./docs 'how to deploy' --pin docs/deployment.md --without '*.log'
 """
 TIMEOUT = 60.0
+#: Characters of a pattern, which need not match anything.
+PATTERN = frozenset("*?[")
 
 
 def parser() -> Parser:
@@ -230,9 +232,9 @@ def nothing_packed(pack: ContextPack, budget: int) -> str:
 
 def report(pack: ContextPack, options: argparse.Namespace) -> int:
     """Print a pack, or why there is none, and return the exit code."""
-    wrong = [each for each in pack.left_out if each.reason.startswith("pinned, ")]
-    for each in wrong:
-        failed(f"--pin {each.uri}: {each.reason.removeprefix('pinned, but ')}", SERVER_ERROR)
+    for each in unused(pack.left_out):
+        option = "--pin" if each.reason.startswith("pinned") else "--without"
+        failed(f"{option} {each.uri}: {each.reason.partition(', but ')[2]}", SERVER_ERROR)
     if options.format == "json":
         write_json(pack.as_json())
     elif pack.items:
@@ -245,4 +247,5 @@ def report(pack: ContextPack, options: argparse.Namespace) -> int:
         how = "estimated" if pack.packed.tokenizer == "estimate" else pack.packed.tokenizer
         left_out = "1 resource" if len(pack.left_out) == 1 else f"{len(pack.left_out)} resources"
         print_stderr(f"{pack.tokens:,} of {options.budget:,} tokens ({how}), {left_out} left out")
-    return SERVER_ERROR if wrong else 0
+    given = {uri_of(each) for each in (*options.pin, *options.without) if not set(each) & PATTERN}
+    return SERVER_ERROR if any(each.uri in given for each in unused(pack.left_out)) else 0
