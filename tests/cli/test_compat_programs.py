@@ -299,6 +299,20 @@ def test_a_name_that_a_file_does_not_have_is_answered_with_its_servers(folder: P
     assert done.returncode == 2
 
 
-def test_a_module_that_does_not_exist_is_said_in_one_line(folder: Path) -> None:
-    done = carrel("run", "--compat", "-m", "none_there", cwd=folder)
-    assert (done.returncode, done.stderr) == (2, b"carrel: there is no module none_there here\n")
+@pytest.mark.parametrize("flags", [["--compat", "-m"], ["-m"], ["--compat=mcp2", "-m"]])
+@pytest.mark.parametrize("module", ["none_there", "none.there"])
+def test_a_module_that_does_not_exist_is_said_in_one_line(folder: Path, flags: list[str], module: str) -> None:
+    done = carrel("run", *flags, module, cwd=folder)
+    assert done.stderr.decode() == (
+        f"carrel: there is no module {module} here: install its package in {sys.prefix}, or name a file: "
+        "carrel run --compat FILE\n"
+    )
+    assert done.returncode == 2
+
+
+def test_a_file_in_place_of_a_module_and_a_missing_name_are_said_in_one_line(folder: Path) -> None:
+    done = carrel("run", "--compat", "-m", "fast.py", cwd=folder)
+    assert (done.returncode, done.stderr) == (2, b"carrel: fast.py is a file: carrel run --compat fast.py\n")
+    done = carrel("run", "--compat", "-m", cwd=folder)
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    assert b"argument -m: expected one argument" in done.stderr

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from pydantic import AnyHttpUrl
 
+from carrel import Server as Outer
 from carrel.compat.fastmcp import FastMCP as FastMCP4
 from carrel.compat.fastmcp.server.auth import RemoteAuthProvider, StaticTokenVerifier
 from carrel.compat.loading import application_of, authorizer_of
@@ -115,6 +116,44 @@ def test_a_server_without_authorization_has_no_authorizer() -> None:
         app = application_of(server)
         assert app is not None
         assert authorizer_of(app) is None
+
+
+@pytest.mark.parametrize("make", [mcp_1, mcp_2, fastmcp])
+async def test_a_guarded_server_that_is_added_to_an_open_one_is_named_once_at_the_start(
+    make: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    added, between, outer = application_of(make()), Outer("between"), Outer("outer")
+    assert added is not None
+    outer.add_provider(between)
+    between.add_provider(added, namespace="inner")
+    outer.add_provider(application_of(FastMCP("open")) or "")
+    for authorization, number in ((authorizer_of(added), 0), (None, 1), (None, 1)):
+        caplog.clear()
+        async with StreamableHTTP(outer, authorization=authorization).lifespan():
+            found = [each.message for each in caplog.records if "WITHOUT the authorization" in each.message]
+        assert len(found) == number
+        assert all(message.startswith("guarded is served WITHOUT") for message in found)
+
+
+@pytest.mark.slow
+async def test_the_command_that_serves_an_open_server_with_a_guarded_one_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "outer.py").write_text(
+        "from carrel import Server\nfrom carrel.compat.fastmcp import FastMCP\n"
+        "from carrel.compat.fastmcp.server.auth import StaticTokenVerifier\n"
+        "mcp = FastMCP('guarded', auth=StaticTokenVerifier({'good': {'client_id': 'me'}}))\n"
+        "app = Server('outer')\napp.add_provider(mcp._mcp_server.application())\n"
+    )
+    port = free_port()
+    program = [sys.executable, "-m", "carrel", "run", str(tmp_path / "outer.py"), "--http", str(port)]
+    process = await asyncio.create_subprocess_exec(*program, stderr=asyncio.subprocess.PIPE)
+    try:
+        await reachable(port)
+    finally:
+        process.terminate()
+        _, errors = await process.communicate()
+    lines = [line for line in errors.decode().splitlines() if "guarded" in line]
+    assert len(lines) == 1, errors
+    assert "give the server that serves it authorization=" in lines[0]
 
 
 def test_a_low_level_server_has_the_authorization_of_its_application() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from carrel.compat.generation import find_fastmcp, find_generation
 from carrel.compat.redirect import redirect_imports
 from carrel.errors import ConfigError
+from carrel.transports import held_output
 
 __all__ = ["main", "run"]
 
@@ -39,22 +40,39 @@ def main(arguments: list[str] | None = None) -> None:
 def run(program: list[str]) -> None:
     """Run a file, a folder with a ``__main__.py``, or a module (``-m``), after its imports were redirected.
 
-    A program that defines one server and does not run it is served on stdio.
+    A program that defines one server and does not run it is served on stdio. What a program prints before a server
+    begins to serve there goes to standard error.
 
     Raises:
         ConfigError: the program ended without running a server or a client, and, if it asked for exit code 0, without
             any output.
     """
-    from carrel.compat.loading import only_server, run_program
+    from carrel.compat.loading import run_program
     from carrel.compat.serving import ServedServer
 
     names: dict[str, Any] = {}
-    with noted_output() as printed:
-        try:
-            names = run_program(program)
-        except SystemExit as ended:
-            if ended.code or printed or ServedServer.has_served or _has_other_use():
-                raise
+    held_output.hold()
+    try:
+        with noted_output() as printed:
+            try:
+                names = run_program(program)
+            except SystemExit as ended:
+                if ended.code or printed or ServedServer.has_served or _has_other_use():
+                    raise
+        serve_defined(names, program)
+    finally:
+        held_output.release()
+
+
+def serve_defined(names: dict[str, Any], program: list[str]) -> None:
+    """Serve the server that a program has defined on stdio, unless the program has run a server or a client.
+
+    Raises:
+        ConfigError: the program has defined no server, or several.
+    """
+    from carrel.compat.loading import only_server
+    from carrel.compat.serving import ServedServer
+
     if ServedServer.has_served:
         return
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from carrel.compat.serving import Guarded, ServedServer
+from carrel.compat.serving import DEFAULT_PATH, Guarded, ServedServer
 from carrel.errors import ConfigError
 from carrel.server.app import Server
 
@@ -21,7 +21,6 @@ __all__ = ["application_of", "authorizer_of", "only_server", "run_program", "ser
 
 #: Authorization that programs have for the endpoints of their servers.
 GUARDS: WeakKeyDictionary[Server[Any], Callable[[str], Guarded | None]] = WeakKeyDictionary()
-DEFAULT_PATH = "/mcp"
 #: Attributes of high-level servers that hold their low-level server.
 INNER = ("_mcp_server", "_lowlevel_server")
 

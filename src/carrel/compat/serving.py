@@ -9,7 +9,9 @@ from typing import Any, ClassVar, NamedTuple
 from carrel.compat.streams import ServerStream, serve_streams, session_message
 from carrel.server.app import Server
 
-__all__ = ["Guarded", "ServedServer", "guarded", "receive_nothing"]
+__all__ = ["DEFAULT_PATH", "Guarded", "ServedServer", "guarded", "receive_nothing"]
+
+DEFAULT_PATH = "/mcp"
 
 
 class Guarded(NamedTuple):
@@ -60,6 +62,10 @@ class ServedServer(ABC):
     @abstractmethod
     def application(self, options: Any = None, *, raise_exceptions: bool = False) -> Server[Any]:
         """Return a server of Carrel that answers with the handlers of this one. ``options`` are its declaration."""
+
+    def has_own_authorization(self) -> bool:
+        """Return whether the program has an authorization for the server."""
+        return self.guard is not None and self.guard(DEFAULT_PATH) is not None
 
     def begin(self, options: Any = None) -> None:
         """Call ``on_begin``, if it is set."""

@@ -94,6 +94,11 @@ class ServerEndpoint:
         return self.runtime.routes
 
     @property
+    def unprotected(self) -> Iterable[str]:
+        """Names of servers with an authorization of their program, which the transport does not know."""
+        return self.runtime.unprotected()
+
+    @property
     def replica(self) -> Replica:
         """This server among its replicas, with the state that they share. The default state is in memory."""
         return self.runtime.replica

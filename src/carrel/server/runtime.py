@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
@@ -96,6 +96,9 @@ class Runtime:
         """HTTP routes that are served beside the MCP endpoint."""
         self.dependency_overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
         """Factories of dependencies that replace others, for example in tests."""
+        self.has_own_authorization: Callable[[], bool] = lambda: False
+        """Whether the program has an authorization for this server, which holds where the program itself serves it."""
+        self._mounted: list[Runtime] = []
         self._outer: Runtime | None = None
         self._on_extend: Callable[[Extension], None] | None = None
         self.names: NameMapping | None = None
@@ -216,6 +219,14 @@ class Runtime:
         """
         self._outer = outer
         self._on_extend = on_extend
+        outer._mounted.append(self)
+
+    def unprotected(self) -> Iterator[str]:
+        """Yield the names of servers, this one and those in its catalog, whose own authorization does not hold."""
+        if self.has_own_authorization():
+            yield self.description.info.name
+        for each in self._mounted:
+            yield from each.unprotected()
 
     def session_of(self, call: Call) -> SessionState:
         """Return the session of a call, for handlers of this server and of those mounted in it."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Result", "table"]
+__all__ = ["Result", "failures_table", "table"]
 
 MAX_NAMED = 4
 
@@ -23,16 +23,19 @@ class Result:
 
     def markdown(self) -> str:
         """Return the table, and a table of the failures grouped by reason."""
-        groups: dict[str, list[str]] = defaultdict(list)
-        for name, reason in self.failures:
-            if name not in groups[reason]:
-                groups[reason].append(name)
-        ranked = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
         text = f"### {self.title}\n\n{table(self.columns, self.lines)}"
-        if not ranked:
-            return text
-        rows = [(len(names), f"`{reason}`", shortened(names)) for reason, names in ranked]
-        return f"{text}\n{table(('number', 'reason', 'where'), rows)}"
+        return f"{text}\n{failures_table(self.failures)}" if self.failures else text
+
+
+def failures_table(failures: Sequence[tuple[str, str]]) -> str:
+    """Return a table of failures grouped by reason, the most frequent first."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, reason in failures:
+        if name not in groups[reason]:
+            groups[reason].append(name)
+    ranked = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    rows = [(len(names), f"`{reason}`", shortened(names)) for reason, names in ranked]
+    return table(("number", "reason", "where"), rows)
 
 
 def shortened(names: Sequence[str]) -> str:

@@ -1,9 +1,9 @@
 """Summary of the measures for the documentation: the share that works, and the reasons of the rest.
 
 A measure of all of its programs keeps its result. ``write`` puts the tables of the kept results between the markers
-of the pages: ``<!-- measured: counts ROW … -->`` (or ``reasons``, ``omitted``, ``lines``) and ``<!-- end -->``. Counts
-of other measures stay, with the date of each. Reasons and omitted files are of all measures together, and stay as they
-are until there is a result of each.
+of the pages: ``<!-- measured: counts ROW … -->`` (or ``reasons``, ``failures``, ``omitted``, ``lines``) and
+``<!-- end -->``. Counts of other measures stay, with the date of each. Reasons, failures and omitted files are of all
+measures together, and stay as they are until there is a result of each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from compat.measures.originals import HOME, ROOT
-from compat.measures.report import Result, table
+from compat.measures.report import Result, failures_table, table
 from compat.measures.suites import PART
 
 __all__ = ["keep", "kept", "reasons", "render", "write"]
@@ -68,7 +68,7 @@ def write() -> None:
 def replaced(found: re.Match[str]) -> str:
     head, kind, rows, before, end = found.groups()
     results = {row: kept(row) for row in rows.split() if (RESULTS / f"{row}.json").exists()}
-    if not results or (kind in ("reasons", "omitted") and len(results) < len(rows.split())):
+    if not results or (kind in ("reasons", "failures", "omitted") and len(results) < len(rows.split())):
         return found[0]
     if kind == "counts":
         lines = (merged(row, results.get(row), before) for row in rows.split())
@@ -84,9 +84,11 @@ def merged(row: str, result: Result | None, before: str) -> str:
 
 
 def render(kind: str, results: Sequence[tuple[str, Result]]) -> str:
-    """Return a table: ``reasons`` of failures, ``omitted`` files, or all ``lines`` of a measure."""
+    """Return a table: ``reasons`` or messages of ``failures``, ``omitted`` files, or all ``lines`` of a measure."""
     if kind == "reasons":
         return table(("number", "needs", "instead"), reasons([result for _, result in results]))
+    if kind == "failures":
+        return failures_table([failure for _, result in results for failure in result.failures])
     if kind == "omitted":
         lines = [(row.removeprefix("suite-"), cell) for row, result in results for cell, *_ in result.lines]
         return table(("package", "files"), [(row, cell[10:]) for row, cell in lines if cell[:8] == "left out"])

@@ -349,8 +349,13 @@ def _explain(location: ServerLocation, error: BaseException) -> NoReturn:
         ConfigError: always.
     """
     absent = _absent(error)
-    if location.file is None and type(error) is ImportError and str(error) == f"No module named {location.shown}":
-        raise ConfigError(f"there is no module {location.shown} here") from error  # from runpy
+    if location.file is None and type(error) is ImportError and _is_from_runpy(location.shown, str(error)):
+        if Path(location.shown).is_file():
+            raise ConfigError(f"{location.shown} is a file: carrel run --compat {location.shown}") from error
+        raise ConfigError(
+            f"there is no module {location.shown} here: install its package in {sys.prefix}, or name a file: "
+            "carrel run --compat FILE"
+        ) from error
     if isinstance(error, ModuleNotFoundError) and error.name is not None and absent is None:
         if location.file is None and (location.shown == error.name or location.shown.startswith(f"{error.name}.")):
             raise ConfigError(f"there is no module {error.name} here, and no file of that name") from error
@@ -365,6 +370,12 @@ def _explain(location: ServerLocation, error: BaseException) -> NoReturn:
     if isinstance(error, SyntaxError) and location.file is not None and not location.file.endswith(".py"):
         raise ConfigError(f"{location.shown} is not a Python file: {error.msg}") from error
     raise ConfigError(f"{location.shown} cannot be loaded: {_described(error, absent)}{hint}") from error
+
+
+def _is_from_runpy(module: str, message: str) -> bool:
+    """Return whether a message of ``runpy`` is about a module that does not exist."""
+    missing = re.search(r"(?:No module named|attribute not found on) '?([\w.]+)", message)
+    return missing is not None and f"{module}.".startswith(f"{missing[1]}.")
 
 
 def _absent(error: BaseException) -> str | None:

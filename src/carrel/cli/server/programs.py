@@ -65,7 +65,7 @@ def compat_program(arguments: list[str]) -> list[str] | None:
     Return None if Carrel itself serves the program's server, as for ``FILE:NAME`` and with ``--http``. Arguments after
     ``--`` are always passed to the program.
     """
-    if arguments[:1] != [COMPAT] or len(arguments) < 2:
+    if arguments[:1] != [COMPAT] or len(arguments) < 2 or arguments[1:] == ["-m"]:
         return None
     end = 3 if arguments[1] == "-m" else 2
     program, remaining = arguments[1:end], arguments[end:]

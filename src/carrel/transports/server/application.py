@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from carrel.awaitables import MaybeAwaitable
@@ -34,6 +34,10 @@ class Application(Protocol):
     @property
     def routes(self) -> Sequence[Route]:
         """HTTP routes that are served beside the MCP endpoint."""
+
+    @property
+    def unprotected(self) -> Iterable[str]:
+        """Names of servers with an authorization of their program, which the transport does not know."""
 
     @property
     def replica(self) -> Replica:

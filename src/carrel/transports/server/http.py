@@ -23,6 +23,7 @@ from carrel.errors import (
     ServerUnavailable,
 )
 from carrel.limits import Quota
+from carrel.log import Log
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.principal import HTTPErrorResponse
 from carrel.transports.server.application import HasEndpoint
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 __all__ = ["StreamableHTTP"]
 
 Scope = dict[str, Any]
+
+log = Log("carrel.http")
 
 #: Path of the health check for monitoring. It needs no authorization, and returns only that the server runs.
 HEALTH = "/healthz"
@@ -171,6 +174,13 @@ class StreamableHTTP:
                 return
             started.cancel()
             raise
+        if self._authorization is None:
+            for name in self._app.unprotected:
+                log.warning(
+                    "%s is served WITHOUT the authorization of its program (auth=, token_verifier=): give the server "
+                    "that serves it authorization=, or serve the program by itself",
+                    name,
+                )
         self._running = True
         started.set_result(None)
         try:

@@ -24,7 +24,7 @@ from msgspec import UNSET
 from carrel.errors import INVALID_REQUEST, ConfigError
 from carrel.heap import LARGE_BLOCK, unmap_large_blocks
 from carrel.protocol.encoding import encode_error
-from carrel.transports import process
+from carrel.transports import held_output, process
 from carrel.transports.lines import Lines
 from carrel.transports.pipes import LARGE, enlarge
 from carrel.transports.server.application import Application, HasEndpoint
@@ -287,6 +287,7 @@ def claim() -> tuple[int, int]:
     """
     if None in (sys.__stdin__, sys.__stdout__, sys.__stderr__):  # their descriptors may be in use for other files
         raise ConfigError("standard input, output and error must be open")
+    held_output.release(2)
     source, target = os.dup(0), os.dup(1)
     os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)

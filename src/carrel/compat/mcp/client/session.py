@@ -31,6 +31,7 @@ from carrel.protocol.client import ClientProtocol, IncomingRequest, ServerNotifi
 from carrel.protocol.methods import RequestType
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import LATEST_HANDSHAKE, REQUESTS
+from carrel.transports import held_output
 from carrel.wire.base import Implementation, PageParams, Result
 from carrel.wire.client_features import InputRequiredResult
 from carrel.wire.utilities import LoggingMessageParams
@@ -143,6 +144,7 @@ class ClientSession:
         )
 
     async def _open(self) -> ClientConnection:
+        held_output.release()
         read, write = self._streams
         transport = read.open() if isinstance(read, ClientStream) else StreamTransport(read, write)
         protocol: ClientProtocol[Waiter] = ClientProtocol(

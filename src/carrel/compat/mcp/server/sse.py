@@ -17,6 +17,7 @@ from carrel.compat.mcp.server.transport_security import (
     check_body_size,
 )
 from carrel.compat.streams import ServerStream
+from carrel.transports import held_output
 from carrel.transports.server.application import HasEndpoint
 from carrel.transports.server.http import StreamableHTTP
 
@@ -76,6 +77,7 @@ class SseServerTransport:
 
     async def _listen(self, app: HasEndpoint, scope: Any, receive: Any, send: Any) -> None:
         if self._http is None:
+            held_output.release()
             self._http = StreamableHTTP(
                 app,
                 sse_path=STREAM,

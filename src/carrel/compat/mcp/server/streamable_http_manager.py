@@ -23,6 +23,7 @@ from carrel.errors import INTERNAL_ERROR, INVALID_REQUEST
 from carrel.limits import Limits
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.revisions import REVISIONS
+from carrel.transports import held_output
 
 if TYPE_CHECKING:
     from anyio import CancelScope
@@ -111,6 +112,7 @@ class StreamableHTTPSessionManager:
                 "Create a new instance if you need to run again."
             )
         self._has_started = True
+        held_output.release()
         import anyio
 
         from carrel.compat.authorizer import UserAuthorizer

@@ -58,6 +58,7 @@ from carrel.errors import (
 from carrel.protocol.client import ClientProtocol, IncomingRequest, ServerNotification
 from carrel.protocol.methods import LISTEN
 from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
+from carrel.transports import held_output
 from carrel.wire.base import Implementation
 from carrel.wire.client_features import InputRequiredResult
 from carrel.wire.lifecycle import ServerCapabilities
@@ -148,6 +149,7 @@ class ClientSession:
     # Opening
 
     async def _open(self) -> ClientConnection:
+        held_output.release()
         if self._connection is not None:
             return self._connection
         read, write = self._streams

@@ -380,7 +380,7 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
         """Return a server of Carrel that answers with the handlers of this one."""
         self.mark_served()
         options = options or self.create_initialization_options()
-        return Application(
+        app = Application(
             self.request_handlers,
             self.notification_handlers,
             options,
@@ -389,6 +389,8 @@ class Server(ServedServer, Generic[LifespanResultT, RequestT]):
             discovery=self.discovery(),
             added=self.added,
         )
+        app.endpoint.runtime.has_own_authorization = self.has_own_authorization
+        return app
 
     def discovery(self) -> types.ServerCapabilities | None:
         """Return the capabilities in responses to ``server/discover``, or None for the same as for ``initialize``."""

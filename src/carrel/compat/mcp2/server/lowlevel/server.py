@@ -276,7 +276,9 @@ class Server(ServedServer, Generic[LifespanResultT]):
     ) -> Application:
         """Return a server of Carrel that answers with the handlers of this one."""
         self.mark_served()
-        return Application(self, options or self.create_initialization_options(), raise_exceptions=raise_exceptions)
+        app = Application(self, options or self.create_initialization_options(), raise_exceptions=raise_exceptions)
+        app.endpoint.runtime.has_own_authorization = self.has_own_authorization
+        return app
 
     @property
     def session_manager(self) -> StreamableHTTPSessionManager:
