@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 pytest.register_assert_rewrite("support")
@@ -74,6 +75,21 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[
         return None
     slow = any(mark.name == "slow" for mark in getattr(obj, "pytestmark", ()))
     return [] if slow or is_hypothesis_test(obj) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Send one report of a test that passes to the process that prints reports, not three.
+
+    Sending and receiving a report takes as long as a short test.
+    """
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)  # prints the progress
+    return True
 
 
 @pytest.hookimpl(wrapper=True)
@@ -163,8 +179,7 @@ def is_exhaustive(item: pytest.Item) -> bool:
 
 def is_of_older(item: pytest.Item) -> bool:
     """Return whether a test runs for an older revision, in a folder whose tests need not run for every one."""
-    folder = item.path.relative_to(TESTS).parts[0]
-    return folder in NEWER_REVISIONS and OLDER.search(item.nodeid) is not None
+    return OLDER.search(item.nodeid) is not None and item.path.relative_to(TESTS).parts[0] in NEWER_REVISIONS
 
 
 def function_of(item: pytest.Item) -> str:
