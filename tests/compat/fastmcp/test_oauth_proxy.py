@@ -13,6 +13,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from carrel.compat import generation
 from carrel.compat.fastmcp.server.auth import OAuthProxy, StaticTokenVerifier
 from carrel.compat.fastmcp.server.auth.cimd import CIMDDocument
 from carrel.compat.fastmcp.server.auth.oauth_proxy.cookies import SignedCookies
@@ -206,9 +207,40 @@ async def test_nobody_reaches_the_upstream_without_consent(proxy: Proxy, browser
     assert page.headers["x-frame-options"] == "DENY"
 
 
-async def test_a_denied_application_gets_an_error(browser: Browser) -> None:
-    response = await browser.consent(await browser.begin(), "deny")
-    assert response.headers["location"] == f"{APP}?error=access_denied&state=state+of+the+app"
+@pytest.mark.parametrize(
+    ("running", "issuer", "methods"),
+    [
+        (2, {"iss": f"{BASE}/"}, ["none"]),
+        (1, {}, ["client_secret_post", "client_secret_basic", "none"]),
+    ],
+)
+async def test_responses_and_metadata_name_the_issuer_as_the_version_of_the_program_does(
+    monkeypatch: pytest.MonkeyPatch, running: int, issuer: dict[str, str], methods: list[str]
+) -> None:
+    monkeypatch.setattr(generation, "_running", running)
+    browser = Browser(Proxy())
+    async with browser.http as http:
+        denied = await browser.consent(await browser.begin(), "deny")
+        assert dict(parse_qsl(urlsplit(denied.headers["location"]).query)) == {
+            "error": "access_denied",
+            "state": "state of the app",
+            **issuer,
+        }
+        begun = dict(parse_qsl(urlsplit(await browser.begin(response_type="token")).query))
+        assert begun == {
+            "error": "unsupported_response_type",
+            "error_description": begun["error_description"],
+            "state": "state of the app",
+            **issuer,
+        }
+        state = (await browser.login())["state"]
+        back = await http.get("/auth/callback", params={"code": "upstream", "state": state})
+        given = dict(parse_qsl(urlsplit(back.headers["location"]).query))
+        assert given == {"code": given["code"], "state": "state of the app", **issuer}
+        metadata = (await http.get("/.well-known/oauth-authorization-server")).json()
+    assert metadata["token_endpoint_auth_methods_supported"] == methods
+    assert metadata.get("authorization_response_iss_parameter_supported", False) is bool(issuer)
+    assert metadata["issuer"] == f"{BASE}/"
 
 
 async def test_a_remembered_consent_is_not_used_by_pages_of_other_sites() -> None:

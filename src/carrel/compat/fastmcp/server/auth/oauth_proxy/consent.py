@@ -9,8 +9,9 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
+from functools import partial
 from typing import Any, Literal
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -18,8 +19,13 @@ from starlette.responses import RedirectResponse, Response
 from carrel.compat.fastmcp.server.auth.oauth_proxy.cookies import SignedCookies
 from carrel.compat.fastmcp.server.auth.oauth_proxy.models import OAuthTransaction, ProxyDCRClient
 from carrel.compat.fastmcp.server.auth.oauth_proxy.ui import create_consent_html, secure_page
-from carrel.compat.fastmcp.server.auth.redirect_validation import validate_redirect_uri
+from carrel.compat.fastmcp.server.auth.redirect_validation import (
+    add_query_params,
+    build_client_redirect,
+    validate_redirect_uri,
+)
 from carrel.compat.fastmcp.utilities.key_value import Collection
+from carrel.compat.generation import fastmcp_generation
 from carrel.compat.mcp.server.auth.form import read_form
 
 __all__ = ["TRANSACTION_LIFETIME", "Consent"]
@@ -41,6 +47,12 @@ class Consent:
     _consent_csp_policy: str | None
     _allowed_client_redirect_uris: list[str] | None
     _cookies: SignedCookies
+    issuer_url: Any
+
+    @property
+    def response_issuer(self) -> str | None:
+        """The issuer that authorization responses name (RFC 9207), as in FastMCP 4; None in earlier versions."""
+        return str(self.issuer_url) if fastmcp_generation() >= 4 else None
 
     async def get_client(self, client_id: str) -> Any:
         """Return a client, or None."""
@@ -148,8 +160,10 @@ class Consent:
         uri = transaction.client_redirect_uri
         if not self._validate_client_redirect_uri(uri):
             return _error(400, "Invalid redirect URI")
-        query = urlencode({**parameters, "state": transaction.client_state})
-        return RedirectResponse(f"{uri}{'&' if '?' in uri else '?'}{query}", status_code=302)
+        parameters["state"] = transaction.client_state
+        issuer = self.response_issuer
+        build = add_query_params if issuer is None else partial(build_client_redirect, iss=issuer)
+        return RedirectResponse(build(uri, parameters), status_code=302)
 
     def _make_client_key(self, client_id: str, redirect_uri: Any) -> str:
         """Return the key of a remembered decision: an application and its redirect URI."""

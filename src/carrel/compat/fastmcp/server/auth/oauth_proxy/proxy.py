@@ -398,7 +398,7 @@ class OAuthProxy(Consent, Tokens, OAuthProvider):
     def get_routes(self, mcp_path: str | None = None) -> list[Route]:
         """Return the routes of the authorization server, the consent page and the redirect of the upstream."""
         routes = super().get_routes(mcp_path)
-        if self._cimd_fetcher is not None:
+        if self._cimd_fetcher is not None or self.response_issuer is not None:
             routes = [self._metadata_route() if route.path == METADATA_PATH else route for route in routes]
         return [
             *routes,
@@ -413,11 +413,13 @@ class OAuthProxy(Consent, Tokens, OAuthProvider):
             self.client_registration_options or ClientRegistrationOptions(),
             self.revocation_options or RevocationOptions(),
         )
-        metadata.client_id_metadata_document_supported = True
-        metadata.token_endpoint_auth_methods_supported = [
-            *(metadata.token_endpoint_auth_methods_supported or ()),
-            "none",
-        ]
+        if self._cimd_fetcher is not None:
+            metadata.client_id_metadata_document_supported = True
+        known = () if self.response_issuer is not None else metadata.token_endpoint_auth_methods_supported or ()
+        metadata.token_endpoint_auth_methods_supported = [*known, "none"]
+        if self.response_issuer is not None:
+            metadata.issuer = self.issuer_url
+            metadata.authorization_response_iss_parameter_supported = True
         methods = ["GET", "OPTIONS"]
         return Route(METADATA_PATH, cors_middleware(MetadataHandler(metadata).handle, methods), methods=methods)
 

@@ -126,7 +126,9 @@ class AuthorizationHandler:
         target = await self._target(params)
         if target is None:
             return PydanticJSONResponse(found, status_code=400, headers=NO_STORE)
-        url = construct_redirect_uri(str(target), **found.model_dump(mode="json", exclude_none=True))
+        issuer = getattr(self.provider, "response_issuer", None)  # of servers that name it in every response (RFC 9207)
+        named = {} if issuer is None else {"iss": issuer}
+        url = construct_redirect_uri(str(target), **found.model_dump(mode="json", exclude_none=True), **named)
         return RedirectResponse(url, status_code=302, headers=NO_STORE)
 
     async def _target(self, params: Mapping[str, Any]) -> AnyUrl | None:
