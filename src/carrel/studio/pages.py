@@ -47,7 +47,10 @@ class Pages:
         mime_type = type_of_name(file.name) or BINARY
         if is_textual(mime_type):
             mime_type += "; charset=utf-8"
-        cached = b"max-age=31536000, immutable" if path.startswith(HASHED) else b"no-cache"
+        if path.startswith(HASHED):
+            cached = b"max-age=31536000, immutable"
+        else:  # browsers ask for the icon at each change of the address
+            cached = b"no-cache" if file.suffix == ".html" else b"max-age=3600"
         await _send(scope, send, 200, file.read_bytes(), mime_type, cached)
 
 

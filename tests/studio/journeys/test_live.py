@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.async_api import expect
@@ -27,9 +28,14 @@ def notes(tmp_path: Path) -> Path:
 async def test_an_edited_file_is_shown_with_its_difference(visit: Visit, notes: Path) -> None:
     async with visit(str(notes)) as me:
         await me.ready("notes")
-        await me.see("treeitem", "plan.md").click()
         preview = me.region("Preview")
+        await me.see("treeitem", "other.md").click()
+        await expect(preview.get_by_role("heading", name="Other")).to_be_visible()
+        asked: list[str] = []
+        me.page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+        await me.see("treeitem", "plan.md").click()
         await expect(preview).to_contain_text("on Monday")
+        assert {path for path in asked if path.startswith("/api/")} <= {"/api/contents", "/api/interest"}
         await expect(preview.get_by_role("tab", name="Changes")).to_have_count(0)
         (notes / "plan.md").write_text(PLAN.replace("Monday", "Tuesday"))
         await expect(preview).to_contain_text("on Tuesday")

@@ -37,6 +37,7 @@ class Studio {
   private listeners: { [K in keyof Listeners]: Set<Listeners[K]> } = { list: new Set(), resource: new Set(), chat: new Set(), wire: new Set(), doctor: new Set(), interface: new Set() };
   private interests = new Map<string, Key[]>();
   private sentInterest = "";
+  private sending = 0;
 
   /** Load the state and follow the events. */
   async start(): Promise<void> {
@@ -175,7 +176,13 @@ class Studio {
     this.stream?.showing(this.ownKeys());
   }
 
+  /** Send the keys of all regions, once for all changes of a moment: one preview closes when another one opens. */
   private sendInterest(): void {
+    clearTimeout(this.sending);
+    this.sending = window.setTimeout(() => this.postInterest());
+  }
+
+  private postInterest(): void {
     const keys = new Map([...this.interests.values()].flat().map((key) => [keyText(key), key]));
     const text = JSON.stringify({ keys: [...keys.values()] });
     if (text === this.sentInterest) return;

@@ -22,7 +22,7 @@ from carrel.studio.timeline.reader import TimelineReader
 __all__ = ["Timeline", "WireFilter", "answer_in", "difference", "message_difference", "row_of", "text_of"]
 
 #: Seconds that reading messages may block the event loop.
-SLICE = 0.01
+SLICE = 0.003
 #: Characters of a message that are shown.
 MAX_TEXT = 2_000_000
 
