@@ -7,7 +7,6 @@ hostile, and measures what a person waits for. Needs the packages of the tests a
 from __future__ import annotations
 
 import asyncio
-import json
 import statistics
 import sys
 import tempfile
@@ -21,10 +20,9 @@ TESTS = Path(__file__).resolve().parent.parent / "tests"
 sys.path.insert(0, str(TESTS))
 
 from support.browser import Person, browsing, opened_page, studio  # noqa: E402
+from support.chaos import SERVERS, write_chaos  # noqa: E402
 
 RESOURCES, FILTERS, CHANGES, LOADS, CLICKS = 100_000, 40, 20, 5, 40
-#: Servers at the same time: one hangs, one dies again and again, one sends notifications without end.
-SERVERS, HOSTILE = 50, ("mute", "dying", "notes")
 #: Acts, and returns the milliseconds until the grid has a number of rows and shows a first row.
 UNTIL_ROWS = """async ({list, fill, count, text}) => {
   const began = performance.now();
@@ -135,14 +133,6 @@ async def measure_chaos(me: Person, files: list[Path]) -> None:
     show(f"a click beside {SERVERS} servers, 95th percentile", p95(took), 100)
 
 
-def write_servers(file: Path) -> None:
-    """Write a configuration of servers of which a few are hostile."""
-    program = str(TESTS / "support/servers/hostile.py")
-    kinds = [*HOSTILE, *(["usual"] * (SERVERS - len(HOSTILE)))]
-    servers = {f"{kind}-{at}": {"command": sys.executable, "args": [program, kind]} for at, kind in enumerate(kinds)}
-    file.write_text(json.dumps({"mcpServers": servers}))
-
-
 async def measure(browser: Browser) -> None:
     """Measure everything."""
     async with studio(str(TESTS / "support/servers/large_library.py")) as link, opened_page(browser, link) as me:
@@ -158,7 +148,7 @@ async def measure(browser: Browser) -> None:
         files = [notes / f"note-{number}.md" for number in range(8)]
         for file in files:
             file.write_text(f"This is the text of {file.stem}.")
-        write_servers(servers)
+        write_chaos(servers)
         async with studio(str(notes), str(servers)) as link, opened_page(browser, link) as me:
             await measure_chaos(me, files)
 

@@ -6,7 +6,9 @@ import asyncio
 from typing import Any
 
 from carrel import Context, Server
-from carrel.wire.content import AudioContent, ImageContent
+from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
+from carrel.wire.resources import BlobResourceContents, TextResourceContents
+from carrel.wire.tools import CallToolResult
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 WAV = b"RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x80\x3e\0\0\2\0\x10\0data\x08\0\0\0" + bytes(8)
@@ -45,6 +47,19 @@ def shop() -> Server[Any]:
     @app.tool
     def sound() -> AudioContent:
         return AudioContent(WAV, "audio/wav")
+
+    @app.tool
+    def mixed() -> CallToolResult:
+        """Return content of every kind."""
+        page = TextResourceContents(uri="note://page", text="A page.\n</resource>", mime_type="text/markdown")
+        content = [
+            TextContent("Four parts."),
+            ImageContent(PNG, "image/png"),
+            ResourceLink(uri="note://lamp", name="Lamp", mime_type="text/plain"),
+            EmbeddedResource(page),
+            EmbeddedResource(BlobResourceContents(uri="note://sound", blob=WAV, mime_type="audio/wav")),
+        ]
+        return CallToolResult(content=content, structured_content={"lamps": 4})
 
     @app.tool
     async def ask_model(question: str, context: Context) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64decode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 
 from carrel.chat.approvals import ApprovalStore
 from carrel.chat.store import ChatStore
+from carrel.chat.toolbox import text_of
 from carrel.errors import TransportError
+from carrel.wire.client_features import ToolResultContent, blocks_of
 from chat.scripted_model import ScriptedModel, use
-from chat.shop import shop
+from chat.shop import PNG, WAV, shop
 from support.studio_page import PATIENCE, Page, app_server, opened
 
 pytestmark = pytest.mark.slow
@@ -207,3 +210,35 @@ async def test_bad_requests_are_refused(tmp_path: Path) -> None:
         assert (await page.ask("PATCH", f"/chats/{id}", {"model": "nobody:x"}))[0] == 422
         assert (await page.get("/chats"))["chats"] == []
         assert model.requests == []
+
+
+async def test_content_of_results_other_than_text_is_kept_as_the_server_has_sent_it(tmp_path: Path) -> None:
+    async with chatting(tmp_path, [use("shop__mixed", "a")], "Done.") as (page, model):
+        id = (await page.post("/chats", {}))["id"]
+        await page.post(f"/chats/{id}/messages", {"text": "Show all."})
+        waiting = asked(await until(page, id, asked))
+        assert (waiting["message"], waiting["rich"]) == (None, False)
+        yes = {"decision": "yes", "digest": waiting["approval"]["digest"]}
+        await page.post(f"/chats/{id}/calls/{waiting['approval']['id']}", yes)
+        [call] = calls(await until(page, id, ended))
+        assert call["rich"]
+        outcome = await page.get(f"/chats/{id}/messages/{call['message']}/results/a")
+        assert outcome["arguments"] == {}
+        text, image, link, note, sound = outcome["result"]["content"]
+        assert outcome["result"]["structuredContent"] == {"lamps": 4}
+        assert text == {"type": "text", "text": "Four parts."}
+        assert (image["type"], image["mimeType"], b64decode(image["data"])) == ("image", "image/png", PNG)
+        assert (link["type"], link["uri"], link["name"]) == ("resource_link", "note://lamp", "Lamp")
+        assert note["resource"] == {"uri": "note://page", "mimeType": "text/markdown", "text": "A page.\n</resource>"}
+        assert (sound["resource"]["mimeType"], b64decode(sound["resource"]["blob"])) == ("audio/wav", WAV)
+        read = blocks_of(model.requests[-1].messages[-1])[0]
+        assert isinstance(read, ToolResultContent)
+        assert "[Resource of server shop: note://lamp (Lamp; text/plain)]" in text_of(read.content)
+        assert "[image/png, 28 bytes]" in text_of(read.content)
+        for wrong in (f"{call['message']}/results/b", "0/results/a", "99/results/a"):
+            assert (await page.ask("GET", f"/chats/{id}/messages/{wrong}"))[0] == 404
+
+    # it is in the file
+    async with chatting(tmp_path) as (page, _):
+        [call] = calls(await page.get(f"/chats/{id}"))
+        assert (await page.get(f"/chats/{id}/messages/{call['message']}/results/a")) == outcome

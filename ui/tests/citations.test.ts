@@ -20,7 +20,7 @@ describe("citations", () => {
   });
 
   it("takes the last of equal numbers, and resources that the model has read", () => {
-    const call = { id: "1", server: "", tool: "read_resource", arguments: '{"server":"other","uri":"x://y"}', state: "done", result: "", size: 0, progress: null, approval: null } as const;
+    const call = { id: "1", server: "", tool: "read_resource", arguments: '{"server":"other","uri":"x://y"}', state: "done", result: "", size: 0, progress: null, approval: null, message: null, rich: false } as const;
     const later: ChatEntry[] = [...entries, { role: "user", parts: [part({ key: { server: "other", uri: "x://z" }, number: 1 })] }, { role: "assistant", parts: [part({ kind: "call", call })] }];
     expect(sourcesOf(later).numbers.get(1)?.key.uri).toBe("x://z");
     expect(sourcesOf(later).uris.get("x://y")).toEqual({ server: "other", uri: "x://y" });

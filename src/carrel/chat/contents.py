@@ -5,6 +5,7 @@ Text from servers is marked as a resource with its server and URI, so that the m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from carrel.wire.content import (
     ResourceLink,
     TextContent,
 )
-from carrel.wire.resources import ResourceContents, TextResourceContents
+from carrel.wire.resources import BlobResourceContents, ResourceContents, TextResourceContents
 from carrel.wire.tools import CallToolResult
 
 if TYPE_CHECKING:
@@ -29,18 +30,26 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CITED",
+    "LINKED",
     "PDF",
+    "STRUCTURED",
     "block_of_item",
     "blocks_of_contents",
     "blocks_of_result",
+    "embedded_of",
     "plain_block",
     "size_of",
+    "structured_beside",
     "truncate",
 ]
 
 PDF = "application/pdf"
 #: Key in ``_meta`` of the items of a packed context: the number, title and lines by which an answer cites them.
 CITED = "carrel/cited"
+#: Key in ``_meta`` of the text about a resource link in a tool result: the link.
+LINKED = "carrel/link"
+#: Key in ``_meta`` of a tool result: the structured content, of which the model reads the content in its place.
+STRUCTURED = "carrel/structured"
 #: Binary contents above this are not sent to models, in bytes: no vendor takes more in a request.
 MAX_BINARY = 20_000_000
 
@@ -119,7 +128,8 @@ def plain_block(server: str, block: ContentBlock, budget: int) -> SamplingConten
     if isinstance(block, ResourceLink):
         about = "; ".join(part for part in (block.title or block.name, block.description, block.mime_type) if part)
         size = "" if block.size is None else f"; {block.size:,} bytes"
-        return TextContent(truncate(f"[Resource of server {server}: {block.uri} ({about}{size})]", budget))
+        text = truncate(f"[Resource of server {server}: {block.uri} ({about}{size})]", budget)
+        return TextContent(text, meta={LINKED: msgspec.to_builtins(block)})
     if isinstance(block, EmbeddedResource):
         return block_of_contents(server, block.resource, budget)
     if len(block.data) > MAX_BINARY:
@@ -145,6 +155,28 @@ def blocks_of_result(server: str, result: CallToolResult, budget: int) -> list[C
         found.append(one)  # type: ignore[arg-type]  # no tool uses are made of content blocks
         budget -= len(one.text) if isinstance(one, TextContent) else 0
     return found or [TextContent("[The result is empty.]")]
+
+
+def structured_beside(result: CallToolResult, budget: int) -> dict[str, Any] | None:
+    """Return the ``_meta`` that keeps structured content beside the content of a tool result; None if it is long."""
+    value = result.structured_content
+    if value is UNSET or not result.content or len(msgspec.json.encode(value)) > budget:
+        return None
+    return {STRUCTURED: value}
+
+
+def embedded_of(block: TextContent | ImageContent | AudioContent) -> EmbeddedResource | None:
+    """Return the resource that ``block_of_contents`` has made a block of, or None for other blocks."""
+    about = (block.meta or {}).get(ATTACHED)
+    if not isinstance(about, list) or len(about) != 2:
+        return None
+    uri = str(about[1])
+    if not isinstance(block, TextContent):
+        return EmbeddedResource(BlobResourceContents(uri=uri, blob=block.data, mime_type=block.mime_type))
+    begin, _, text = block.text.partition("\n")
+    kind = re.search(r' type="([^"]*)">$', begin)
+    text = text.removesuffix("\n</resource>").replace("<\\/resource", "</resource")
+    return EmbeddedResource(TextResourceContents(uri=uri, text=text, mime_type=kind[1] if kind else None))
 
 
 def size_of(blocks: Iterable[object]) -> int:

@@ -12,7 +12,7 @@ import msgspec
 from carrel.catalog.tool_pages import for_models
 from carrel.chat.approvals import Approvals, CallRejected
 from carrel.chat.arguments import argument_error
-from carrel.chat.contents import blocks_of_result, size_of
+from carrel.chat.contents import blocks_of_result, size_of, structured_beside
 from carrel.chat.events import ChatEvent, ToolEnd, ToolProgress, ToolStart, ToolUseEvent
 from carrel.chat.own_tools import OWN_TOOLS, READ_RESOURCE_TOOL, call_own_tool
 from carrel.errors import MCPError, PeerError, TransportError
@@ -105,11 +105,12 @@ class ChatToolbox:
         began = time.monotonic()
         outcome: Literal["done", "error", "rejected", "cancelled"] = "cancelled"
         content: list[ContentBlock] = []
+        meta: dict[str, Any] | None = None
         try:
             if await self._approved(use):
                 began = time.monotonic()
                 self._show(ToolStart(id=use.id))
-                content, failed = await self._called(use)
+                content, failed, meta = await self._called(use)
                 outcome = "error" if failed else "done"
             else:
                 content, outcome = [TextContent(REJECTED)], "rejected"
@@ -132,7 +133,8 @@ class ChatToolbox:
                     seconds=time.monotonic() - began,
                 )
             )
-        return ToolResultContent(tool_use_id=use.id, content=content, is_error=None if outcome == "done" else True)
+        is_error = None if outcome == "done" else True
+        return ToolResultContent(tool_use_id=use.id, content=content, is_error=is_error, meta=meta)
 
     async def _approved(self, use: ToolUseContent) -> bool:
         if use.name in self._known:
@@ -145,12 +147,13 @@ class ChatToolbox:
             )
         return True  # a listing, or a tool that there is not
 
-    async def _called(self, use: ToolUseContent) -> tuple[list[ContentBlock], bool]:
+    async def _called(self, use: ToolUseContent) -> tuple[list[ContentBlock], bool, dict[str, Any] | None]:
+        """Return the content for the model, whether the call failed, and the ``_meta`` of the result."""
         if use.name not in self._known:
             if use.name in OWN_TOOLS and self.own_tools:
-                return await call_own_tool(self.host, use.name, use.input, self._budget), False
+                return await call_own_tool(self.host, use.name, use.input, self._budget), False, None
             names = [*self._known, *(OWN_TOOLS if self.own_tools else ())]
-            return [TextContent(f"There is no tool {use.name!r}{did_you_mean(use.name, names)}")], True
+            return [TextContent(f"There is no tool {use.name!r}{did_you_mean(use.name, names)}")], True, None
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
             self._show(ToolProgress(id=use.id, progress=done, total=total, message=message))
@@ -158,7 +161,8 @@ class ChatToolbox:
         server, tool = self._known[use.name]
         origin = CallOrigin(server, tool.name)
         result = await self.host.call_tool(server, tool.name, use.input, progress=progress, user_data=origin)
-        return blocks_of_result(server, result, self._budget), bool(result.is_error)
+        content = blocks_of_result(server, result, self._budget)
+        return content, bool(result.is_error), structured_beside(result, self._budget)
 
 
 def described(tool: Tool) -> str | None:

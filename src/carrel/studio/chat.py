@@ -17,10 +17,11 @@ from carrel.chat.store import ChatStore, Saved, title_of
 from carrel.host.host import Host
 from carrel.regular_file import timestamp_of
 from carrel.studio.api import Problem
-from carrel.studio.chat_api import CallDecision, ChatView
-from carrel.studio.chat_view import Answering, entries_of, turn_start
+from carrel.studio.chat_api import CallDecision, CallOutcome, ChatView
+from carrel.studio.chat_view import Answering, entries_of, outcome_of, turn_start
 from carrel.studio.models import Models
 from carrel.studio.problems import NotFound, Refused, problem_of
+from carrel.wire.client_features import ToolResultContent, ToolUseContent, blocks_of
 
 __all__ = ["ChatSaving", "OpenChat"]
 
@@ -121,6 +122,23 @@ class OpenChat:
             retry=not self.running and bool(messages) and messages[-1].role == "user",
             error=self._error,
         )
+
+    def outcome(self, message: int, id: str) -> CallOutcome:
+        """Return a call with its whole result, by the number of the message with the result and the id of the call.
+
+        Raises:
+            NotFound: there is no such result.
+        """
+        messages = self.session.chat.conversation.messages
+        if not 0 < message < len(messages):
+            raise NotFound("There is no such result any more")
+        uses, results = blocks_of(messages[message - 1]), blocks_of(messages[message])
+        use = next((each for each in uses if isinstance(each, ToolUseContent) and each.id == id), None)
+        found = (each for each in results if isinstance(each, ToolResultContent) and each.tool_use_id == id)
+        result = next(found, None)
+        if use is None or result is None:
+            raise NotFound("There is no such result any more")
+        return outcome_of(use, result)
 
     # Turns
 

@@ -9,6 +9,7 @@ from carrel.studio.bodies import Body, ContextRequest
 
 __all__ = [
     "CallDecision",
+    "CallOutcome",
     "ChatApproval",
     "ChatCall",
     "ChatChange",
@@ -36,7 +37,11 @@ class ChatApproval(Payload, frozen=True, kw_only=True):
 
 
 class ChatCall(Payload, frozen=True, kw_only=True):
-    """Tool call of the model. ``arguments`` is JSON. ``server`` is empty for tools of the chat itself."""
+    """Tool call of the model. ``arguments`` is JSON. ``server`` is empty for tools of the chat itself.
+
+    ``message`` is the number of the message that has the result, None while there is none. ``rich``: the result has
+    other content than text.
+    """
 
     id: str
     server: str
@@ -47,6 +52,15 @@ class ChatCall(Payload, frozen=True, kw_only=True):
     size: int
     progress: ProgressView | None
     approval: ChatApproval | None
+    message: int | None = None
+    rich: bool = False
+
+
+class CallOutcome(Payload, frozen=True, kw_only=True):
+    """Arguments of a call, and its whole result, as ``tools/call`` has it. The model has read the same content."""
+
+    arguments: dict[str, Any]
+    result: dict[str, Any]
 
 
 class ChatPart(Payload, frozen=True, kw_only=True):

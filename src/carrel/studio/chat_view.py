@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from carrel.chat.approvals import ApprovalRequest
 from carrel.chat.compaction import ATTACHED, is_user_message
-from carrel.chat.contents import CITED, size_of
+from carrel.chat.contents import CITED, LINKED, STRUCTURED, embedded_of, size_of
 from carrel.chat.conversation import CANCELLED
 from carrel.chat.events import ChatEvent, Notice, Text, Thinking, ToolEnd, ToolProgress, ToolStart, ToolUseEvent
 from carrel.chat.toolbox import REJECTED, text_of
 from carrel.printable import printable, printable_lines
 from carrel.studio.api import Key, ProgressView
-from carrel.studio.chat_api import ChatApproval, ChatCall, ChatEntry, ChatPart
+from carrel.studio.chat_api import CallOutcome, ChatApproval, ChatCall, ChatEntry, ChatPart
 from carrel.studio.differences import pretty
 from carrel.wire.client_features import SamplingMessage, ToolResultContent, ToolUseContent, blocks_of
 from carrel.wire.content import TextContent
 
-__all__ = ["Answering", "arguments_text", "entries_of", "turn_start"]
+__all__ = ["Answering", "arguments_text", "entries_of", "outcome_of", "turn_start"]
 
 #: Characters of a result, of a line of arguments, and of the reasoning that are shown.
 MAX_RESULT, MAX_LINE, MAX_THINKING = 4000, 10_000, 2000
 #: Returns the server and the tool of a name that the model uses.
 FindTool = Callable[[str], tuple[str, str]]
+
+
+class CallResults(NamedTuple):
+    """Results of the calls of a message, by the ids of the calls, and the number of the message that has them."""
+
+    by_call: Mapping[str, ToolResultContent]
+    message: int
 
 
 class Answering:
@@ -116,7 +123,7 @@ def entries_of(messages: Sequence[SamplingMessage], answering: Answering, find: 
         following = blocks_of(messages[at + 1]) if at + 1 < len(messages) else []
         results = {block.tool_use_id: block for block in following if isinstance(block, ToolResultContent)}
         calls = answering.calls if at >= start else {}
-        parts = tuple(_parts(blocks_of(message), results, calls, find))
+        parts = tuple(_parts(blocks_of(message), CallResults(results, at + 1), calls, find))
         if parts:
             entries.append(ChatEntry(role=message.role, parts=parts))
     notes = [ChatPart(kind="notice", text=text) for place, text in notices if place >= len(messages)]
@@ -132,7 +139,7 @@ def _unfinished(answering: Answering) -> Iterable[ChatPart]:
 
 
 def _parts(
-    blocks: Iterable[object], results: Mapping[str, ToolResultContent], calls: Mapping[str, ChatCall], find: FindTool
+    blocks: Iterable[object], results: CallResults, calls: Mapping[str, ChatCall], find: FindTool
 ) -> Iterable[ChatPart]:
     for block in blocks:
         meta = getattr(block, "meta", None) or {}
@@ -142,7 +149,7 @@ def _parts(
         elif isinstance(block, TextContent):
             yield ChatPart(kind="text", text=block.text)
         elif isinstance(block, ToolUseContent):
-            yield ChatPart(kind="call", call=_call(block, results.get(block.id), calls, find))
+            yield ChatPart(kind="call", call=_call(block, results, calls, find))
         elif not isinstance(block, ToolResultContent):
             yield ChatPart(kind="media", text=printable(getattr(block, "mime_type", "")), size=size_of([block]))
 
@@ -161,13 +168,17 @@ def _attachment(block: object, attached: Sequence[object], cited: object) -> Cha
     )
 
 
-def _call(
-    use: ToolUseContent, result: ToolResultContent | None, calls: Mapping[str, ChatCall], find: FindTool
-) -> ChatCall:
+def _call(use: ToolUseContent, results: CallResults, calls: Mapping[str, ChatCall], find: FindTool) -> ChatCall:
     """Return a call: from the events of the answer, or else from the messages."""
-    known = calls.get(use.id)
-    if known is not None:
-        return known
+    result = results.by_call.get(use.id)
+    call = calls.get(use.id) or _saved_call(use, result, find)
+    if result is None:
+        return call
+    rich = STRUCTURED in (result.meta or {}) or any(not is_text(block) for block in result.content)
+    return msgspec.structs.replace(call, message=results.message, rich=rich)
+
+
+def _saved_call(use: ToolUseContent, result: ToolResultContent | None, find: FindTool) -> ChatCall:
     server, tool = find(use.name)
     text = "" if result is None else text_of(result.content)
     state: Any = "cancelled" if result is None else "error" if result.is_error else "done"
@@ -184,3 +195,26 @@ def _call(
         progress=None,
         approval=None,
     )
+
+
+def outcome_of(use: ToolUseContent, result: ToolResultContent) -> CallOutcome:
+    """Return a call with its whole result."""
+    meta = result.meta or {}
+    found: dict[str, Any] = {"content": [_shown(block) for block in result.content]}
+    if STRUCTURED in meta:
+        found["structuredContent"] = meta[STRUCTURED]
+    if result.is_error:
+        found["isError"] = True
+    return CallOutcome(arguments=dict(use.input), result=found)
+
+
+def is_text(block: object) -> bool:
+    """Return whether a block of a result is a text that the server has sent as such."""
+    meta = getattr(block, "meta", None) or {}
+    return isinstance(block, TextContent) and ATTACHED not in meta and LINKED not in meta
+
+
+def _shown(block: Any) -> Any:
+    """Return a block of a result as the server has sent it."""
+    link = (block.meta or {}).get(LINKED)
+    return link if isinstance(link, dict) else msgspec.to_builtins(embedded_of(block) or block)

@@ -55,6 +55,7 @@ async def test_a_chat_with_approvals_goes_on_in_the_terminal_and_injected_instru
         Answer(CallTool("notebook__wipe", {"folder": "all"})),
         Answer(Say("I did **not**. See note://letter, line 3. ![p](https://attacker.example/p.png)")),
         Answer(CallTool("notebook__wipe", {"folder": "tea"})),
+        Answer(CallTool("notebook__draw")),
         Answer(Say("Wiped the tea.")),
         Answer(Say("Goodbye.")),
     ]
@@ -91,9 +92,17 @@ async def test_a_chat_with_approvals_goes_on_in_the_terminal_and_injected_instru
             await say(me, "Wipe the tea then.")
             call = chat.get_by_role("region", name="Call of notebook: wipe").last
             await call.get_by_role("button", name="Allow", exact=True).click()
+            drawing = chat.get_by_role("region", name="Call of notebook: draw")
+            await drawing.get_by_role("button", name="Allow", exact=True).click()
             await expect(chat.get_by_role("article", name="Model").last).to_contain_text("Wiped the tea.")
+            app = drawing.frame_locator("iframe").frame_locator("iframe")
+            await expect(app.get_by_text("Cups: 3")).to_be_visible()
+            await expect(drawing.get_by_role("img", name="image/png")).to_be_visible()
+            await expect(drawing.get_by_role("link", name="Tea")).to_have_attribute(
+                "href", re.compile("note%3A%2F%2Ftea")
+            )
             assert trace.read_text() == "wiped tea\n"
-            await expect(chat).to_contain_text("120 tokens")
+            await expect(chat).to_contain_text("150 tokens")
             await chat.get_by_role("button", name="Rename").click()
             await chat.get_by_role("textbox", name="Title").fill("The letter")
             await me.page.keyboard.press("Enter")
@@ -111,6 +120,9 @@ async def test_a_chat_with_approvals_goes_on_in_the_terminal_and_injected_instru
             # and back: the page has what the terminal has added
             await me.page.goto(f"{me.origin}/chat/{id}")
             await expect(chat.get_by_role("article", name="Model").last).to_contain_text("Goodbye.")
+            await expect(drawing.get_by_role("img", name="image/png")).to_be_visible()
+            await drawing.get_by_role("button", name="Start the app").click()
+            await expect(app.get_by_text("Cups: 3")).to_be_visible()
         assert endpoint.refusals == []
 
 

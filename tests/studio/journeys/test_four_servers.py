@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.async_api import expect
@@ -19,7 +20,7 @@ SERVERS = Path(__file__).parents[2] / "interop/servers"
 
 @pytest.fixture
 def targets(tmp_path: Path) -> tuple[str, str]:
-    """A folder, and a configuration with server-everything, and servers written with mcp 1.x, mcp 2 and FastMCP."""
+    """A folder, and a configuration with server-everything, server-filesystem, and servers of three SDKs."""
     folder = tmp_path / "notes"
     (folder / "deep/er").mkdir(parents=True)
     (folder / "deep/er/long.txt").write_text("".join(f"line {number}\n" for number in range(1, 2001)))
@@ -27,9 +28,10 @@ def targets(tmp_path: Path) -> tuple[str, str]:
     (folder / "deep/one.txt").write_text("one")
     (folder / "b.md").write_text("# B\n" + "more words\n" * 400)
     (folder / "a.json").write_text('{"a": [1, 2]}')
-    everything = node_modules() / "@modelcontextprotocol/server-everything/dist/index.js"
+    modules = node_modules() / "@modelcontextprotocol"
     commands = {
-        "everything": [node_program(), str(everything)],
+        "everything": [node_program(), str(modules / "server-everything/dist/index.js")],
+        "filesystem": [node_program(), str(modules / "server-filesystem/dist/index.js"), str(folder)],
         "older": python_program("1", str(SERVERS / "python_sdk_1.py"), "stdio"),
         "newer": python_program("2", str(SERVERS / "python_sdk_2.py"), "stdio"),
         "fastmcp": python_program("2", str(SERVERS / "fastmcp_4.py"), "stdio"),
@@ -43,8 +45,8 @@ async def test_servers_of_all_ages_are_browsed_filtered_linked_and_left_again(
     visit: Visit, targets: tuple[str, str], tmp_path: Path
 ) -> None:
     async with visit(*targets) as me:
-        await me.ready("notes", "everything", "older", "newer", "fastmcp")
-        await expect(me.region("Servers")).to_contain_text("5 of 5 ready")
+        await me.ready("notes", "everything", "filesystem", "older", "newer", "fastmcp")
+        await expect(me.region("Servers")).to_contain_text("6 of 6 ready")
         tree, preview = me.see("tree", "Resources"), me.region("Preview")
         for name in ("notes", "everything", "older", "newer", "fastmcp"):
             await expect(tree.get_by_role("treeitem", name=name, exact=True)).to_have_attribute("aria-level", "1")
@@ -98,6 +100,14 @@ async def test_servers_of_all_ages_are_browsed_filtered_linked_and_left_again(
         await expect(me.see("status").filter(has_text="3 resources")).to_be_visible()
         await tree.get_by_role("treeitem", name="text", exact=True).click()
         await expect(preview).to_contain_text("Plain text: 糖尿病")
+
+        # a link to a tool with its arguments, which calls nothing before the click
+        arguments = quote(json.dumps({"path": str(tmp_path / "notes/deep/er/short.txt")}))
+        await me.page.goto(f"{me.origin}/s/filesystem/t/read_text_file?args={arguments}")
+        await expect(preview.get_by_role("heading", name="Read Text File")).to_be_visible()
+        await expect(preview.get_by_role("region", name="Result")).to_have_count(0)
+        await preview.get_by_role("button", name="Call", exact=True).click()
+        await expect(preview.get_by_role("region", name="Result")).to_contain_text("short")
 
 
 async def test_a_server_that_cannot_be_reached_says_which_step_has_failed(visit: Visit, tmp_path: Path) -> None:

@@ -20,8 +20,18 @@ export interface ChatCall {
   state: "waiting" | "asked" | "running" | "done" | "error" | "rejected" | "cancelled";
   result: string;
   size: number;
+  /** Number of the message that has the result; null while there is none. */
+  message: number | null;
+  /** The result has more than text. */
+  rich: boolean;
   progress: { progress: number; total: number | null; message: string | null } | null;
   approval: ChatApproval | null;
+}
+
+/** A call with all of its result. */
+export interface CallOutcome {
+  arguments: Struct;
+  result: Struct;
 }
 
 export interface ChatPart {

@@ -49,6 +49,10 @@ def routes(studio: Studio) -> list[Route]:
         decision = await read_body(request, CallDecision)
         chats.find(request.path_params["id"]).decide(request.path_params["call"], decision)
 
+    async def result(request: Request) -> Any:
+        wanted = request.path_params
+        return chats.find(wanted["id"]).outcome(wanted["message"], wanted["call"])
+
     async def models(request: Request) -> Any:
         return await reply(studio.operations, "models", chats.models.list)
 
@@ -62,5 +66,6 @@ def routes(studio: Studio) -> list[Route]:
         route("POST", "/chats/{id}/retry", retry),
         route("POST", "/chats/{id}/stop", stop),
         route("POST", "/chats/{id}/calls/{call}", decide),
+        route("GET", "/chats/{id}/messages/{message:int}/results/{call}", result),
         route("GET", "/models", models),
     ]

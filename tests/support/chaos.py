@@ -1,0 +1,21 @@
+"""Fifty servers at a time: one hangs, one dies again and again, and one sends notifications without end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+__all__ = ["SERVERS", "write_chaos"]
+
+SERVERS, HOSTILE = 50, ("mute", "dying", "notes")
+PROGRAM = Path(__file__).with_name("servers") / "hostile.py"
+
+
+def write_chaos(file: Path) -> None:
+    """Write a configuration of the servers."""
+    kinds = [*HOSTILE, *(["usual"] * (SERVERS - len(HOSTILE)))]
+    servers = {
+        f"{kind}-{at}": {"command": sys.executable, "args": [str(PROGRAM), kind]} for at, kind in enumerate(kinds)
+    }
+    file.write_text(json.dumps({"mcpServers": servers}))
