@@ -30,7 +30,7 @@ async def test_an_edited_file_is_shown_with_its_difference(visit: Visit, notes: 
         await me.ready("notes")
         preview = me.region("Preview")
         await me.see("treeitem", "other.md").click()
-        await expect(preview.get_by_role("heading", name="Other")).to_be_visible()
+        await expect(preview.get_by_role("heading", name="Other", exact=True)).to_be_visible()
         asked: list[str] = []
         me.page.on("request", lambda request: asked.append(urlsplit(request.url).path))
         await me.see("treeitem", "plan.md").click()
