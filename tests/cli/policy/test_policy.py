@@ -89,6 +89,16 @@ def test_problems_are_named_by_line(notes: str, capsys: pytest.CaptureFixture[st
     assert problem in capsys.readouterr().err
 
 
+def test_without_all_servers_no_rule_is_said_to_match_nothing(notes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    append('\n[servers.shop]\ncommand = "no-such-program"\n')
+    append('\n[[access.rules]]\nrole = "viewer"\nallow = "read"\nresources = "shop://**"\n')
+    assert policy("check") == 1
+    errors = capsys.readouterr().err
+    assert "carrel: shop is left out: " in errors
+    assert "servers are left out, so it is unknown whether each rule matches something" in errors
+    assert "matches nothing" not in errors
+
+
 @pytest.mark.parametrize(
     ("arguments", "lines"),
     [

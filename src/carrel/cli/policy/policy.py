@@ -116,12 +116,17 @@ async def check(options: argparse.Namespace) -> int:
         problems += unknown_tokens(policy, configuration)
         problems += [f"{where}: the rule never decides: {reason}" for where, reason in never.items()]
         async with open_shared(configuration) as shared:
-            idle = unmatched(policy, await shared.targets(), await shared.templates(), shared.find_target)
-            problems += [
-                f"{rule.where}: the rule matches nothing that is shared ({rule.text})"
-                for rule in idle
-                if rule.where not in never
-            ]
+            if shared.left_out:
+                problems.append(
+                    f"{options.config}: servers are left out, so it is unknown whether each rule matches something"
+                )
+            else:
+                idle = unmatched(policy, await shared.targets(), await shared.templates(), shared.find_target)
+                problems += [
+                    f"{rule.where}: the rule matches nothing that is shared ({rule.text})"
+                    for rule in idle
+                    if rule.where not in never
+                ]
     print_stderr(*(f"carrel: {problem}" for problem in problems))
     if not problems:
         write_text(f"{options.config}: {rules} {'rule' if rules == 1 else 'rules'}, no problems")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -28,11 +29,13 @@ __all__ = ["Shared", "open_shared"]
 class Shared(msgspec.Struct):
     """Clients of the servers that a configuration shares, without their policy.
 
-    ``find_target`` finds the targets of a gateway; None without a gateway.
+    ``find_target`` finds the targets of a gateway; None without a gateway. ``left_out`` names the servers that failed,
+    each with the reason.
     """
 
     clients: list[Client]
     find_target: FindTarget | None = None
+    left_out: list[str] = []
 
     async def templates(self) -> list[str]:
         """Return the templates of resources."""
@@ -67,9 +70,12 @@ async def open_shared(configuration: Configuration) -> AsyncIterator[Shared]:
         file = Path(configuration.file or DEFAULT_FILE)
         if read_file(file, "carrel").servers:
             gateway = await stack.enter_async_context(Gateway(files=[file], status=False))
-            for server in gateway.host.servers.values():
+            host = gateway.host
+            await asyncio.gather(*map(host.wake, host.servers))  # until each is ready or has failed
+            for server in host.servers.values():
                 if server.state == "failed":
-                    print_stderr(f"carrel: {server.name} is left out: {server.reason or 'it is not connected'}")
+                    shared.left_out.append(f"{server.name} is left out: {server.reason or 'it is not connected'}")
+            print_stderr(*(f"carrel: {each}" for each in shared.left_out))
             shared.clients.append(await stack.enter_async_context(Client(gateway.app)))
             shared.find_target = gateway.catalog.find_target
         yield shared
