@@ -1,4 +1,5 @@
-"""Structure of the source: circles of imports, those for type checkers included, late imports upwards, places of tests.
+"""Structure of the source: circles of imports, those for type checkers included, late imports upwards, places of tests,
+sizes of modules.
 
 The layers themselves are checked by import-linter (pyproject.toml), which knows packages, not the files in them.
 """
@@ -26,6 +27,13 @@ KNOWN_LATE_IMPORTS: frozenset[tuple[str, str]] = frozenset()
 #: ``await``, ``compat`` has the classes of ``mcp`` and FastMCP.
 MIRRORS = {"compat", "sync"}
 
+#: Most lines of a module, and the modules that are longer, with their most lines. Only ever shorter; to be empty.
+MOST_LINES = 480
+LONG_MODULES = {
+    "carrel.compat.mcp2.client.session": 580,
+    "carrel.compat.mcp2.server.mcpserver.resolve": 525,
+    "carrel.compat.mcp2.server.mcpserver.server": 570,
+}
 
 #: Folders of tests of all packages together.
 OF_ALL_PACKAGES = {"attacks", "conformance", "fuzz", "golden", "interop", "release", "requirements", "studio/journeys"}
@@ -66,6 +74,14 @@ def test_no_class_has_the_name_of_another_class() -> None:
                 if isinstance(node, ast.ClassDef):
                     modules.setdefault(node.name, []).append(name)
     assert {name: found for name, found in modules.items() if len(found) > 1} == {}
+
+
+def test_no_module_grows_beyond_what_one_can_read_at_once() -> None:
+    sizes = {name: len(path.read_bytes().splitlines()) for name, path in modules_of(SOURCE).items()}
+    long = {name: size for name, size in sizes.items() if size > LONG_MODULES.get(name, MOST_LINES)}
+    assert not long, f"split these modules by their subjects: {long}"
+    shortened = [name for name in LONG_MODULES if sizes.get(name, 0) <= MOST_LINES]
+    assert not shortened, f"remove these from LONG_MODULES: {shortened}"
 
 
 @pytest.mark.parametrize(
