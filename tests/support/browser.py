@@ -23,7 +23,7 @@ from playwright.async_api import (
 )
 
 from support.carrel_process import PATIENCE, command
-from support.debian import program
+from support.debian import find, program
 
 __all__ = ["Person", "browsing", "opened_page", "studio"]
 
@@ -31,6 +31,8 @@ __all__ = ["Person", "browsing", "opened_page", "studio"]
 SHOWN = 60_000
 expect.set_options(timeout=SHOWN)
 
+#: Has the engine of Chromium, and takes a third less processor time.
+HEADLESS = "chromium-headless-shell"
 ARGUMENTS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -41,9 +43,10 @@ FAILURES = Path(__file__).parents[2] / "build/journeys"
 
 @asynccontextmanager
 async def browsing() -> AsyncIterator[Browser]:
-    """Start Chromium. If there is none, the test fails and names the package."""
+    """Start Chromium without its windows, or all of it. If there is none, the test fails and names the package."""
+    path = find(HEADLESS) or find("chromium") or program(HEADLESS)
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program("chromium"), args=ARGUMENTS)
+        browser = await playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
         await browser.close()
 

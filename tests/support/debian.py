@@ -19,7 +19,7 @@ PACKAGES = {
     "Xvfb": "xvfb",
     "bash": "bash",
     "caddy": "caddy",
-    "chromium": "chromium",
+    "chromium-headless-shell": "chromium-headless-shell",
     "fish": "fish",
     "haproxy": "haproxy",
     "initdb": "postgresql",
