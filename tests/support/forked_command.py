@@ -28,7 +28,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from support.forking import accept, forked, start
+from support.forking import forked, start, wait_for
 
 __all__ = ["SUBPROCESS", "Fork", "launch", "launch_script", "run"]
 
@@ -186,35 +186,53 @@ def server() -> str:
 
 
 def serve(path: str) -> Any:
-    """Fork for every connection. Return in the forks: their tasks."""
+    """Fork for every connection, and send exit codes. Return in the forks: their tasks."""
+    links: dict[int, socket.socket] = {}
+    ended, end_of_fork = os.pipe()
+    os.set_blocking(end_of_fork, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(end_of_fork, warn_on_full_buffer=False)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(128)
         print("listening", flush=True)
         while True:
-            link = accept(listener)
-            with contextlib.suppress(ChildProcessError):
-                while os.waitpid(-1, os.WNOHANG)[0]:  # their processor time counts as the time of this process
-                    pass
-            with link:
-                if os.fork() == 0:
-                    listener.close()
-                    return become(link)
+            if ended in wait_for(listener, ended):
+                os.read(ended, 4096)
+                send_exit_codes(links)
+                continue
+            link = listener.accept()[0]
+            _, streams, _, _ = socket.recv_fds(link, len(b"streams"), 3)
+            with link.makefile("r") as lines:
+                task = json.loads(lines.readline())
+            process = os.fork()
+            if process == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for each in (listener, link, *links.values()):
+                    each.close()
+                for descriptor in (ended, end_of_fork):
+                    os.close(descriptor)
+                become(task, streams)
+                return task
+            links[process] = link
+            for stream in streams:
+                os.close(stream)
+            link.sendall(process.to_bytes(4, "big"))
 
 
-def become(link: socket.socket) -> Any:
-    """Return the task of a fork, in a process that is as the task says; this one waits, and tells how it has ended."""
-    _, streams, _, _ = socket.recv_fds(link, len(b"streams"), 3)
-    with link.makefile("r") as lines:
-        task = json.loads(lines.readline())
-    process = os.fork()
-    if process:
-        for stream in streams:
-            os.close(stream)
-        link.sendall(process.to_bytes(4, "big"))
-        _, status = os.waitpid(process, 0)
-        link.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
-        os._exit(0)
+def send_exit_codes(links: dict[int, socket.socket]) -> None:
+    """Send the exit codes of forks that have ended. Their processor time counts as the time of this process then."""
+    while links:
+        process, status = os.waitpid(-1, os.WNOHANG)
+        if not process:
+            return
+        with links.pop(process) as link, contextlib.suppress(BrokenPipeError):
+            link.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
+
+
+def become(task: Any, streams: Sequence[int]) -> None:
+    """Make this process what the task says."""
     os.setsid()
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -224,10 +242,8 @@ def become(link: socket.socket) -> Any:
     os.chdir(task["cwd"])
     sys.path[0] = task["cwd"]
     sys.argv = task["argv"]
-    import_module("carrel.cli.target").CARREL = tuple(
-        task["carrel"]
-    )  # commands that start a server have it forked as well
-    return task
+    # Commands that start a server have it forked as well.
+    import_module("carrel.cli.target").CARREL = tuple(task["carrel"])
 
 
 def end(code: int) -> None:

@@ -42,7 +42,7 @@ def server(python: str, at_once: int) -> str:
 def start(command: list[str], env: dict[str, str] | None = None, cwd: os.PathLike[str] | None = None) -> str:
     """Start a process that forks, with the path of its socket as last argument, and return the path.
 
-    The process ends with this one, even if this one is killed: ``accept`` notices the end of standard input.
+    The process ends with this one, even if this one is killed: ``wait_for`` notices the end of standard input.
     """
     import atexit
     import shutil
@@ -71,13 +71,14 @@ def import_program(path: str, *program: str) -> None:
         link.recv(1)
 
 
-def accept(listener: socket.socket) -> socket.socket:
-    """Return the next connection, or end this process if the process that started it has ended."""
+def wait_for(*sources: socket.socket | int) -> list[socket.socket | int]:
+    """Return the sources that can be read, or end this process if the process that started it has ended."""
     import select
 
-    if sys.__stdin__ in select.select([listener, sys.__stdin__], [], [])[0]:
+    readable = select.select([*sources, sys.__stdin__], [], [])[0]
+    if sys.__stdin__ in readable:
         os._exit(0)
-    return listener.accept()[0]
+    return readable
 
 
 def hand_over(path: str, arguments: list[str]) -> int:
@@ -113,7 +114,8 @@ def serve(path: str, at_once: int) -> None:
         listener.listen(128)
         print("listening", flush=True)
         while True:
-            link = accept(listener)
+            wait_for(listener)
+            link = listener.accept()[0]
             data, streams, _, _ = socket.recv_fds(link, PIECE, 3)
             while not data.endswith(b"\n") and (more := link.recv(PIECE)):
                 data += more
