@@ -12,12 +12,13 @@ import math
 import os
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from carrel.errors import ConfigError
+from carrel.search.stems import Stems
 from carrel.search.stop_words import LANGUAGES, language_of
-from carrel.search.terms import Word, all_parted, prepared
+from carrel.search.terms import Word, all_parted, parted, prepared
 
 if TYPE_CHECKING:
     import tantivy
@@ -42,6 +43,9 @@ DELTA = 1.0
 
 #: Fields that have a word which is not absent, and how much less the weight of a word depends on few documents.
 NAMED_IN, SMOOTHED = ("text", "heading", "name"), 3
+
+#: Mark between Japanese words, which is no part of a term.
+DOT = "・"
 
 T = TypeVar("T")
 
@@ -98,9 +102,12 @@ class Engine:
         elif not write:
             raise Damaged("there is no index yet")
         self._index: tantivy.Index = _safely(lambda: self._tantivy.Index(self._schema(), path=folder))
-        for name, language in (("text", "english"), ("name", None)):
-            self._index.register_tokenizer(name, self._analyzer(language))
+        separate = self._tantivy.TextAnalyzerBuilder(self._tantivy.Tokenizer.whitespace()).build()
+        self._index.register_tokenizer("text", separate)  # of texts that are stemmed already
+        self._index.register_tokenizer("name", self._analyzer(None))
         self._stemmers = {language: self._analyzer(language).analyze for language in LANGUAGES}
+        split = self._analyzer(None).analyze
+        self._texts = {language: Stems(split, partial(self._stem, language)) for language in LANGUAGES}
         self._stems = lru_cache(STEMS)(self._stems_of)  # a query needs those of a word for each field
         self._schema_now = self._index.schema
         if write:
@@ -148,7 +155,7 @@ class Engine:
         document = new()
         document.add_text("name", prepared(names))
         if headings:
-            document.add_text("headings", prepared(headings))
+            document.add_text("headings", *self._stemmed([parted(headings)], "english"))
         for text in texts:
             document.add_text("whole", text)
         document.add_integer("number", number)
@@ -156,11 +163,14 @@ class Engine:
         add(document)
 
     def _stemmed(self, texts: Iterable[tuple[str, str]], language: str) -> list[str]:
-        """Return parted texts with words stemmed, unless the language is English, which the engine itself stems."""
-        if language == "english":
-            return [f"{latin} {cjk}" if cjk else latin for latin, cjk in texts]
-        stem = self._stemmers[language]
-        return [f"{' '.join(stem(latin))} {cjk}" for latin, cjk in texts]
+        """Return the terms of parted texts in a language, separated by spaces."""
+        terms = self._texts[language].of
+        return [f"{terms(latin)} {cjk.replace(DOT, ' ')}" if cjk else terms(latin) for latin, cjk in texts]
+
+    def _stem(self, language: str, word: str) -> list[str]:
+        """Return the terms of a word: stemmed in its language, and then in English."""
+        english = self._stemmers["english"]
+        return english(word if language == "english" else " ".join(self._stemmers[language](word)))
 
     def remove(self, number: int) -> None:
         """Remove a resource."""
