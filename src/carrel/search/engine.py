@@ -170,7 +170,8 @@ class Engine:
     def _stem(self, language: str, word: str) -> list[str]:
         """Return the terms of a word: stemmed in its language, and then in English."""
         english = self._stemmers["english"]
-        return english(word if language == "english" else " ".join(self._stemmers[language](word)))
+        terms: list[str] = english(word if language == "english" else " ".join(self._stemmers[language](word)))
+        return terms
 
     def remove(self, number: int) -> None:
         """Remove a resource."""
