@@ -33,11 +33,12 @@ def strings() -> tuple[list[str], list[str]]:
     documentation: list[str] = []
     messages: list[str] = []
     for path in sorted((ROOT / "src").rglob("*.py")):
-        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-        for node in nodes:
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                if id(node) in docstrings:
+        docstrings = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):  # a statement before its expression
+            if isinstance(node, ast.Expr):
+                docstrings.add(node.value)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                if node in docstrings:
                     documentation.append(node.value)
                 elif " " in node.value:
                     messages.append(node.value)

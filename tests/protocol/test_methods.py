@@ -167,7 +167,7 @@ def test_nothing_else_in_the_package_lists_methods_or_operations() -> None:
         if place.as_posix() in ("protocol/methods.py", "cli/recording/recording.py") or place.parts[0] == "compat":
             continue
         text = path.read_text("utf-8")
-        if not any(f'"{name}"' in text for name in NAMES):  # parsing takes long
+        if sum(f'"{name}"' in text for name in NAMES) < 2:  # parsing takes long
             continue
         for line, words in literals(ast.parse(text)):
             if len(NAMES.intersection(word for word in words if isinstance(word, str))) > 1:
