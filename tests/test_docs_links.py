@@ -37,27 +37,27 @@ def anchors(page: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_within_the_repository_leads_to_a_file_and_a_heading(page: Path) -> None:
+def test_every_link_within_the_repository_leads_to_a_file_and_a_heading() -> None:
     broken = []
-    for link in LINK.findall(prose(page)):
-        if re.match(r"[a-z][a-z0-9+.-]*:", link):
-            continue
-        path, _, anchor = unquote(html.unescape(link)).partition("#")
-        target = (page.parent / path).resolve() if path else page
-        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
-            broken.append(link)
+    for page in PAGES:
+        for link in LINK.findall(prose(page)):
+            if re.match(r"[a-z][a-z0-9+.-]*:", link):
+                continue
+            path, _, anchor = unquote(html.unescape(link)).partition("#")
+            target = (page.parent / path).resolve() if path else page
+            if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+                broken.append(f"{page.relative_to(ROOT)}: {link}")
 
     assert not broken
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_test_that_a_page_names_exists(page: Path) -> None:
+def test_every_test_that_a_page_names_exists() -> None:
     missing = []
-    for file, name in re.findall(r"`([\w/]+\.py)::(test_\w+)`", prose(page)):
-        places = [ROOT / file] if "/" in file else [*(ROOT / "tests").rglob(file)]
-        if not any(f"def {name}(" in place.read_text("utf-8") for place in places if place.is_file()):
-            missing.append(f"{file}::{name}")
+    for page in PAGES:
+        for file, name in re.findall(r"`([\w/]+\.py)::(test_\w+)`", prose(page)):
+            places = [ROOT / file] if "/" in file else [*(ROOT / "tests").rglob(file)]
+            if not any(f"def {name}(" in place.read_text("utf-8") for place in places if place.is_file()):
+                missing.append(f"{page.relative_to(ROOT)}: {file}::{name}")
 
     assert not missing
 
