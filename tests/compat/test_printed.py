@@ -114,7 +114,8 @@ asyncio.run(main())
     [
         ("import mcp, sys\nsys.exit(0)", [], 0),
         ("import mcp\nraise ValueError(1)", [], 1),
-        ("import mcp", [], 2),
+        ("from mcp import types", [], 0),
+        ("from mcp.server import FastMCP\none, two = FastMCP('one'), FastMCP('two')", [], 2),
         (CLIENT, ["[]", "read line"], 0),
     ],
 )

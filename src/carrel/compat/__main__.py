@@ -44,8 +44,8 @@ def run(program: list[str]) -> None:
     begins to serve there goes to standard error.
 
     Raises:
-        ConfigError: the program ended without running a server or a client, and, if it asked for exit code 0, without
-            any output.
+        ConfigError: the program ended without running a server or a client, and without any output; or it has defined
+            several servers.
     """
     from carrel.compat.loading import run_program
     from carrel.compat.serving import ServedServer
@@ -59,26 +59,29 @@ def run(program: list[str]) -> None:
             except SystemExit as ended:
                 if ended.code or printed or ServedServer.has_served or _has_other_use():
                     raise
-        serve_defined(names, program)
+        serve_defined(names, program, has_printed=bool(printed))
     finally:
         held_output.release()
 
 
-def serve_defined(names: dict[str, Any], program: list[str]) -> None:
+def serve_defined(names: dict[str, Any], program: list[str], *, has_printed: bool) -> None:
     """Serve the server that a program has defined on stdio, unless the program has run a server or a client.
 
     Raises:
-        ConfigError: the program has defined no server, or several.
+        ConfigError: the program has defined several servers, or none, and has printed nothing.
     """
-    from carrel.compat.loading import only_server
+    from carrel.compat.loading import only_server, server_in
     from carrel.compat.serving import ServedServer
 
     if ServedServer.has_served:
         return
     try:
         server = only_server(names, program)
-    except ConfigError:
+    except ConfigError as error:
         if _has_other_use():
+            return
+        if has_printed and not any(map(server_in, names.values())):
+            sys.stderr.write(f"carrel: {error}\n")
             return
         raise
     server.run()

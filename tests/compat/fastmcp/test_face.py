@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -45,17 +44,6 @@ from compat.comparison import run_code
 def test_what_is_not_mirrored_says_at_import_what_to_use(statement: str, words: str) -> None:
     done = run_code(f"from carrel.compat import redirect_imports\nredirect_imports()\n{statement}")
     assert words in done.stderr.splitlines()[-1]
-
-
-@pytest.mark.parametrize(
-    ("use", "words"),
-    [
-        (lambda: FastMCP(sampling_handler=print), r"give the handler to the client"),
-    ],
-)
-def test_what_is_not_mirrored_says_when_it_is_used_what_to_use(use: Callable[[], Any], words: str) -> None:
-    with pytest.raises(NotImplementedError, match=words):
-        use()
 
 
 def test_arguments_that_never_were_are_refused() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
 from carrel.compat.fastmcp.server.auth.guard import Guard
+from carrel.compat.fastmcp.server.host_origin import host_origin_guard
 
 __all__ = ["StarletteWithLifespan", "create_sse_app", "create_streamable_http_app"]
 
@@ -53,19 +54,24 @@ def create_streamable_http_app(
     debug: bool = False,
     routes: Sequence[Any] | None = None,
     middleware: Sequence[Any] | None = None,
+    host_origin_protection: bool | Literal["auto"] = False,
+    allowed_hosts: Sequence[str] | None = None,
+    allowed_origins: Sequence[str] | None = None,
     **__: Any,
 ) -> StarletteWithLifespan:
     """Return the application of a ``FastMCP`` server for Streamable HTTP."""
     from carrel.compat.mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+    checks = host_origin_guard(host_origin_protection, allowed_hosts, allowed_origins)
     guard = Guard(auth, streamable_http_path)
     manager = StreamableHTTPSessionManager(server._mcp_server, stateless=stateless_http)
     app = StarletteWithLifespan(
         debug=debug,
         routes=[Route(streamable_http_path, guard.wrap(Endpoint(manager))), *guard.routes, *(routes or ())],
-        middleware=[*guard.middleware, *(middleware or ())],
+        middleware=[*checks, *guard.middleware, *(middleware or ())],
         lifespan=lambda _: manager.run(),
     )
+    app.state.fastmcp_server = server
     app.state.path = streamable_http_path
     return app
 
@@ -78,12 +84,16 @@ def create_sse_app(
     debug: bool = False,
     routes: Sequence[Any] | None = None,
     middleware: Sequence[Any] | None = None,
+    host_origin_protection: bool | Literal["auto"] = False,
+    allowed_hosts: Sequence[str] | None = None,
+    allowed_origins: Sequence[str] | None = None,
     **_: Any,
 ) -> StarletteWithLifespan:
     """Return the application of a ``FastMCP`` server for HTTP+SSE."""
     from carrel.compat.mcp.server.sse import SseServerTransport
 
     transport = SseServerTransport(message_path)
+    checks = host_origin_guard(host_origin_protection, allowed_hosts, allowed_origins)
     guard = Guard(auth, sse_path)
     app = StarletteWithLifespan(
         debug=debug,
@@ -93,7 +103,8 @@ def create_sse_app(
             *guard.routes,
             *(routes or ()),
         ],
-        middleware=[*guard.middleware, *(middleware or ())],
+        middleware=[*checks, *guard.middleware, *(middleware or ())],
     )
+    app.state.fastmcp_server = server
     app.state.path = sse_path
     return app

@@ -20,7 +20,13 @@ from carrel.compat.fastmcp.server.elicitation import (
     handle_elicit_accept,
     parse_elicit_response_type,
 )
-from carrel.compat.fastmcp.server.sampling import SamplingResult, messages_of, preferences_of
+from carrel.compat.fastmcp.server.sampling import (
+    SamplingResult,
+    has_own_model,
+    messages_of,
+    own_answer,
+    preferences_of,
+)
 from carrel.compat.fastmcp.server.transforms.visibility import Visibility
 from carrel.compat.mcp import types
 from carrel.wire.base import LoggingLevel
@@ -410,7 +416,7 @@ class Context:
         result_type: Any = None,
         **_: Any,
     ) -> SamplingResult[Any]:
-        """Request a message from the client's model.
+        """Request a message from the client's model, or from the ``sampling_handler`` of the server.
 
         Raises:
             NotImplementedError: ``tools`` or ``result_type`` are given, which are not mirrored.
@@ -421,14 +427,17 @@ class Context:
                 "use carrel.Server and Context.sample there (docs/sampling.md)"
             )
         given = messages_of(messages)
-        answer = await self.session.create_message(
-            given,
-            max_tokens=max_tokens or 512,
-            system_prompt=system_prompt,
-            include_context=include_context,
-            temperature=temperature,
-            model_preferences=preferences_of(model_preferences),
-            related_request_id=self.request_id,
-        )
+        options: dict[str, Any] = {
+            "system_prompt": system_prompt,
+            "temperature": temperature,
+            "max_tokens": max_tokens or 512,
+            "model_preferences": preferences_of(model_preferences),
+        }
+        if has_own_model(self._fastmcp, self.session):
+            answer = await own_answer(self._fastmcp.sampling_handler, given, options, self.request_context)
+        else:
+            answer = await self.session.create_message(
+                given, include_context=include_context, related_request_id=self.request_id, **options
+            )
         reply = types.SamplingMessage(role=answer.role, content=answer.content)
         return SamplingResult.of(answer.content, [*given, reply])

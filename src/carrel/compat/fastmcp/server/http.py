@@ -14,6 +14,7 @@ from carrel.compat.lazy import lazily
 from carrel.compat.mcp.server.lowlevel.server import NotificationOptions
 from carrel.compat.mcp.server.stdio import stdio_server
 from carrel.compat.serving import Guarded
+from carrel.transports.addresses import is_loopback
 
 __all__ = ["Running"]
 
@@ -67,9 +68,12 @@ class Running:
         json_response: bool | None = None,
         stateless_http: bool | None = None,
         transport: Literal["http", "streamable-http", "sse"] = "http",
-        **_: Any,
+        **options: Any,
     ) -> Any:
         """Return the server as a Starlette application, to be run or mounted with its ``lifespan``.
+
+        Options: ``host_origin_protection`` (False, True or "auto"), ``allowed_hosts`` and ``allowed_origins`` of
+        ``HostOriginGuardMiddleware``. Others have no effect.
 
         Raises:
             ValueError: there is no such transport.
@@ -84,6 +88,7 @@ class Running:
             "debug": bool(self._default("debug", None)),
             "routes": self._routes,
             "middleware": middleware,
+            **_protection(options),
         }
         if transport == "sse":
             return create_sse_app(self, self._default("message_path", None), self._default("sse_path", path), **given)
@@ -137,16 +142,20 @@ class Running:
         middleware: Sequence[Any] | None = None,
         stateless_http: bool | None = None,
         stateless: bool | None = None,
-        **_: Any,
+        **protection: Any,
     ) -> None:
-        """Serve over HTTP until the process is told to stop."""
+        """Serve over HTTP until the process is told to stop. ``http_app`` says what the other options are."""
         self._mcp_server.begin()
         import uvicorn
 
         chosen = stateless if stateless_http is None else stateless_http
-        app = self.http_app(path, middleware, stateless_http=chosen, transport=transport)
+        address = self._default("host", host)
+        checks = _protection(protection)
+        if checks["host_origin_protection"] == "auto" and is_loopback(address):
+            checks["allowed_hosts"] = [*(checks["allowed_hosts"] or ()), address]
+        app = self.http_app(path, middleware, stateless_http=chosen, transport=transport, **checks)
         options: dict[str, Any] = {
-            "host": self._default("host", host),
+            "host": address,
             "port": self._default("port", port),
             "log_level": self._default("log_level", log_level).lower(),
             "timeout_graceful_shutdown": GRACE,
@@ -162,7 +171,19 @@ class Running:
             raise
 
 
+def _protection(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options for the Host and Origin headers, from the settings where they are not given."""
+    names = ("host_origin_protection", "allowed_hosts", "allowed_origins")
+    given = {name: options.get(name) for name in names}
+    return {name: getattr(settings, f"http_{name}") if value is None else value for name, value in given.items()}
+
+
+HostOriginProtection = bool | Literal["auto"]
+
 __getattr__ = lazily(
     "carrel.compat.fastmcp.server",
-    dict.fromkeys(("StarletteWithLifespan", "create_sse_app", "create_streamable_http_app"), "applications"),
+    {
+        **dict.fromkeys(("StarletteWithLifespan", "create_sse_app", "create_streamable_http_app"), "applications"),
+        "HostOriginGuardMiddleware": "host_origin",
+    },
 )

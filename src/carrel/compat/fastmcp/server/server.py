@@ -6,7 +6,7 @@ import copy
 import secrets
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, Generic, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from carrel.compat.fastmcp.exceptions import NotFoundError
 from carrel.compat.fastmcp.prompts.prompt import Prompt
@@ -36,6 +36,9 @@ from carrel.compat.generation import fastmcp_generation
 from carrel.compat.mcp.types import base
 from carrel.protocol import VERSION
 
+if TYPE_CHECKING:
+    from carrel.compat.fastmcp.client.sampling import SamplingHandler
+
 __all__ = ["FastMCP"]
 
 LifespanResultT = TypeVar("LifespanResultT")
@@ -55,13 +58,8 @@ DEFAULTS = (
 )
 #: Arguments of ``OpenAPIProvider``.
 ROUTING = ("route_maps", "route_map_fn", "mcp_component_fn", "mcp_names", "tags", "validate_output")
-INSTEAD = {
-    "sampling_handler": "give the handler to the client",
-}
-
-
-def _reject(what: str, instead: str) -> NoReturn:
-    raise NotImplementedError(f"{what} is not mirrored by carrel.compat: {instead}")
+#: Arguments about the answers to sampling requests, without the client's model.
+SAMPLING = ("sampling_handler", "sampling_handler_behavior")
 
 
 class FastMCP(Authorized, Extended, Answering, Completing, Running, Generic[LifespanResultT]):
@@ -112,6 +110,8 @@ class FastMCP(Authorized, Extended, Answering, Completing, Running, Generic[Life
         Answering.__init__(self)
         Running.__init__(self, {key: options.get(key) for key in DEFAULTS})
         self.auth = auth
+        self.sampling_handler: SamplingHandler | None = options.get("sampling_handler")
+        self.sampling_handler_behavior: str = options.get("sampling_handler_behavior") or "fallback"
         self.middleware = list(middleware or ())
         self.dependencies = dependencies or []
         kinds = {"tool": on_duplicate_tools, "resource": on_duplicate_resources, "prompt": on_duplicate_prompts}
@@ -374,11 +374,8 @@ class FastMCP(Authorized, Extended, Answering, Completing, Running, Generic[Life
 
 def _check_options(options: dict[str, Any]) -> None:
     """Check the arguments of a server that have no parameter."""
-    for name, value in options.items():
-        if name in INSTEAD:
-            if value:
-                _reject(f"FastMCP({name}=...)", INSTEAD[name])
-        elif name not in DEFAULTS and name != "sampling_handler_behavior":
+    for name in options:
+        if name not in DEFAULTS and name not in SAMPLING:
             raise TypeError(f"FastMCP() got an unexpected keyword argument {name!r}")
 
 
