@@ -6,9 +6,11 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from carrel.compat.fastmcp import FastMCP
-from carrel.compat.fastmcp.server.http import HostOriginGuardMiddleware
+from carrel.compat.fastmcp.server.http import HostOriginGuardMiddleware, create_sse_app, create_streamable_http_app
 from carrel.compat.fastmcp.settings import settings
 
 HEADERS = {"accept": "application/json, text/event-stream"}
@@ -97,3 +99,19 @@ async def test_the_settings_hold_where_the_program_says_nothing(monkeypatch: pyt
 def test_another_value_is_an_error() -> None:
     with pytest.raises(ValueError, match="must be True, False, or 'auto'"):
         FastMCP("guarded").http_app(host_origin_protection="strict")
+
+
+@pytest.mark.parametrize("make", [create_streamable_http_app, create_sse_app])
+async def test_an_application_that_is_made_by_hand_has_the_routes_and_the_checks_of_the_server(make: Any) -> None:
+    server = FastMCP("guarded")
+
+    @server.custom_route("/health", methods=["GET"])
+    async def health(request: Request) -> Response:
+        return Response(type(request.app.state.fastmcp_server).__name__)
+
+    paths = ["/mcp"] if make is create_streamable_http_app else ["/messages/", "/sse"]
+    app = make(server, *paths, host_origin_protection=True)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://0.0.0.0:8000") as client:
+        assert (await client.get("/health", headers={"host": "localhost"})).text == "FastMCP"
+        assert (await client.get("/health", headers={"host": "public.example"})).status_code == 421

@@ -67,7 +67,12 @@ def create_streamable_http_app(
     manager = StreamableHTTPSessionManager(server._mcp_server, stateless=stateless_http)
     app = StarletteWithLifespan(
         debug=debug,
-        routes=[Route(streamable_http_path, guard.wrap(Endpoint(manager))), *guard.routes, *(routes or ())],
+        routes=[
+            Route(streamable_http_path, guard.wrap(Endpoint(manager))),
+            *guard.routes,
+            *(routes or ()),
+            *server._routes,
+        ],
         middleware=[*checks, *guard.middleware, *(middleware or ())],
         lifespan=lambda _: manager.run(),
     )
@@ -102,6 +107,7 @@ def create_sse_app(
             Mount(message_path, guard.wrap(transport.handle_post_message)),
             *guard.routes,
             *(routes or ()),
+            *server._routes,
         ],
         middleware=[*checks, *guard.middleware, *(middleware or ())],
     )

@@ -86,7 +86,6 @@ class Running:
         given = {
             "auth": self.auth,
             "debug": bool(self._default("debug", None)),
-            "routes": self._routes,
             "middleware": middleware,
             **_protection(options),
         }
