@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -187,6 +188,33 @@ async def test_clients_use_the_tool_and_the_prompt(tmp_path: Path) -> None:
         assert question.content.text == "green tea?"  # type: ignore[union-attr]
         with pytest.raises(PeerError, match="budget"):
             await client.get_prompt("context", {"question": "tea", "budget": "much"})
+
+
+@pytest.mark.parametrize(("tool", "argument"), [("context", "question"), ("search", "query")])
+async def test_a_tool_that_finds_nothing_waits_for_an_index_that_is_not_complete(
+    tmp_path: Path, tool: str, argument: str
+) -> None:
+    app, asked, index_may_go_on = Server("s"), asyncio.Event(), asyncio.Event()
+
+    async def read() -> str:
+        asked.set()
+        await index_may_go_on.wait()
+        return TEA
+
+    app.resources.add("memo://leaves", read)
+    index = app.add_search(SearchOptions(folder=str(tmp_path / "cache")))
+    search = index.passages if tool == "context" else index.hits_and_passages
+
+    async def searched(*arguments: object, **options: object) -> object:
+        found = await search(*arguments, **options)  # type: ignore[arg-type]
+        index_may_go_on.set()
+        return found
+
+    index.passages = index.hits_and_passages = searched  # type: ignore[assignment, method-assign]
+    async with Client(app) as client:
+        await asked.wait()
+        result = await client.call_tool(tool, {argument: "brewed at seventy degrees"})
+    assert "Green tea is brewed at seventy" in result.content[0].text  # type: ignore[union-attr]
 
 
 class Hiding:

@@ -149,6 +149,13 @@ class ContextProvider(Provider):
         return await self._packed(given, request, None)
 
     async def _packed(self, given: ContextArguments, request: Request, model: Ask | None) -> ContextPack:
+        pack = await self._packed_now(given, request, model)
+        if pack.items or pack.packed.complete:
+            return pack
+        await self._index.ready_soon()  # the server has just started
+        return await self._packed_now(given, request, model)
+
+    async def _packed_now(self, given: ContextArguments, request: Request, model: Ask | None) -> ContextPack:
         return await self._index.context(
             given.question,
             budget=given.budget,

@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 #: Debounce interval in seconds: changes within it are indexed together.
 SETTLE, SETTLE_LISTS = 0.05, 0.3
+#: Seconds that a tool waits for an index in which it finds nothing yet.
+SOON = 5.0
 #: Seconds after which changes are indexed although a provider has not answered.
 SLOW = 2.0
 #: Seconds between checks of an index that another process is building.
@@ -142,6 +144,14 @@ class BackgroundIndex:
     async def ready(self) -> None:
         """Wait until all resources that were shared at the start are indexed."""
         await self._ready.wait()
+
+    async def ready_soon(self) -> None:
+        """Wait as in ``ready``, but not longer than a caller of a tool that finds nothing yet should wait."""
+        try:
+            async with asyncio.timeout(SOON):
+                await self.ready()
+        except TimeoutError:
+            pass
 
     async def settled(self) -> None:
         """Wait until all known changes are indexed."""

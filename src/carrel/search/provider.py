@@ -13,7 +13,7 @@ from carrel.errors import InvalidParams, ResourceNotFound
 from carrel.log import Log
 from carrel.protocol.methods import READ_RESOURCE
 from carrel.search.index import MAX_LIMIT, SearchIndex
-from carrel.search.results import SearchResults, as_json, as_markdown, passages_as_markdown
+from carrel.search.results import PassageResults, SearchResults, as_json, as_markdown, passages_as_markdown
 from carrel.uri.template import UriTemplate
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.content import ContentBlock, ResourceLink, TextContent
@@ -223,7 +223,15 @@ class SearchProvider(Provider):
             reader = request_to_read(request)
         except ValueError as error:
             return _failed(str(error))
-        results, passages = await self.index.hits_and_passages(
+        results, passages = await self._found(given, reader)
+        if not results.hits and not results.complete:
+            await self.index.ready_soon()  # the server has just started
+            results, passages = await self._found(given, reader)
+        page = passages_as_markdown(passages, given.budget)
+        return CallToolResult(content=[TextContent(page), *_links(results)], structured_content=as_json(results))
+
+    async def _found(self, given: SearchArguments, reader: Request) -> tuple[SearchResults, PassageResults]:
+        return await self.index.hits_and_passages(
             given.query,
             limit=given.limit,
             passages=PASSAGES,
@@ -232,8 +240,6 @@ class SearchProvider(Provider):
             mime_type=given.mime_type,
             path=given.path,
         )
-        page = passages_as_markdown(passages, given.budget)
-        return CallToolResult(content=[TextContent(page), *_links(results)], structured_content=as_json(results))
 
 
 def request_to_read(request: Request) -> Request:
