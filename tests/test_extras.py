@@ -85,6 +85,7 @@ config show
 policy check
 token list --file t.txt
 audit show l.log
+state --state redis://127.0.0.1:9
 install claude-desktop notes --dry-run
 import --dry-run
 login http://127.0.0.1:9/mcp

@@ -38,7 +38,7 @@ ARGUMENTS: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(("context", "find", "cat", "call", "prompt"), ("word",)),
     "record": ("session.jsonl",),
     "install": ("--dry-run",),
-    **dict.fromkeys(("init", "config", "import", "completion", "replay", "policy", "audit", "token"), None),
+    **dict.fromkeys(("init", "config", "import", "completion", "replay", "policy", "audit", "token", "state"), None),
     "studio": None,  # it serves the page although a server failed: tests/cli/server/test_studio.py
 }
 

@@ -52,6 +52,7 @@ GROUPS = {
         "info": ("client.info", "show the versions, capabilities and times of a server"),
         "doctor": ("client.doctor", "examine a server, and report errors with advice"),
         "record": ("recording.record", "record a session with a server into a file"),
+        "state": ("server.state", "show what is in the store that replicas share, end a session"),
         "replay": ("recording.replay", "serve a recorded session, as a mock server"),
     },
 }

@@ -273,7 +273,19 @@ def test_a_command_that_serves_escapes_what_it_says_at_its_start(tmp_path, comma
 
 
 def test_every_command_has_a_test_here():
-    others = {"policy", "audit", "token", "import", "install", "config", "init", "chat", *SERVING, "completion"}
+    others = {
+        "policy",
+        "audit",
+        "token",
+        "state",
+        "import",
+        "install",
+        "config",
+        "init",
+        "chat",
+        *SERVING,
+        "completion",
+    }
     assert ASKING.keys() | others == COMMANDS.keys()
 
 
