@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection
 from contextlib import aclosing
 
@@ -61,8 +62,8 @@ class Live:
         self._ready: dict[str, bool | None] = {}
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self.changes = 0
-        """Number of changes of lists and resources so far."""
+        self.changes = Counter[str]()
+        """Number of changes of resources and their lists so far, by server."""
 
     async def __aenter__(self) -> Live:
         changes = self._host.watch()
@@ -127,7 +128,8 @@ class Live:
     async def _follow_host(self, changes: HostChanges) -> None:
         async for change in changes:
             if change.kind in KINDS_OF:
-                self.changes += 1
+                if change.kind == "resources":
+                    self.changes[change.server] += 1
                 self._lists.forget(change.server, KINDS_OF[change.kind])
                 for kind in KINDS_OF[change.kind]:
                     self._events.put(type="list", server=change.server, kind=kind)
@@ -178,5 +180,5 @@ class Live:
             version = ""
         self._hashes[key] = version
         if known is not None and version != known:  # else it is read for the first time
-            self.changes += 1
+            self.changes[key.server] += 1
             self._events.put(type="resource", key=key, version=version)

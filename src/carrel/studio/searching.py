@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib.util import find_spec
 
 from carrel.context.options import Ask
@@ -68,7 +69,7 @@ async def pack(host: Host, live: Live, request: ContextRequest, seen: int, model
         ConfigError: tantivy is not installed.
         ValueError: the budget is less than 1.
     """
-    if live.changes != seen:
+    if live.changes.total() != seen:
         await (await host.index(wait=PATIENCE)).look()
     return await host.context(
         request.question,
@@ -82,15 +83,15 @@ async def pack(host: Host, live: Live, request: ContextRequest, seen: int, model
     )
 
 
-def view_of(packed: Packed, *, stale: bool, model_tokens: int) -> Pack:
-    """Return a packed context as the page shows it."""
+def view_of(packed: Packed, *, changed: Collection[str], model_tokens: int) -> Pack:
+    """Return a packed context as the page shows it. ``changed`` are the servers that have changed meanwhile."""
     result = packed.packed
     return Pack(
         question=result.question,
         budget=result.budget,
         tokens=result.tokens,
         tokenizer=result.tokenizer,
-        items=tuple(_item(item, stale=stale) for item in result.items),
+        items=tuple(_item(item, stale=item.server in changed) for item in result.items),
         left_out=tuple(LeftOutItem(uri=each.uri, reason=each.reason) for each in result.left_out),
         complete=result.complete,
         text=packed.text,

@@ -163,14 +163,14 @@ class Studio:
 
     async def pack(self, request: ContextRequest) -> Pack:
         """Pack a context for the page. See ``packed``."""
-        began, tokens = self.live.changes, 0
+        began, tokens = self.live.changes.copy(), 0
 
         def count(model: str, usage: Usage) -> None:
             nonlocal tokens
             tokens += usage.input_tokens + usage.output_tokens
 
         packed = await self.packed(request, count)
-        return view_of(packed, stale=self.live.changes != began, model_tokens=tokens)
+        return view_of(packed, changed=(self.live.changes - began).keys(), model_tokens=tokens)
 
     async def packed(
         self, request: ContextRequest, count: Callable[[str, Usage], None] = lambda model, usage: None
@@ -180,6 +180,6 @@ class Studio:
         Raises:
             ConfigError: the model shall help, and no model is configured; see also ``pack``.
         """
-        seen, self._packed_at = self._packed_at, self.live.changes
+        seen, self._packed_at = self._packed_at, self.live.changes.total()
         ask = question_asker(self.models.get(self.models.current or ""), count) if request.ask_model else None
         return await pack(self.host, self.live, request, seen, ask)

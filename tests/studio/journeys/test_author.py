@@ -267,7 +267,7 @@ async def test_the_doctor_examines_a_server_after_a_click(visit: Visit, servers:
         assert await faults(me) == []
 
 
-@pytest.mark.parametrize(("locale", "wire"), [("de-DE", "Leitung"), ("zh-CN", "通信")])
+@pytest.mark.parametrize(("locale", "wire"), [("de-DE", "Nachrichten"), ("zh-CN", "通信")])
 async def test_the_views_of_authors_fit_a_narrow_dark_page(visit: Visit, servers: str, locale: str, wire: str) -> None:
     narrow = {"viewport": {"width": 390, "height": 800}, "locale": locale, "color_scheme": "dark"}
     async with visit(servers, **narrow) as me:

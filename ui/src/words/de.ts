@@ -22,6 +22,12 @@ export const de: Dictionary = {
   noTokenHelp: "Diese Seite braucht den ganzen Link mit seinem Schlüssel, den dieser Befehl im Terminal angezeigt hat. Der Schlüssel ist bei jedem Start neu.",
   unreachable: "Carrel antwortet nicht",
   unreachableHelp: "Vielleicht wurde der Befehl carrel studio beendet. Starten Sie ihn neu und öffnen Sie den Link, den er anzeigt.",
+  problem_404: "Das gibt es hier nicht",
+  problem_403: "Das ist nicht erlaubt",
+  problem_413: "Das ist zu groß",
+  problem_504: "Keine Antwort innerhalb der Frist",
+  problem_502: "Der Server antwortet mit einem Fehler oder gar nicht",
+  problem_other: "Das hat nicht geklappt",
   tryAgain: "Noch einmal versuchen",
 
   readyOf: "{ready} von {n} bereit",
@@ -306,7 +312,7 @@ export const de: Dictionary = {
   task_cancelled: "abgebrochen",
 
   // for authors of servers
-  wire: "Leitung",
+  wire: "Nachrichten",
   wireMessages: "Nachrichten",
   doctor: "Untersuchung",
   examine: "{name} untersuchen",

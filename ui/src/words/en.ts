@@ -23,6 +23,12 @@ export const en = {
   noTokenHelp: "This page needs the whole link, with its token, that this command has printed in the terminal. The token is new each time the command is started.",
   unreachable: "Carrel does not answer",
   unreachableHelp: "The command carrel studio may have ended. Start it again and open the link that it prints.",
+  problem_404: "This is not there",
+  problem_403: "This is not allowed",
+  problem_413: "This is too large",
+  problem_504: "No answer in time",
+  problem_502: "The server answers with an error, or not at all",
+  problem_other: "This did not work",
   tryAgain: "Try again",
 
   // servers

@@ -22,6 +22,12 @@ export const zh: Dictionary = {
   noTokenHelp: "此页面需要以下命令在终端里显示的完整链接，其中包含令牌。每次启动都会生成新的令牌。",
   unreachable: "Carrel 没有响应",
   unreachableHelp: "carrel studio 命令可能已经结束。请重新启动它，并打开它显示的链接。",
+  problem_404: "找不到该内容",
+  problem_403: "不允许访问",
+  problem_413: "内容过大",
+  problem_504: "未在规定时间内得到响应",
+  problem_502: "服务器返回错误或没有响应",
+  problem_other: "操作没有成功",
   tryAgain: "重试",
 
   readyOf: "{n} 个中 {ready} 个就绪",
