@@ -10,6 +10,7 @@ import pytest
 from playwright.async_api import expect
 
 from studio.journeys.conftest import Visit
+from support.chaos import write_chaos
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
@@ -53,8 +54,11 @@ async def test_an_edited_file_is_shown_with_its_difference(visit: Visit, notes: 
         await expect(changes).to_contain_text(re.compile("added: ?We meet on Friday."))
 
 
-async def test_new_and_removed_files_appear_and_vanish_around_the_selected_one(visit: Visit, notes: Path) -> None:
-    async with visit(str(notes)) as me:
+async def test_new_and_removed_files_appear_and_vanish_around_the_selected_one_beside_fifty_servers(
+    visit: Visit, notes: Path, tmp_path: Path
+) -> None:
+    write_chaos(tmp_path / "mcp.json")
+    async with visit(str(notes), str(tmp_path / "mcp.json")) as me:
         await me.ready("notes")
         selected = me.see("treeitem", "plan.md")
         await selected.click()
