@@ -32,7 +32,6 @@ MIRRORS = {"compat", "sync"}
 MOST_LINES = 480
 LONG_MODULES = {
     "carrel.compat.mcp2.client.session": 580,
-    "carrel.compat.mcp2.server.mcpserver.resolve": 525,
     "carrel.compat.mcp2.server.mcpserver.server": 570,
 }
 

@@ -6,17 +6,15 @@ answers. Before, each question is a request to the client.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import typing
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from types import UnionType
-from typing import Annotated, Any, Generic, Literal, TypeAlias, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from typing_extensions import TypeVar
 
 from carrel.compat.loggers import get_logger
 from carrel.compat.mcp2 import types
@@ -25,16 +23,26 @@ from carrel.compat.mcp2.server.elicitation import (
     CancelledElicitation,
     DeclinedElicitation,
     ElicitationResult,
-    render_elicitation_schema,
 )
 from carrel.compat.mcp2.server.mcpserver.context import Context
 from carrel.compat.mcp2.server.mcpserver.exceptions import InvalidSignature, ToolError
+from carrel.compat.mcp2.server.mcpserver.questions import (
+    Elicit,
+    Entry,
+    ListRoots,
+    Question,
+    Sample,
+    accepted,
+    digest_of,
+    entry_of,
+    outcome_of,
+    request_of,
+    require_capability,
+    result_type,
+)
 from carrel.compat.mcp2.server.mcpserver.utilities.functions import call_function
-from carrel.compat.mcp2.server.request_state import compact_json, encode
-from carrel.compat.mcp2.server.validation import validate_tool_use_result_messages, wants_sampling_tools
-from carrel.compat.mcp2.shared.exceptions import MCPError
+from carrel.compat.mcp2.server.request_state import compact_json
 from carrel.compat.mcp2.types.base import InputRequired
-from carrel.compat.mcp2.types.jsonrpc import MISSING_REQUIRED_CLIENT_CAPABILITY
 from carrel.compat.mcp2.types.version import MODERN_PROTOCOL_VERSIONS
 from carrel.compat.wire import form_schema
 
@@ -55,7 +63,6 @@ __all__ = [
 
 logger = get_logger(__name__)
 
-T = TypeVar("T", bound=BaseModel)
 OUTCOMES = (AcceptedElicitation, DeclinedElicitation, CancelledElicitation)
 STATE_VERSION = 1
 
@@ -65,33 +72,6 @@ class Resolve:
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
-
-
-class Elicit(Generic[T]):
-    """Question to the user: a form that a model describes."""
-
-    def __init__(self, message: str, schema: type[T]) -> None:
-        self.message = message
-        self.schema = schema
-
-
-class Sample:
-    """Question to the client's model. ``options`` are fields of ``CreateMessageRequestParams``.
-
-    Raises:
-        ValueError: results of tools in the messages do not belong to their uses.
-    """
-
-    def __init__(self, messages: list[types.SamplingMessage], *, max_tokens: int, **options: Any) -> None:
-        validate_tool_use_result_messages(messages)
-        self.params = types.CreateMessageRequestParams(messages=messages, max_tokens=max_tokens, **options)
-
-
-class ListRoots:
-    """Question for the client's roots."""
-
-
-Question: TypeAlias = Elicit[Any] | Sample | ListRoots
 
 
 # Signatures
@@ -272,16 +252,6 @@ def _is_context(annotation: Any) -> bool:
 # Rounds
 
 
-class Entry(BaseModel):
-    """Outcome of a question in an earlier round; ``q`` is the digest of the question."""
-
-    model_config = ConfigDict(defer_build=True)
-
-    action: Literal["accept", "decline", "cancel"]
-    data: Any = None
-    q: str | None = None
-
-
 class State(BaseModel):
     """State of a call over its rounds: outcomes, and the digests of the questions that were asked last."""
 
@@ -345,21 +315,21 @@ class Resolution:
             raise _Pending
         result = await call_function(fn, given)
         asks = isinstance(result, Elicit | Sample | ListRoots)
-        outcome = await self._ask(result, plan.key) if asks else _accepted(result)
+        outcome = await self._ask(result, plan.key) if asks else accepted(result)
         self.known[identity] = outcome
         return outcome
 
     async def _ask(self, question: Question, key: str) -> Any:
         if not self.in_rounds:
             return await self._ask_now(question, key)
-        request = _request_of(question)
+        request = request_of(question)
         if isinstance(question, Elicit):
             request.params.requested_schema = form_schema(request.params.requested_schema)
-        digest = _digest(request)
+        digest = digest_of(request)
         entry = self.state.outcomes.get(key)
         if entry is not None and entry.q == digest:
             try:
-                outcome = _outcome_of(entry, question)
+                outcome = outcome_of(entry, question)
             except ValidationError:
                 pass  # the question has another schema now
             else:
@@ -370,16 +340,16 @@ class Resolution:
             logger.info("Discarding the answer for resolver %r: the question changed since it was asked", key)
             answer = None
         if answer is None:
-            _require_capability(self.context, question, key)
+            require_capability(self.context, question, key)
             self.pending[key] = request
             raise _Pending
-        entry = self.kept[key] = _entry_of(answer, question, key, digest)
-        return _outcome_of(entry, question)
+        entry = self.kept[key] = entry_of(answer, question, key, digest)
+        return outcome_of(entry, question)
 
     async def _ask_now(self, question: Question, key: str) -> Any:
         session = self.context.session
         if session.can_send_request:
-            _require_capability(self.context, question, key)
+            require_capability(self.context, question, key)
         if isinstance(question, Elicit):
             try:
                 return await self.context.elicit(question.message, question.schema)
@@ -387,7 +357,7 @@ class Resolution:
                 invalid = isinstance(error, ValidationError)
                 detail = "received an invalid elicitation response" if invalid else str(error)
                 raise ToolError(f"Resolver {key!r}: {detail}") from error
-        return _accepted(await session.send_request(_request_of(question), _result_type(question)))
+        return accepted(await session.send_request(request_of(question), result_type(question)))
 
 
 async def resolve_arguments(
@@ -412,111 +382,14 @@ async def resolve_arguments(
         found[name] = outcome if whole else _accepted_data(outcome, name)
     if not resolution.pending:
         return found
-    asked = {key: _digest(request) for key, request in resolution.pending.items()}
+    asked = {key: digest_of(request) for key, request in resolution.pending.items()}
     state = State(outcomes=resolution.kept, asked=asked)
     return types.InputRequiredResult(
         input_requests=resolution.pending, request_state=compact_json(state.model_dump(mode="json"))
     )
 
 
-def _accepted(data: Any) -> AcceptedElicitation[Any]:
-    return AcceptedElicitation[Any].model_construct(data=data)
-
-
 def _accepted_data(outcome: Any, name: str) -> Any:
     if isinstance(outcome, AcceptedElicitation):
         return outcome.data
     raise ToolError(f"Resolver for parameter {name!r} could not resolve: elicitation was {outcome.action}")
-
-
-def _entry_of(answer: Any, question: Question, key: str, digest: str) -> Entry:
-    """Return the outcome of an answer.
-
-    Raises:
-        ToolError: the answer does not fit the question.
-    """
-    if not isinstance(question, Elicit):
-        data = answer.model_dump(mode="json", by_alias=True, exclude_none=True)
-        try:
-            _result_type(question).model_validate(data)
-        except ValidationError as error:
-            raise ToolError(f"Resolver {key!r} received a response of the wrong kind") from error
-        return Entry(action="accept", data=data, q=digest)
-    if not isinstance(answer, types.ElicitResult):
-        raise ToolError(f"Resolver {key!r} received a non-elicitation response")
-    if answer.action != "accept":
-        return Entry(action=answer.action, q=digest)
-    if answer.content is None:
-        raise ToolError(f"Resolver {key!r} received an accepted elicitation with no content")
-    try:
-        question.schema.model_validate(answer.content)
-    except ValidationError as error:
-        raise ToolError(
-            f"Resolver {key!r} received an accepted elicitation whose content does not match the requested schema"
-        ) from error
-    return Entry(action="accept", data=answer.content, q=digest)
-
-
-def _outcome_of(entry: Entry, question: Question) -> Any:
-    if not isinstance(question, Elicit):
-        return _accepted(_result_type(question).model_validate(entry.data))
-    if entry.action == "accept":
-        return _accepted(question.schema.model_validate(entry.data))
-    return DeclinedElicitation() if entry.action == "decline" else CancelledElicitation()
-
-
-def _request_of(question: Question) -> Any:
-    if isinstance(question, Elicit):
-        schema = render_elicitation_schema(question.schema)
-        params = types.ElicitRequestFormParams(message=question.message, requested_schema=schema)
-        return types.ElicitRequest(params=params)
-    return (
-        types.CreateMessageRequest(params=question.params) if isinstance(question, Sample) else types.ListRootsRequest()
-    )
-
-
-def _result_type(question: Sample | ListRoots) -> Any:
-    if isinstance(question, ListRoots):
-        return types.ListRootsResult
-    tools = wants_sampling_tools(question.params.tools, question.params.tool_choice)
-    return types.CreateMessageResultWithTools if tools else types.CreateMessageResult
-
-
-def _digest(request: Any) -> str:
-    params = request.params
-    shown = None if params is None else params.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return encode(hashlib.sha256(compact_json(shown).encode()).digest()[:16])
-
-
-def _require_capability(context: Context[Any, Any], question: Question, key: str) -> None:
-    """Check that the client can answer a question.
-
-    Raises:
-        MCPError: it did not declare the capability.
-    """
-    declared = context.client_capabilities or types.ClientCapabilities()
-    if isinstance(question, Elicit):
-        given = declared.elicitation
-        if given is not None and (given.form is not None or given.url is None):
-            return
-        name = "form elicitation"
-        needed = types.ClientCapabilities(
-            elicitation=types.ElicitationCapability(form=types.FormElicitationCapability())
-        )
-    elif isinstance(question, Sample):
-        tools = wants_sampling_tools(question.params.tools, question.params.tool_choice)
-        if declared.sampling is not None and (not tools or declared.sampling.tools is not None):
-            return
-        name = "sampling.tools" if tools else "sampling"
-        capability = types.SamplingCapability(tools=types.SamplingToolsCapability() if tools else None)
-        needed = types.ClientCapabilities(sampling=capability)
-    else:
-        if declared.roots is not None:
-            return
-        name, needed = "roots", types.ClientCapabilities(roots=types.RootsCapability())
-    data = types.MissingRequiredClientCapabilityErrorData(required_capabilities=needed)
-    raise MCPError(
-        MISSING_REQUIRED_CLIENT_CAPABILITY,
-        f"Client did not declare the {name} capability required by resolver {key!r}",
-        data.model_dump(by_alias=True, mode="json", exclude_none=True),
-    )
