@@ -118,11 +118,11 @@ def memory_only(item: pytest.Item) -> AbstractContextManager[None]:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Run one process more than there are processors, as many tests wait for other processes and for timers.
+    """Run two processes more than there are processors, as many tests wait for other processes and for timers.
 
     Tests in memory do not wait, and each process spends time on collecting all of them.
     """
-    return (os.cpu_count() or 1) + (not config.getoption("--in-memory"))
+    return (os.cpu_count() or 1) + (0 if config.getoption("--in-memory") else 2)
 
 
 def pytest_collection_finish() -> None:
