@@ -29,7 +29,7 @@ from carrel.search.manifest import IndexedResource, number_of
 from carrel.search.options import SearchOptions
 from carrel.search.reading import gives_windows, read_text
 from carrel.search.store import IndexStore
-from carrel.search.turns import Turns
+from carrel.search.update_queue import UpdateQueue
 from carrel.search.versions import is_racy, version_of
 from carrel.sources.documents.query import text_uri
 from carrel.wire.resources import ReadResourceResult, Resource, TextResourceContents
@@ -105,7 +105,7 @@ class Indexer:
         self._run = run
         self._report = report
         self._skip = skip
-        self._turns = Turns()
+        self._queue = UpdateQueue(self._bring)
         self._started = monotonic()
         self._reset()
         self._total = 0
@@ -143,7 +143,7 @@ class Indexer:
     async def _update_all(self, changed: Mapping[Provider, Collection[str]], *, everything: bool) -> None:
         """Bring the resources of providers up to date, concurrently: a slow provider does not delay the others."""
         looks = [
-            asyncio.ensure_future(self._turns.take(self._bring, provider, uris, everything=everything))
+            asyncio.ensure_future(self._queue.run(provider, uris, everything=everything))
             for provider, uris in changed.items()
         ]
         waiting: Collection[asyncio.Future[None]] = looks
