@@ -13,7 +13,7 @@ from carrel.catalog.request import RequestContext
 from carrel.context.index import ContextIndex
 from carrel.context.options import Ask
 from carrel.context.pack import ContextPack
-from carrel.context.results import NEAREST, Format, mistakes
+from carrel.context.results import NEAREST, Format, describe_unused
 from carrel.errors import InvalidParams
 from carrel.search.provider import request_to_read
 from carrel.wire.content import TextContent
@@ -115,7 +115,7 @@ class ContextProvider(Provider):
         if given.format == "json":
             found = pack.as_json()
             return CallToolResult(content=[TextContent(msgspec.json.encode(found).decode())], structured_content=found)
-        texts = [pack.text or _nothing(pack), "\n".join(mistakes(pack.left_out))]
+        texts = [pack.text or _nothing(pack), "\n".join(describe_unused(pack.left_out))]
         return CallToolResult(content=[TextContent(each) for each in texts if each])
 
     def list_prompts(self, request: Request) -> Page[Prompt]:

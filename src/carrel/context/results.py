@@ -18,7 +18,7 @@ __all__ = [
     "PackedContext",
     "Reason",
     "as_json",
-    "mistakes",
+    "describe_unused",
     "unused",
 ]
 
@@ -106,7 +106,7 @@ def unused(left_out: Iterable[LeftOut]) -> list[LeftOut]:
     return [each for each in left_out if each.reason.startswith(("pinned, ", UNMATCHED))]
 
 
-def mistakes(left_out: Iterable[LeftOut]) -> list[str]:
+def describe_unused(left_out: Iterable[LeftOut]) -> list[str]:
     """Return sentences about pins that are not packed, and exclusions that no resource matches."""
     return [f"{each.uri} is {each.reason}" for each in unused(left_out)]
 

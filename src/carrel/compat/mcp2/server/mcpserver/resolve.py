@@ -1,7 +1,7 @@
 """Parameters of tools that functions resolve, which may ask the client.
 
-From 2026-07-28 on, the questions of a call are in an ``InputRequiredResult``, and the client repeats the call with the
-answers. Before, each question is a request to the client.
+From 2026-07-28 on, the requests of a call are in an ``InputRequiredResult``, and the client repeats the call with the
+answers. Before, each is sent while the call waits.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from carrel.compat.mcp2.server.elicitation import (
 )
 from carrel.compat.mcp2.server.mcpserver.context import Context
 from carrel.compat.mcp2.server.mcpserver.exceptions import InvalidSignature, ToolError
-from carrel.compat.mcp2.server.mcpserver.questions import (
+from carrel.compat.mcp2.server.mcpserver.resolver_requests import (
     Elicit,
     Entry,
     ListRoots,
-    Question,
+    ResolverRequest,
     Sample,
     accepted,
     digest_of,
     entry_of,
     outcome_of,
-    request_of,
     require_capability,
     result_type,
+    wire_request,
 )
 from carrel.compat.mcp2.server.mcpserver.utilities.functions import call_function
 from carrel.compat.mcp2.server.request_state import compact_json
@@ -84,12 +84,12 @@ class Source:
     kind: Literal["context", "resolve", "by_name"]
     resolve: Resolve | None = None
     whole: bool = False
-    """Whether the parameter takes the outcome of a question, and not only the accepted data."""
+    """Whether the parameter takes the outcome of a request, and not only the accepted data."""
 
 
 @dataclass
 class Plan:
-    """Resolver with the sources of its parameters. ``key`` names its question in all rounds."""
+    """Resolver with the sources of its parameters. ``key`` names its request in all rounds."""
 
     fn: Callable[..., Any]
     sources: dict[str, Source]
@@ -228,7 +228,7 @@ def _sources_of(fn: Callable[..., Any], arguments: set[str]) -> dict[str, Source
                 "expected a Context, an Annotated[_, Resolve(...)], or a tool argument by name"
             )
     returned = hints.get("return")
-    arms = [each for each in (get_args(returned) if _is_union(returned) else (returned,)) if _is_question_type(each)]
+    arms = [each for each in (get_args(returned) if _is_union(returned) else (returned,)) if _is_request_type(each)]
     if len(arms) > 1:
         raise InvalidSignature(
             f"Resolver {_name(fn)!r} return annotation has multiple Elicit/Sample/ListRoots arms; "
@@ -237,7 +237,7 @@ def _sources_of(fn: Callable[..., Any], arguments: set[str]) -> dict[str, Source
     return sources
 
 
-def _is_question_type(kind: Any) -> bool:
+def _is_request_type(kind: Any) -> bool:
     bare = get_origin(kind) or kind
     return isinstance(bare, type) and issubclass(bare, Elicit | Sample | ListRoots)
 
@@ -253,7 +253,7 @@ def _is_context(annotation: Any) -> bool:
 
 
 class State(BaseModel):
-    """State of a call over its rounds: outcomes, and the digests of the questions that were asked last."""
+    """State of a call over its rounds: outcomes, and the digests of the requests that were sent last."""
 
     model_config = ConfigDict(defer_build=True)
 
@@ -319,19 +319,19 @@ class Resolution:
         self.known[identity] = outcome
         return outcome
 
-    async def _ask(self, question: Question, key: str) -> Any:
+    async def _ask(self, request: ResolverRequest, key: str) -> Any:
         if not self.in_rounds:
-            return await self._ask_now(question, key)
-        request = request_of(question)
-        if isinstance(question, Elicit):
-            request.params.requested_schema = form_schema(request.params.requested_schema)
-        digest = digest_of(request)
+            return await self._ask_now(request, key)
+        wire = wire_request(request)
+        if isinstance(request, Elicit):
+            wire.params.requested_schema = form_schema(wire.params.requested_schema)
+        digest = digest_of(wire)
         entry = self.state.outcomes.get(key)
         if entry is not None and entry.q == digest:
             try:
-                outcome = outcome_of(entry, question)
+                outcome = outcome_of(entry, request)
             except ValidationError:
-                pass  # the question has another schema now
+                pass  # the request has another schema now
             else:
                 self.kept[key] = entry
                 return outcome
@@ -340,24 +340,24 @@ class Resolution:
             logger.info("Discarding the answer for resolver %r: the question changed since it was asked", key)
             answer = None
         if answer is None:
-            require_capability(self.context, question, key)
-            self.pending[key] = request
+            require_capability(self.context, request, key)
+            self.pending[key] = wire
             raise _Pending
-        entry = self.kept[key] = entry_of(answer, question, key, digest)
-        return outcome_of(entry, question)
+        entry = self.kept[key] = entry_of(answer, request, key, digest)
+        return outcome_of(entry, request)
 
-    async def _ask_now(self, question: Question, key: str) -> Any:
+    async def _ask_now(self, request: ResolverRequest, key: str) -> Any:
         session = self.context.session
         if session.can_send_request:
-            require_capability(self.context, question, key)
-        if isinstance(question, Elicit):
+            require_capability(self.context, request, key)
+        if isinstance(request, Elicit):
             try:
-                return await self.context.elicit(question.message, question.schema)
+                return await self.context.elicit(request.message, request.schema)
             except ValueError as error:
                 invalid = isinstance(error, ValidationError)
                 detail = "received an invalid elicitation response" if invalid else str(error)
                 raise ToolError(f"Resolver {key!r}: {detail}") from error
-        return accepted(await session.send_request(request_of(question), result_type(question)))
+        return accepted(await session.send_request(wire_request(request), result_type(request)))
 
 
 async def resolve_arguments(
@@ -366,7 +366,7 @@ async def resolve_arguments(
     tool_args: Mapping[str, Any],
     context: Context[Any, Any],
 ) -> Any:
-    """Return the values of parameters that have resolvers, or the questions that have no answers yet.
+    """Return the values of parameters that have resolvers, or the requests that have no answers yet.
 
     Raises:
         ToolError: an answer is not accepted, and the parameter takes only data.
@@ -382,7 +382,7 @@ async def resolve_arguments(
         found[name] = outcome if whole else _accepted_data(outcome, name)
     if not resolution.pending:
         return found
-    asked = {key: digest_of(request) for key, request in resolution.pending.items()}
+    asked = {key: digest_of(wire) for key, wire in resolution.pending.items()}
     state = State(outcomes=resolution.kept, asked=asked)
     return types.InputRequiredResult(
         input_requests=resolution.pending, request_state=compact_json(state.model_dump(mode="json"))

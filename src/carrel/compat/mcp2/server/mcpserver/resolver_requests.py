@@ -1,4 +1,4 @@
-"""Questions of resolvers to the client, and the outcomes of the answers."""
+"""Requests of resolvers to the client, and the outcomes of the answers."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ __all__ = [
     "Elicit",
     "Entry",
     "ListRoots",
-    "Question",
+    "ResolverRequest",
     "Sample",
     "accepted",
     "digest_of",
     "entry_of",
     "outcome_of",
-    "request_of",
     "require_capability",
     "result_type",
+    "wire_request",
 ]
 
 T = TypeVar("T", bound=BaseModel)
 
 
 class Elicit(Generic[T]):
-    """Question to the user: a form that a model describes."""
+    """Request to the user: a form that a model describes."""
 
     def __init__(self, message: str, schema: type[T]) -> None:
         self.message = message
@@ -49,7 +49,7 @@ class Elicit(Generic[T]):
 
 
 class Sample:
-    """Question to the client's model. ``options`` are fields of ``CreateMessageRequestParams``.
+    """Request to the client's model. ``options`` are fields of ``CreateMessageRequestParams``.
 
     Raises:
         ValueError: results of tools in the messages do not belong to their uses.
@@ -61,17 +61,17 @@ class Sample:
 
 
 class ListRoots:
-    """Question for the client's roots."""
+    """Request for the client's roots."""
 
 
-Question: TypeAlias = Elicit[Any] | Sample | ListRoots
+ResolverRequest: TypeAlias = Elicit[Any] | Sample | ListRoots
 
 
 # Answers
 
 
 class Entry(BaseModel):
-    """Outcome of a question in an earlier round; ``q`` is the digest of the question."""
+    """Outcome of a request in an earlier round; ``q`` is the digest of the request."""
 
     model_config = ConfigDict(defer_build=True)
 
@@ -81,20 +81,20 @@ class Entry(BaseModel):
 
 
 def accepted(data: Any) -> AcceptedElicitation[Any]:
-    """Return the outcome of a question that was answered with data."""
+    """Return the outcome of a request that was answered with data."""
     return AcceptedElicitation[Any].model_construct(data=data)
 
 
-def entry_of(answer: Any, question: Question, key: str, digest: str) -> Entry:
+def entry_of(answer: Any, request: ResolverRequest, key: str, digest: str) -> Entry:
     """Return the outcome of an answer.
 
     Raises:
-        ToolError: the answer does not fit the question.
+        ToolError: the answer does not fit the request.
     """
-    if not isinstance(question, Elicit):
+    if not isinstance(request, Elicit):
         data = answer.model_dump(mode="json", by_alias=True, exclude_none=True)
         try:
-            result_type(question).model_validate(data)
+            result_type(request).model_validate(data)
         except ValidationError as error:
             raise ToolError(f"Resolver {key!r} received a response of the wrong kind") from error
         return Entry(action="accept", data=data, q=digest)
@@ -105,7 +105,7 @@ def entry_of(answer: Any, question: Question, key: str, digest: str) -> Entry:
     if answer.content is None:
         raise ToolError(f"Resolver {key!r} received an accepted elicitation with no content")
     try:
-        question.schema.model_validate(answer.content)
+        request.schema.model_validate(answer.content)
     except ValidationError as error:
         raise ToolError(
             f"Resolver {key!r} received an accepted elicitation whose content does not match the requested schema"
@@ -113,31 +113,31 @@ def entry_of(answer: Any, question: Question, key: str, digest: str) -> Entry:
     return Entry(action="accept", data=answer.content, q=digest)
 
 
-def outcome_of(entry: Entry, question: Question) -> Any:
-    """Return the outcome of a question from an earlier round."""
-    if not isinstance(question, Elicit):
-        return accepted(result_type(question).model_validate(entry.data))
+def outcome_of(entry: Entry, request: ResolverRequest) -> Any:
+    """Return the outcome of a request from an earlier round."""
+    if not isinstance(request, Elicit):
+        return accepted(result_type(request).model_validate(entry.data))
     if entry.action == "accept":
-        return accepted(question.schema.model_validate(entry.data))
+        return accepted(request.schema.model_validate(entry.data))
     return DeclinedElicitation() if entry.action == "decline" else CancelledElicitation()
 
 
-def request_of(question: Question) -> Any:
-    """Return the request that puts a question to the client."""
-    if isinstance(question, Elicit):
-        schema = render_elicitation_schema(question.schema)
-        params = types.ElicitRequestFormParams(message=question.message, requested_schema=schema)
+def wire_request(request: ResolverRequest) -> Any:
+    """Return a request of a resolver as the client receives it."""
+    if isinstance(request, Elicit):
+        schema = render_elicitation_schema(request.schema)
+        params = types.ElicitRequestFormParams(message=request.message, requested_schema=schema)
         return types.ElicitRequest(params=params)
     return (
-        types.CreateMessageRequest(params=question.params) if isinstance(question, Sample) else types.ListRootsRequest()
+        types.CreateMessageRequest(params=request.params) if isinstance(request, Sample) else types.ListRootsRequest()
     )
 
 
-def result_type(question: Sample | ListRoots) -> Any:
-    """Return the type of the result of a question."""
-    if isinstance(question, ListRoots):
+def result_type(request: Sample | ListRoots) -> Any:
+    """Return the type of the result of a request."""
+    if isinstance(request, ListRoots):
         return types.ListRootsResult
-    tools = wants_sampling_tools(question.params.tools, question.params.tool_choice)
+    tools = wants_sampling_tools(request.params.tools, request.params.tool_choice)
     return types.CreateMessageResultWithTools if tools else types.CreateMessageResult
 
 
@@ -148,14 +148,14 @@ def digest_of(request: Any) -> str:
     return encode(hashlib.sha256(compact_json(shown).encode()).digest()[:16])
 
 
-def require_capability(context: Context[Any, Any], question: Question, key: str) -> None:
-    """Check that the client can answer a question.
+def require_capability(context: Context[Any, Any], request: ResolverRequest, key: str) -> None:
+    """Check that the client can answer a request.
 
     Raises:
         MCPError: it did not declare the capability.
     """
     declared = context.client_capabilities or types.ClientCapabilities()
-    if isinstance(question, Elicit):
+    if isinstance(request, Elicit):
         given = declared.elicitation
         if given is not None and (given.form is not None or given.url is None):
             return
@@ -163,8 +163,8 @@ def require_capability(context: Context[Any, Any], question: Question, key: str)
         needed = types.ClientCapabilities(
             elicitation=types.ElicitationCapability(form=types.FormElicitationCapability())
         )
-    elif isinstance(question, Sample):
-        tools = wants_sampling_tools(question.params.tools, question.params.tool_choice)
+    elif isinstance(request, Sample):
+        tools = wants_sampling_tools(request.params.tools, request.params.tool_choice)
         if declared.sampling is not None and (not tools or declared.sampling.tools is not None):
             return
         name = "sampling.tools" if tools else "sampling"
