@@ -84,6 +84,9 @@ MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
 
+#: HTTP statuses of a server or proxy that is overloaded, restarting or unreachable: the same request may succeed later.
+UNAVAILABLE_STATUSES = frozenset((408, 425, 429, 502, 503, 504))
+
 #: Maximum number of characters of one line of an error message.
 MAX_LINE = 2000
 

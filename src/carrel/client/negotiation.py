@@ -2,7 +2,7 @@
 
 A server of a stateless revision responds to ``server/discover``, or returns an error code that only stateless revisions
 define. After any other response, or a timeout, the client tries the handshake. If the server is unavailable for the
-moment (``UNAVAILABLE``), connecting fails.
+moment (``UNAVAILABLE_STATUSES``), connecting fails.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio#backward-compatibility
@@ -20,6 +20,7 @@ from carrel.client.connection import ClientConnection
 from carrel.errors import (
     HEADER_MISMATCH,
     MISSING_CAPABILITY,
+    UNAVAILABLE_STATUSES,
     UNSUPPORTED_VERSION,
     HTTPStatusError,
     PeerError,
@@ -37,8 +38,6 @@ __all__ = ["STATELESS_ERRORS", "ServerFacts", "negotiate", "shake_hands"]
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 #: Error codes that only servers of a stateless revision use.
 STATELESS_ERRORS = frozenset((HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION))
-#: HTTP statuses of a server or proxy that is overloaded or restarting. They do not tell which revisions it supports.
-UNAVAILABLE = frozenset((408, 425, 429, 502, 503, 504))
 
 
 COMPLETING = ServerCapabilities(completions={})
@@ -101,8 +100,8 @@ async def negotiate(link: ClientConnection, wanted: Revision | None, *, timeout:
     except (PeerError, ProtocolError, HTTPStatusError) as error:
         if wanted is not None or (isinstance(error, PeerError) and error.code in STATELESS_ERRORS):
             raise
-        if not isinstance(error, ProtocolError) and error.status in UNAVAILABLE:
-            raise
+        if not isinstance(error, ProtocolError) and error.status in UNAVAILABLE_STATUSES:
+            raise  # the status does not tell which revisions the server supports
     try:
         return await shake_hands(link, LATEST_HANDSHAKE, timeout=timeout)
     except PeerError:

@@ -9,12 +9,19 @@ import random
 
 import msgspec
 
-from carrel.errors import HTTPStatusError, MCPError, RequestTimeout, SessionExpired, TransportError
+from carrel.errors import (
+    UNAVAILABLE_STATUSES,
+    HTTPStatusError,
+    MCPError,
+    RequestTimeout,
+    SessionExpired,
+    TransportError,
+)
 
 __all__ = ["Retries"]
 
 #: HTTP statuses of temporary failures.
-PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
+PASSING = UNAVAILABLE_STATUSES | {500}
 #: Maximum Retry-After that is honoured, in seconds.
 MAX_WAIT = 60.0
 

@@ -13,7 +13,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from carrel.errors import HTTPStatusError, InvalidMessage, MCPError, SessionExpired, TransportError
+from carrel.errors import (
+    UNAVAILABLE_STATUSES,
+    HTTPStatusError,
+    InvalidMessage,
+    MCPError,
+    SessionExpired,
+    TransportError,
+)
 from carrel.log import Log
 from carrel.printable import printable
 from carrel.protocol.client import OutgoingMessage
@@ -44,7 +51,7 @@ ENDING = 0.25
 #: Timeout for ending the session with DELETE on close, in seconds.
 FAREWELL = 2.0
 #: Transient statuses, which are retried. 409: the server has not noticed yet that the previous stream is broken.
-PASSING = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
+PASSING = UNAVAILABLE_STATUSES | {409, 500}
 
 
 class HTTPTransport(HTTPTransportBase):
