@@ -10,6 +10,8 @@ import os
 import stat
 import sys
 
+from carrel.transports.pipes import write_all
+
 __all__ = ["hold", "release"]
 
 MAX_READ = 65_536
@@ -39,8 +41,7 @@ def release(descriptor: int = 1) -> None:
     os.lseek(kept, 0, os.SEEK_SET)
     try:
         while data := os.read(kept, MAX_READ):
-            while data:
-                data = data[os.write(descriptor, data) :]
+            write_all(descriptor, data)
     finally:
         os.close(kept)
 

@@ -1,11 +1,12 @@
-"""Size of pipes: large messages take few steps where the system lets a pipe hold more than 64 KiB."""
+"""Pipes: their size, as large messages take few steps if a pipe holds more than 64 KiB, and blocking writes."""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
-__all__ = ["LARGE", "enlarge"]
+__all__ = ["LARGE", "enlarge", "write_all"]
 
 #: Messages of at least this many bytes do not fit into a pipe of the usual size.
 LARGE = 64 * 1024
@@ -29,3 +30,14 @@ def enlarge(transport: Any) -> None:
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, SIZE)
     except OSError:  # no pipe (EBADF), or the user has too many large ones (EPERM)
         pass
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all data to a descriptor that blocks.
+
+    Raises:
+        OSError: the reader is gone, or the descriptor is closed.
+    """
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

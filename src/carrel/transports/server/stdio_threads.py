@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from carrel.transports.pipes import write_all
+
 __all__ = ["HIGH_WATER", "ThreadReader", "ThreadWriter"]
 
 #: High-water mark of a write buffer, in bytes: beyond it, no more is read (backpressure).
@@ -116,7 +118,7 @@ class ThreadWriter:
                 waiting, self._waiting = self._waiting, []
             data = b"".join(piece for piece in waiting if piece is not None)
             try:
-                _write_all(self._fd, data)
+                write_all(self._fd, data)
             except OSError as problem:
                 error = problem
             self._call(self._written, len(data))
@@ -137,9 +139,3 @@ class ThreadWriter:
         if self._paused and self._size <= HIGH_WATER // 4:
             self._paused = False
             self._protocol.resume_writing()
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
