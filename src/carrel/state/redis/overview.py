@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from carrel.state.records import SessionEnded, SessionRecord
-from carrel.state.redis import scripts
 from carrel.state.redis.connection import Address, RedisClient
+from carrel.state.redis.messages import RedisBus
 from carrel.state.redis.sealing import RecordSealer
 from carrel.state.redis.state import NOTICES
 from carrel.state.redis.tables import Keys, RedisSessions
@@ -127,8 +127,7 @@ class RedisOverview:
         """
         if not await RedisSessions(self._client, self._keys, self._sealer).end(id):
             return False
-        notice = self._sealer.seal(msgspec.msgpack.encode(SessionEnded(id)), self._keys.bus.encode())
-        await self._client.run(scripts.PUBLISH, [self._keys.counters, self._keys.bus], NOTICES, notice)
+        await RedisBus(self._client, self._keys, self._sealer, NOTICES).publish(SessionEnded(id))
         return True
 
     async def _names(self, pattern: str) -> AsyncIterator[str]:
