@@ -253,7 +253,7 @@ class ContextIndex(SearchIndex):
 
 
 def matches(uri: str, given: str) -> bool:
-    """Return whether a URI is equal to what is given, or matches it as a pattern."""
+    """Return whether a URI equals or matches a given URI or pattern."""
     return uri == given or fnmatchcase(uri, given)
 
 

@@ -76,7 +76,7 @@ class RedisOverview:
         await self._client.stop()
 
     async def summary(self) -> StoreSummary:
-        """Return what is in the store now.
+        """Return the current content of the store.
 
         Raises:
             StoreUnavailable: Redis cannot be reached, or the user lacks a right.

@@ -68,7 +68,7 @@ class HostOriginGuardMiddleware:
         return None
 
     def _allows(self, origin: str, own: str | None) -> bool:
-        """Return whether an origin is in the list, or that of the request itself, unless this is None."""
+        """Return whether an origin is in the list, equal to ``own`` (the request's origin), or as local as ``own``."""
         given = _origin(origin)
         if any(fnmatchcase(given, each) for each in self.allowed_origins):
             return True
