@@ -105,3 +105,10 @@ def test_a_missing_file_is_one_line_wherever_the_flag_is(tmp_path: Path, capsys:
     assert main(["run", str(tmp_path / "none.py"), "--compat"]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert lines == [f"carrel: no such file: {tmp_path / 'none.py'}"] * 2
+
+
+@pytest.mark.parametrize("name", ["", " ", ".package", "package..module"])
+def test_a_module_without_a_name_is_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--compat", "-m", name], ["--compat=mcp2", "-m", name], ["-m", name, "--http", "8000"]):
+        assert main(["run", *words]) == 2
+        assert capsys.readouterr().err == f"carrel: argument -m: {name!r} is not the name of a module\n"

@@ -15,6 +15,7 @@ from importlib import metadata
 from itertools import islice
 from pathlib import Path
 
+from carrel.errors import ConfigError
 from carrel.module_files import find_module_file
 
 __all__ = [
@@ -169,6 +170,9 @@ def find_generation(program: list[str]) -> int | None:
 
     For a module of an installed package, and for a command that imports one, the requirements of the package tell,
     or its files.
+
+    Raises:
+        ConfigError: the word after ``-m`` is not the name of a module.
     """
     module = _module_of(program)
     for requirements in _requirements(program, module):
@@ -206,8 +210,14 @@ def _with_module(program: list[str], module: str | None) -> list[str]:
 
 
 def _module_of(program: list[str]) -> str | None:
-    """Return the module of ``-m``, or the module that the command of an installed package imports."""
+    """Return the module of ``-m``, or the module that the command of an installed package imports.
+
+    Raises:
+        ConfigError: the word after ``-m`` is not the name of a module.
+    """
     if program[0] == "-m":
+        if len(program) > 1 and not all(part.strip() for part in program[1].split(".")):
+            raise ConfigError(f"argument -m: {program[1]!r} is not the name of a module")
         return program[1] if len(program) > 1 else None
     file = Path(program[0])
     if file.suffix == ".exe":  # the launcher of a command on Windows

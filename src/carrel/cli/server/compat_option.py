@@ -41,8 +41,8 @@ def redirect(
     ``generation`` is the major version of ``mcp`` that the program was written for; by default, the program tells.
 
     Raises:
-        ConfigError: a package is missing, or ``mcp`` or ``fastmcp`` is already imported. The message begins with the
-            reason.
+        ConfigError: a package is missing, or ``mcp`` or ``fastmcp`` is already imported: the message begins with the
+            reason. Or the program is not named.
     """
     try:
         from carrel.compat import redirect_imports
