@@ -13,6 +13,13 @@ from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.source import FilesSource
 from carrel.testing import running
 from support import forked_command
+from support.contract_choice import is_repeated
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark tests of a contract that repeat the tests of another class."""
+    if isinstance(item, pytest.Function) and is_repeated(item.cls, item.originalname):
+        item.add_marker(pytest.mark.exhaustive)
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ import pytest
 
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.source import DatabaseSource
+from support.contract_choice import DRIVER
 from support.database_contract import QUERIES, DatabaseContract, DriverContract
 from support.shop_database import statements
 
@@ -56,6 +57,7 @@ class TestSQLite(DatabaseContract):
 
 @pytest.mark.slow
 class TestDuckDB(DriverContract):
+    ordinary = DRIVER
     base = "duckdb:///shop.duckdb"
 
     @pytest.fixture

@@ -17,6 +17,7 @@ from carrel.sources.databases.statements import check_statement
 from carrel.testing import running
 from carrel.testing.caller import Caller
 from support import database_queries
+from support.contract_choice import DRIVER
 from support.database_attacks import EVERYWHERE, EXECUTED_COMMENTS, MYSQL, MYSQL_MADE
 from support.database_contract import QUERIES, Attacks, DriverContract, ask
 from support.database_servers import mariadb
@@ -66,6 +67,7 @@ def source(server: Path, user: str = "root", **options: Any) -> DatabaseSource:
 
 
 class TestMariaDB(DriverContract):
+    ordinary = DRIVER
     base = "mysql://localhost/shop"
 
     @pytest.fixture

@@ -21,6 +21,7 @@ from carrel.testing import running
 from carrel.testing.caller import Caller, Listener
 from support import database_queries
 from support.carrel_process import command
+from support.contract_choice import DRIVER
 from support.database_attacks import CASTS, EVERYWHERE, POSTGRES, POSTGRES_CASTS, POSTGRES_MADE
 from support.database_contract import QUERIES, Attacks, DriverContract, ask
 from support.database_servers import postgres, program
@@ -69,6 +70,7 @@ def source(server: Path, user: str = "postgres", **options: Any) -> DatabaseSour
 
 
 class TestPostgres(DriverContract):
+    ordinary = DRIVER
     base = "postgres://localhost/shop"
 
     @pytest.fixture

@@ -9,6 +9,7 @@ from carrel.sources.git.options import GitOptions
 from carrel.sources.git.source import GitSource
 from carrel.testing import ProviderContract
 from carrel.wire.resources import Resource
+from support.contract_choice import VARIANT
 from support.git import Repository
 
 
@@ -98,6 +99,8 @@ class TestWorkingTree(ProviderContract):
 
 class TestBareRepository(TestWorkingTree):
     """The same for a bare repository, with packed objects and packed refs."""
+
+    ordinary = VARIANT
 
     @pytest.fixture(scope="session")
     @staticmethod

@@ -9,6 +9,7 @@ import pytest
 from carrel.sources.screen.options import ScreenOptions
 from carrel.sources.screen.source import ScreenSource
 from carrel.testing import ProviderContract
+from support.contract_choice import VARIANT
 from support.displays import Display, display
 
 pytestmark = pytest.mark.slow
@@ -28,6 +29,7 @@ def shown() -> Iterator[Display]:
 class TestMonitors(ProviderContract):
     """A display with five monitors: that of Xvfb, and four that RandR has been told of."""
 
+    ordinary = VARIANT
     shown: Display
 
     @pytest.fixture

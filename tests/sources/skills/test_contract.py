@@ -7,6 +7,7 @@ import pytest
 
 from carrel.sources.skills.source import SkillsSource
 from carrel.testing import ProviderContract
+from support.contract_choice import VARIANT
 
 
 class TestSkills(ProviderContract):
@@ -63,6 +64,8 @@ class TestSkills(ProviderContract):
 class TestOneSkill(TestSkills):
     """The same where the folder that is served is a skill itself."""
 
+    ordinary = VARIANT | {"test_a_skill_is_the_same_by_itself_as_in_the_list"}
+
     @pytest.fixture
     def provider(self, tmp_path: Path) -> SkillsSource:
         TestSkills.provider.__wrapped__(self, tmp_path)
@@ -75,6 +78,8 @@ class TestOneSkill(TestSkills):
 
 class TestSkillsWithLinks(TestSkills):
     """The same where links lead to files of skills, to skills, out, and in a circle."""
+
+    ordinary = VARIANT
 
     @pytest.fixture
     def provider(self, tmp_path: Path) -> SkillsSource:

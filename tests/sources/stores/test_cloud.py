@@ -41,6 +41,7 @@ from carrel.testing.changes import count_descriptors, fewer_descriptors_than
 from sources.stores.test_contract import OPTIONS, StoreContract
 from support import azure_server
 from support.azure_server import AzureServer
+from support.contract_choice import BACKEND
 from support.s3_server import S3Server
 
 
@@ -58,6 +59,7 @@ class Memory(CloudStore):
 class TestCloudSource(StoreContract):
     """Objects below a prefix, in a store of obstore."""
 
+    ordinary = BACKEND
     base = "az://shelf/docs/"
     numbers = itertools.count()
 

@@ -20,6 +20,7 @@ from carrel.testing import ProviderContract
 from carrel.testing.caller import Caller
 from support import azure_server
 from support.azure_server import AzureServer
+from support.contract_choice import BACKEND, VARIANT
 from support.s3_server import CREDENTIALS, S3Server
 from support.sftp_server import SFTPServer
 from support.webdav_server import WebDAVServer
@@ -163,6 +164,7 @@ class TestZipSource(StoreContract):
 class RemoteContract(StoreContract):
     """The same with fewer files and reads, because servers take their time."""
 
+    ordinary = BACKEND
     files = REMOTE
     prefixes = itertools.count()
     prefix: str
@@ -223,6 +225,7 @@ class TestS3Source(RemoteContract):
 class TestGoogleSource(RemoteContract):
     """A bucket, asked for by Google's XML API."""
 
+    ordinary = VARIANT
     base = "gs://shelf/"
     server: S3Server
 
