@@ -16,7 +16,6 @@ from support.embeddings_endpoint import EmbeddingsEndpoint
 from support.sdk_session import sdk_session
 
 pytestmark = pytest.mark.slow
-COMMAND = (sys.executable, "-m", "carrel")
 
 
 @pytest.fixture
@@ -73,7 +72,7 @@ async def test_embeddings_of_an_endpoint_named_in_the_environment(
 
     def serve() -> list[str]:
         if transport == "stdio":
-            with sdk_session(*COMMAND, "serve", str(folder), "--search") as session:
+            with sdk_session(*command("serve", str(folder), "--search")) as session:
                 return ask(session)
         with serving(str(folder), "--search", "--http", "0") as (_, greeting):
             url = re.search(r"http://[\d.]+:\d+/mcp", greeting)

@@ -18,6 +18,8 @@ from support import forked_command, forking
 PATIENCE = 120.0
 COMMAND = [sys.executable, "-m", "carrel"]
 PROGRAM = str(Path(__file__).with_name("carrel_command.py"))
+#: The same for ``carrel run`` and ``carrel dev``.
+RUN_PROGRAM = str(Path(__file__).with_name("carrel_run_command.py"))
 #: File of a server that commands ask.
 BOOKS = str(Path(__file__).parent / "servers/books.py")
 
@@ -37,7 +39,7 @@ def carrel(
         done = forked_command.run(arguments, cwd, environment, PATIENCE)
     else:
         done = subprocess.run(
-            [*COMMAND, *arguments],
+            command(*map(os.fspath, arguments), env=environment),
             capture_output=True,
             timeout=PATIENCE,
             stdin=subprocess.DEVNULL,
@@ -52,7 +54,11 @@ def carrel(
 
 def command(*arguments: str, env: Mapping[str, str] | None = None) -> list[str]:
     """Return a command line of ``carrel`` for a process that goes on, in a fork if a fork does the same."""
-    if forked_command.forkable(list(arguments), os.environ if env is None else env):
+    environment = os.environ if env is None else env
+    if arguments[:1] in (("run",), ("dev",)):
+        if forked_command.starts_alike(environment):
+            return forking.forked(sys.executable, RUN_PROGRAM, *arguments, alone=True)
+    elif forked_command.forkable(list(arguments), environment):
         return forking.forked(sys.executable, PROGRAM, *arguments)
     return [*COMMAND, *arguments]
 

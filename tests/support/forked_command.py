@@ -50,8 +50,11 @@ PATIENCE = 120.0
 
 def forkable(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
     """Tell whether a fork does what a new process does: not with programs of others, nor with another interpreter."""
-    if arguments[:1] in (["run"], ["dev"]):
-        return False
+    return arguments[:1] not in (["run"], ["dev"]) and starts_alike(environment)
+
+
+def starts_alike(environment: Mapping[str, str]) -> bool:
+    """Return whether Python starts in an environment as it has started here."""
     names = {name for name in {*environment, *os.environ} if name.startswith(READ_AT_START)}
     return all(environment.get(name) == os.environ.get(name) for name in names)
 

@@ -21,19 +21,20 @@ PIECE = 1 << 16
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def forked(python: str, *arguments: str, at_once: int = MANY) -> list[str]:
+def forked(python: str, *arguments: str, at_once: int = MANY, alone: bool = False) -> list[str]:
     """Return a command that does what ``python ARGUMENT…`` does, without the time for its imports.
 
-    A signal reaches the program; if the process of the command is killed, so is the program.
+    A signal reaches the program; if the process of the command is killed, so is the program. A program that runs alone
+    does not have the modules that other programs import.
     """
-    path = server(python, at_once)
+    path = server(python, at_once, arguments[0] if alone else "")
     import_program(path, *arguments[: 2 if arguments[0] == "-m" else 1])
     return [sys.executable, "-S", "-E", __file__, path, *arguments]
 
 
 @functools.cache
-def server(python: str, at_once: int) -> str:
-    """Start the process that imports and forks, and return its socket."""
+def server(python: str, at_once: int, program: str = "") -> str:
+    """Start the process that imports and forks, for one program or for several, and return its socket."""
     environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(__file__))}
     command = [python, "-P", __file__, "--serve", str(at_once)]
     return start(command, env=environment if python == sys.executable else None)

@@ -12,7 +12,7 @@ import pytest
 
 from chat.endpoints import Answer, Say, openai_endpoint
 from context.pages import FORMATS, TEXT
-from support.carrel_process import COMMAND, carrel
+from support.carrel_process import carrel, command
 from support.git import Repository
 
 SERVER = """
@@ -91,8 +91,8 @@ def test_a_file_that_is_open_is_ranked_higher(folder):
 
 
 def test_a_watched_context_is_printed_again_after_a_change(folder):
-    command = [*COMMAND, "context", str(folder), "green tea", "--watch"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    watching = command("context", str(folder), "green tea", "--watch")
+    with subprocess.Popen(watching, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         told = iter(process.stderr)
         assert next(line for line in told if "waiting for changes" in line)
         (folder / "pot.md").write_text("A pot for green tea.\n")
@@ -141,10 +141,10 @@ def test_a_citation_of_a_page_leads_to_the_text_in_which_its_lines_count(tmp_pat
     done = carrel("context", str(tmp_path), "green tea brewed", "--budget", "600", "--format", "json")
     [item] = json.loads(done.stdout)["items"]
     assert item["uri"] == f"{(tmp_path / 'tea.html').as_uri()}?view=text"
-    text = carrel("cat", item["uri"], "--", *COMMAND, "serve", str(tmp_path)).stdout.decode().splitlines()
+    text = carrel("cat", item["uri"], "--", *command("serve", str(tmp_path))).stdout.decode().splitlines()
     first, last = item["lines"]
     assert any("Green tea" in line for line in text[first - 1 : last])
-    found = carrel("find", f"{shlex.join([*COMMAND, 'serve', str(tmp_path), '--search'])}", "green tea")
+    found = carrel("find", shlex.join(command("serve", str(tmp_path), "--search")), "green tea")
     assert b"tea.html?view=text, line" in found.stdout
     marked = carrel("context", str(tmp_path), "green tea brewed", "--budget", "600")
     assert f"<{item['uri']}>, lines {first}-{last}" in marked.stdout.decode()

@@ -7,7 +7,7 @@ from carrel import Client, Server
 from carrel.cli.client.find import linked, search_tool, searched
 from carrel.cli.terminal.progress import Bar
 from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
-from support.carrel_process import BOOKS, COMMAND, carrel
+from support.carrel_process import BOOKS, carrel, command
 
 QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 
@@ -30,7 +30,7 @@ def test_the_search_tool_of_a_server_is_used(tmp_path):
 def test_terms_select_by_type_age_and_size_in_names_and_texts(tmp_path):
     (tmp_path / "wine.md").write_text("red wine")
     (tmp_path / "wine.txt").write_text("red wine")
-    served = shlex.join([*COMMAND, "serve", str(tmp_path), "--search"])
+    served = shlex.join(command("serve", str(tmp_path), "--search"))
     for text in ("red type:text/markdown changed:<1h size:<1kB", "type:text/markdown wine -beer"):
         found = json.loads(carrel("find", served, text, "--json").stdout)
         assert [hit["resource"]["name"] for hit in found["search"]["structuredContent"]["hits"]] == ["wine.md"]
@@ -46,7 +46,7 @@ def test_a_text_and_its_copy_are_one_hit_with_both_places(tmp_path):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "wine.md").write_text("# Cellar\n\nWe keep *red* wine.\n")
     (tmp_path / "other.md").write_text("We keep white wine.\n")
-    served = shlex.join([*COMMAND, "serve", str(tmp_path), "--search"])
+    served = shlex.join(command("serve", str(tmp_path), "--search"))
     shown = carrel("find", served, "keep wine").stdout.decode()
     assert shown.count("We keep *red* wine.") == 1  # as it is, without escapes of Markdown
     assert (shown.count("/one/wine.md, line 3"), shown.count("/two/wine.md, line 3")) == (1, 1)
@@ -57,7 +57,7 @@ def test_a_text_and_its_copy_are_one_hit_with_both_places(tmp_path):
 def test_the_nearest_hits_and_the_absent_words_are_told_if_nothing_is_relevant(tmp_path):
     for number in range(300):
         (tmp_path / f"page{number}.md").write_text(f"# Server {number}\n\nServer word{number} answers requests.\n")
-    served = shlex.join([*COMMAND, "serve", str(tmp_path), "--search"])
+    served = shlex.join(command("serve", str(tmp_path), "--search"))
     done = carrel("find", served, "bake lasagna server", "--json")
     found = json.loads(done.stdout)
     assert (done.returncode, found["matches"], found["search"]) == (1, [], None)
@@ -74,7 +74,7 @@ def test_the_nearest_hits_and_the_absent_words_are_told_if_nothing_is_relevant(t
 
 def test_a_search_waits_for_the_index(tmp_path):
     (tmp_path / "wine.md").write_text("red and 上下文")
-    done = carrel("find", f"{' '.join(COMMAND)} serve {tmp_path} --search", "上下文")
+    done = carrel("find", shlex.join(command("serve", str(tmp_path), "--search")), "上下文")
     assert done.returncode == 0
     assert "wine.md" in done.stdout.decode()
     assert b"not complete" not in done.stdout
@@ -114,7 +114,7 @@ def test_a_search_that_finds_no_resources_is_exit_code_1_too(tmp_path):
 
 def test_a_folder_is_searched_by_its_texts_if_a_server_with_an_index_is_given(tmp_path):
     (tmp_path / "wine.txt").write_text("猫が好き", encoding="utf-8")
-    served = shlex.join([*COMMAND, "serve", str(tmp_path), "--search"])
+    served = shlex.join(command("serve", str(tmp_path), "--search"))
     done = carrel("find", served, "猫")
     assert "wine.txt" in done.stdout.decode(), done.stderr
     done = carrel("find", served, "犬")
@@ -124,7 +124,7 @@ def test_a_folder_is_searched_by_its_texts_if_a_server_with_an_index_is_given(tm
 def test_nothing_relevant_is_said_with_the_nearest_texts(tmp_path):
     for number in range(300):
         (tmp_path / f"page{number}.txt").write_text(f"A server answers word{number}.")
-    done = carrel("find", shlex.join([*COMMAND, "serve", str(tmp_path), "--search"]), "bake lasagna server")
+    done = carrel("find", shlex.join(command("serve", str(tmp_path), "--search")), "bake lasagna server")
     first, *nearest = done.stdout.decode().splitlines()
     assert (done.returncode, first) == (1, "Nothing relevant found. No text has: bake, lasagna. The nearest:"), (
         done.stderr

@@ -2,7 +2,7 @@
 
 import json
 
-from support.carrel_process import BOOKS, COMMAND, carrel
+from support.carrel_process import BOOKS, carrel, command
 
 SKILL = "---\nname: review\ndescription: Reviews code.\n---\n# Review\nRead it twice.\n"
 
@@ -10,7 +10,7 @@ SKILL = "---\nname: review\ndescription: Reviews code.\n---\n# Review\nRead it t
 def test_skills_are_listed_and_one_is_printed_by_its_name(tmp_path):
     (tmp_path / "review").mkdir()
     (tmp_path / "review/SKILL.md").write_text(SKILL)
-    server = ["--", *COMMAND, "serve", "--skills", str(tmp_path)]
+    server = ["--", *command("serve", "--skills", str(tmp_path))]
     listed = carrel("skills", *server).stdout.decode()
     assert listed.startswith("Skills\n  review  1 file  ")
     assert listed.endswith("/review/SKILL.md  Reviews code.\n")

@@ -10,7 +10,7 @@ import threading
 import httpx
 import pytest
 
-from support.carrel_process import COMMAND, Errors, serving
+from support.carrel_process import COMMAND, Errors, command, serving
 from support.sdk_session import sdk_session
 
 pytestmark = pytest.mark.slow
@@ -107,7 +107,7 @@ def test_every_message_is_a_readable_line(folder):
 
 def converse(folder, *lines, flags=()):
     done = subprocess.run(
-        [*COMMAND, "dev", str(folder / "books.py"), *flags],
+        command("dev", str(folder / "books.py"), *flags),
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         text=True,

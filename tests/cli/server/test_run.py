@@ -7,7 +7,7 @@ import pytest
 
 from carrel.cli import main
 from chat.pty_program import in_terminal
-from support.carrel_process import COMMAND, serving
+from support.carrel_process import COMMAND, carrel, command, serving
 from support.sdk_session import sdk_session
 
 pytestmark = pytest.mark.slow
@@ -37,6 +37,11 @@ if __name__ == "__main__":
 ASYNC = "from carrel import Server\n\nasync def make_app():\n    return Server('made')\n"
 
 
+def module(*arguments):
+    """Return the command line of a new process, which no fork stands for."""
+    return [*COMMAND, *arguments]
+
+
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "shop.py"
@@ -47,9 +52,10 @@ def file(tmp_path):
 @pytest.mark.parametrize("target", ["shop.py", "shop.py:app"])
 def test_the_official_client_uses_a_file_on_stdio_whatever_it_prints(file, target, tmp_path):
     errors = tmp_path / "errors"
+    start = command if target == "shop.py:app" else module
     with (
         errors.open("w") as stderr,
-        sdk_session(*COMMAND, "run", file.replace("shop.py", target), stderr=stderr) as client,
+        sdk_session(*start("run", file.replace("shop.py", target)), stderr=stderr) as client,
     ):
         assert client.name == "books"
         assert client.tool("add", a=1, b=2) == "3"
@@ -65,7 +71,7 @@ def test_the_official_client_uses_a_file_over_http(file):
 
 def test_an_async_function_makes_the_server_on_both_transports(tmp_path):
     (tmp_path / "made.py").write_text(ASYNC)
-    with sdk_session(*COMMAND, "run", str(tmp_path / "made.py")) as client:
+    with sdk_session(*command("run", str(tmp_path / "made.py"))) as client:
         assert client.name == "made"
     with serving("run", str(tmp_path / "made.py")) as (url, _), sdk_session(url) as client:
         assert client.name == "made"
@@ -74,7 +80,7 @@ def test_an_async_function_makes_the_server_on_both_transports(tmp_path):
 def test_limits_of_the_command_line_hold(file):
     hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"x": "y" * 5000}})
     done = subprocess.run(
-        [*COMMAND, "run", file, "--limit", "max_message_bytes=4096"],
+        command("run", file, "--limit", "max_message_bytes=4096"),
         input=hello + "\n",
         capture_output=True,
         text=True,
@@ -97,13 +103,7 @@ def test_limits_of_the_command_line_hold(file):
     ],
 )
 def test_wrong_use_is_one_line(file, arguments, complaint):
-    done = subprocess.run(
-        [*COMMAND, "run", *(file if one == "FILE" else one for one in arguments)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = carrel("run", *(file if one == "FILE" else one for one in arguments), text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert complaint in done.stderr.splitlines()[-1]
 

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,18 @@ from urllib.error import HTTPError
 import pytest
 
 from carrel.cli.server.studio import name_of
-from support.carrel_process import BOOKS, COMMAND, PATIENCE, carrel
+from support.carrel_process import BOOKS, COMMAND, PATIENCE, carrel, command
 
 pytestmark = pytest.mark.slow
 
 
 @contextmanager
-def studio(*arguments: str, cwd: Path | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def studio(
+    *arguments: str, cwd: Path | None = None, start: Callable[..., list[str]] = command
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Start the command, and give the link that it prints."""
     with subprocess.Popen(
-        [*COMMAND, "studio", *arguments],
+        start("studio", *arguments),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -39,6 +41,11 @@ def studio(*arguments: str, cwd: Path | None = None) -> Iterator[tuple[str, subp
         finally:
             if process.poll() is None:
                 process.kill()
+
+
+def module(*arguments: str) -> list[str]:
+    """Return the command line of a new process, which no fork stands for."""
+    return [*COMMAND, *arguments]
 
 
 def end(process: subprocess.Popen[str]) -> tuple[str, str]:
@@ -58,7 +65,7 @@ def ask(link: str, path: str) -> Any:
 
 def test_the_link_is_the_only_line_and_ctrl_c_ends_the_command(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("# A")
-    with studio(str(tmp_path), BOOKS, "--no-open") as (link, process):
+    with studio(str(tmp_path), BOOKS, "--no-open", start=module) as (link, process):
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#token=[\w-]{43}\n", link)
         servers = ask(link, "/api/state")["servers"]
         assert [(server["name"], server["transport"]) for server in servers] == [
