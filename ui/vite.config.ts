@@ -16,6 +16,6 @@ export default defineConfig({
   worker: { format: "es" },
   server: { proxy: { "/api": { target: backend, changeOrigin: true } } },
   resolve: process.env.VITEST ? { conditions: ["browser"] } : {},
-  // One environment for all files of a process: an own one for each takes three times as long.
-  test: { environment: "jsdom", include: ["tests/**/*.test.ts"], isolate: false },
+  // One process, and one environment for all files: an own one for each takes three times as long.
+  test: { environment: "jsdom", include: ["tests/**/*.test.ts"], isolate: false, maxWorkers: 1 },
 });
