@@ -24,7 +24,7 @@ from carrel.compat.mcp.server.models import InitializationOptions
 from carrel.compat.mcp.server.session import ServerSession
 from carrel.compat.mcp.shared.context import RequestContext
 from carrel.compat.mcp.shared.exceptions import McpError
-from carrel.compat.notified import NotifiedConnection
+from carrel.compat.notified import NotifiedConnection, answering_cancelled
 from carrel.compat.requests import HandlerError, http_request, scope_of
 from carrel.compat.wire import json_of, struct_of
 from carrel.errors import InvalidParams, MethodNotFound, ProtocolError
@@ -128,7 +128,7 @@ class Application(Server[Any]):
         if self._declared.extensions:
             operations = self.endpoint.runtime.operations
             operations["initialize"] = functools.partial(self._initialize, operations["initialize"])
-        self._names_method = discovery is not None  # in the data of error responses
+        self._is_mcp_2 = discovery is not None  # a program for FastMCP 4
         if discovery is not None:
             result = DiscoverResult(
                 supported_versions=[LATEST.name],
@@ -150,8 +150,12 @@ class Application(Server[Any]):
     def _answer(self, operation: str, call: Call, channel: Channel) -> Awaitable[Any]:
         kind, handler = self._handler(operation)
         if kind is None or handler is None:
-            raise MethodNotFound("Method not found", call.method if self._names_method else None)
-        return self._run(handler, request_of(kind, call), Exchange(self.endpoint.runtime, call, channel))
+            raise MethodNotFound("Method not found", call.method if self._is_mcp_2 else None)
+        return self._answered(handler, request_of(kind, call), call, channel)
+
+    def _answered(self, handler: Handler, request: Any, call: Call, channel: Channel) -> Coroutine[Any, Any, Any]:
+        work = self._run(handler, request, Exchange(self.endpoint.runtime, call, channel))
+        return answering_cancelled(work, call, channel, generation=2 if self._is_mcp_2 else 1)
 
     def _answer_added(
         self, kind: type[BaseModel], handler: Handler, call: Call, channel: Channel
@@ -168,7 +172,7 @@ class Application(Server[Any]):
             context.meta = getattr(params, "meta", None)
             return await handler(context, params)
 
-        return self._run(handle, None, Exchange(self.endpoint.runtime, call, channel))
+        return self._answered(handle, None, call, channel)
 
     def handles(self, operation: str) -> bool:
         """Return whether there is a handler for an operation."""

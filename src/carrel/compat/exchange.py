@@ -30,11 +30,13 @@ from carrel.server.elicitation.input_required import ask, use_state
 from carrel.server.runtime import Runtime
 from carrel.wire.client_features import CreateMessageParams, ElicitParams, ListRootsParams
 
-__all__ = ["Exchange", "current_exchange", "http_scope", "notification"]
+__all__ = ["REQUEST_CANCELLED", "Exchange", "current_exchange", "http_scope", "notification"]
 
 
 #: Error code of a request that the client did not answer in time.
 TIMED_OUT = -32001
+#: Error code of a request that was cancelled over Streamable HTTP.
+REQUEST_CANCELLED = -32800
 
 
 def _mcp_error(code: int, message: str, data: Any) -> Exception:

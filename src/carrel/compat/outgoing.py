@@ -14,10 +14,7 @@ from carrel.protocol.client import OutgoingMessage
 from carrel.protocol.methods import CANCELLED
 from carrel.wire.utilities import CancelledParams
 
-__all__ = ["REQUEST_CANCELLED", "send_notification"]
-
-#: Code of the error of a request that was cancelled over Streamable HTTP.
-REQUEST_CANCELLED = -32800
+__all__ = ["send_notification"]
 
 
 async def send_notification(

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from carrel.compat.exchange import REQUEST_CANCELLED
 from carrel.compat.lazy import lazily
 from carrel.compat.mcp.types.base import JSONRPCMessage
-from carrel.compat.outgoing import REQUEST_CANCELLED
 
 if TYPE_CHECKING:
     from carrel.compat.mcp.server.streamable_http_transport import StreamableHTTPServerTransport

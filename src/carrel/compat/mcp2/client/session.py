@@ -15,6 +15,7 @@ from carrel.client.connection import ClientConnection
 from carrel.client.handlers import ClientCall
 from carrel.client.negotiation import ServerFacts, discover, negotiate, shake_hands
 from carrel.client.pending_request import Waiter
+from carrel.compat.exchange import REQUEST_CANCELLED
 from carrel.compat.loggers import get_logger
 from carrel.compat.mcp.client.auth.exceptions import flow_error
 from carrel.compat.mcp2 import types
@@ -42,7 +43,7 @@ from carrel.compat.mcp2.types.jsonrpc import (
     REQUEST_TIMEOUT,
     jsonrpc_message_adapter,
 )
-from carrel.compat.outgoing import REQUEST_CANCELLED, send_notification
+from carrel.compat.outgoing import send_notification
 from carrel.compat.streams import ClientStream, StreamTransport, flush
 from carrel.compat.validation import Validators
 from carrel.compat.wire import json_of, model_of, struct_of

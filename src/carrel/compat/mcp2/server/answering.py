@@ -32,7 +32,7 @@ from carrel.compat.mcp2.shared.exceptions import MCPError
 from carrel.compat.mcp2.types.base import CORE_RESULT_TYPES, SERVER_INFO_META_KEY, CacheableResult, RequestParams
 from carrel.compat.mcp2.types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, ErrorData
 from carrel.compat.mcp2.types.kinds import INPUT_REQUIRED_METHODS, is_input_required
-from carrel.compat.notified import NotifiedConnection
+from carrel.compat.notified import NotifiedConnection, answering_cancelled
 from carrel.compat.requests import HandlerError, http_request, scope_of
 from carrel.compat.wire import struct_of
 from carrel.errors import MethodNotFound, ProtocolError
@@ -127,7 +127,7 @@ class Application(Server[Any]):
         raw = bytes(call.raw)
         params = None if raw == b"{}" else msgspec.json.decode(raw)
         inner = partial(self._initialize, original, exchange) if own and original is not None else None
-        return self._run(exchange, call.request, params, inner)
+        return answering_cancelled(self._run(exchange, call.request, params, inner), call, channel, generation=2)
 
     def _exchange(self, call: Call, channel: Channel) -> Exchange:
         return Exchange(self.endpoint.runtime, call, channel, fail=MCPError, checks=False)
