@@ -124,7 +124,9 @@ async def test_over_http_with_sse(failing: Server) -> None:
         assert text_of(await ask(call(9999, "quick_in_a_thread"))) == "quick"
 
 
-@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(
+    "revision", [pytest.param("2024-11-05", marks=pytest.mark.exhaustive), "2025-11-25", "2026-07-28"]
+)
 async def test_in_memory(revision: str) -> None:
     async with memory.connect(make(max_requests_in_flight=int(SLOTS)), revision) as peer:
         for method, params in requests():

@@ -12,6 +12,7 @@ from carrel.sources import process
 from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.source import FilesSource
 from carrel.testing import running
+from carrel.testing.changes import ChangeTests
 from support import forked_command
 from support.contract_choice import is_repeated
 
@@ -23,9 +24,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.fixture(autouse=True)
-def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+def forked_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork the processes of sources. Modules that test the start or the limits of these processes override this."""
     monkeypatch.setattr(process, "subprocess", forked_command.SUBPROCESS)
+    if request.cls is not None and issubclass(request.cls, ChangeTests):  # it counts open descriptors
+        forked_command.start_servers()
 
 
 @pytest.fixture

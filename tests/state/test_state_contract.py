@@ -22,11 +22,12 @@ class TestMemoryState(StateContract):
     """Servers in one process."""
 
     kind: type[MemoryState] = MemoryState
+    notices = 200
 
     @pytest.fixture(autouse=True)
     def store(self):
         self.now = 0.0
-        self.store = MemoryTables(clock=lambda: self.now)
+        self.store = MemoryTables(notices=100, clock=lambda: self.now)
 
     async def join(self):
         state = self.kind(self.store)

@@ -1,11 +1,14 @@
 """PostgreSQL and MariaDB servers for tests: private ones, in a temporary folder, on Unix sockets, never as root."""
 
+from __future__ import annotations
+
 import os
 import pwd
 import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -106,6 +109,47 @@ def running_postgres(path: Path) -> Iterator[None]:
     ready = [program("psql"), "-h", str(path), "-U", "postgres", "-c", "SELECT 1", "-d", "postgres"]
     with server([program("postgres"), "-D", str(path / "data"), *flags], path, ready, signal.SIGINT):
         yield
+
+
+class PostgresClient:
+    """One process of PostgreSQL's own client, which connects anew for each call."""
+
+    END = "-- end --"
+
+    def __init__(self, path: Path) -> None:
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [program("psql"), "-h", str(path), "-U", "postgres", "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", "postgres"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PGOPTIONS": "-c client_min_messages=warning"},
+        )
+
+    def __enter__(self) -> PostgresClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate(timeout=TIMEOUT)
+
+    def run(self, database: str, *statements: str) -> str:
+        """Run statements in a database, and return what the client prints.
+
+        Raises:
+            AssertionError: a statement failed; the client has ended.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._lock:
+            ended = ";\n".join(statements)
+            self._process.stdin.write(f"\\connect {database}\n{ended};\n\\connect postgres\n\\echo {self.END}\n")
+            self._process.stdin.flush()
+            printed = ""
+            while (line := self._process.stdout.readline()) != f"{self.END}\n":
+                assert line, printed
+                printed += line
+            return printed
 
 
 @contextmanager

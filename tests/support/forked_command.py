@@ -30,7 +30,7 @@ from typing import Any
 
 from support.forking import forked, start, wait_for
 
-__all__ = ["SUBPROCESS", "Fork", "launch", "launch_script", "run"]
+__all__ = ["SUBPROCESS", "Fork", "launch", "launch_script", "run", "start_servers"]
 
 #: Beginnings of the names of variables that the interpreter reads when it starts, and a fork does not.
 READ_AT_START = ("PYTHON", "LC_", "LANG")
@@ -186,6 +186,12 @@ SUBPROCESS = SimpleNamespace(Popen=ForkedWorker, PIPE=subprocess.PIPE, DEVNULL=s
 def server() -> str:
     """Start the process, and return the path of its socket."""
     return start([sys.executable, "-m", "support.forked_command"], cwd=Path(__file__).parent.parent)
+
+
+def start_servers() -> None:
+    """Start the processes that the first fork would start, and open descriptors for."""
+    server()
+    forked(sys.executable, PROGRAM)
 
 
 def serve(path: str) -> Any:

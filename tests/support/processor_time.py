@@ -6,7 +6,7 @@ import functools
 import time
 from collections.abc import Callable
 
-__all__ = ["fastest", "loop", "loops"]
+__all__ = ["fastest", "is_linear", "loop", "loops"]
 
 
 def fastest(action: Callable[[], object], runs: int = 5) -> float:
@@ -17,6 +17,18 @@ def fastest(action: Callable[[], object], runs: int = 5) -> float:
         action()
         times.append(time.process_time() - start)
     return min(times)
+
+
+def is_linear(small: Callable[[], object], large: Callable[[], object], most: float) -> bool:
+    """Return whether ``large``, with four times the input of ``small``, takes linear time, at most ``most`` loops.
+
+    Short times say nothing. Sixteen times as long would be quadratic; memory makes it more than four.
+    """
+    longest = fastest(large, 1)
+    if longest < loop() / 4:
+        return True
+    longest = min(longest, fastest(large, 4))
+    return longest < most * loop() and (longest < loop() / 4 or longest < 12 * fastest(small))
 
 
 def loops(action: Callable[[], object]) -> float:

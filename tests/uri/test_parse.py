@@ -22,7 +22,7 @@ from carrel.uri.parse import (
     resolve,
     split_port,
 )
-from support.processor_time import fastest, loop
+from support.processor_time import is_linear
 
 NEARLY_URIS = st.text(st.sampled_from("afz:/?#[]@!$&'()*+,;=%20EFé糖.-_~ \\\x00\ud800|")) | st.text()
 
@@ -459,10 +459,7 @@ def test_hostile_text_takes_linear_time(start: str, pattern: str) -> None:
                 pass
 
     quarter, whole = (start + (pattern * length)[: length - length % len(pattern)] for length in (16_384, 65_536))
-    small, large = fastest(lambda: use(quarter)), fastest(lambda: use(whole))
-    assert large < 40 * loop()
-    # Short times say nothing. Sixteen times as long would be quadratic; memory makes it more than four.
-    assert large < loop() / 4 or large < 12 * small
+    assert is_linear(lambda: use(quarter), lambda: use(whole), 40)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 
 from carrel.errors import ToolError
+from carrel.sources import process
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.query_tool import call_query_tool
 from carrel.sources.databases.source import DatabaseSource
@@ -21,8 +23,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def forked_workers() -> None:
-    """Start processes as a server does: no fork has their limits and environment from the start."""
+def started_workers(forked_workers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start processes as a server does: no fork has their limits from the start."""
+    monkeypatch.setattr(process, "subprocess", subprocess)
 
 
 #: Takes minutes.
@@ -40,22 +43,24 @@ async def shop(tmp_path: Path) -> AsyncIterator[DatabaseSource]:
 
 def processes(source: DatabaseSource) -> list[int]:
     """Return the numbers of the processes of a source that are alive."""
-    found = [process._process for process in source._reader.processes._all]
-    return [process.pid for process in found if process is not None and process.poll() is None]
+    found = [one._process for one in source._reader.processes._all]
+    return [one.pid for one in found if one is not None and one.poll() is None]
 
 
+@pytest.mark.usefixtures("started_workers")
 async def test_a_statement_that_cannot_be_interrupted_is_killed_with_its_process(shop: DatabaseSource) -> None:
     await ask(shop, "query_shop", {"sql": "SELECT id FROM one"})
-    [process] = processes(shop)
+    [running_process] = processes(shop)
     call = asyncio.create_task(ask(shop, "query_shop", {"sql": LONG}))
     await asyncio.sleep(0)
-    os.kill(process, signal.SIGSTOP)  # as a statement that does not look whether it is interrupted
+    os.kill(running_process, signal.SIGSTOP)  # as a statement that does not look whether it is interrupted
     with pytest.raises(ToolError, match="longer than 3 seconds and could not be interrupted"):
         await call
     assert not processes(shop)
     assert "1" in (await ask(shop, "query_shop", {"sql": "SELECT id FROM one"})).text
 
 
+@pytest.mark.usefixtures("started_workers")
 async def test_a_value_that_needs_too_much_memory_is_refused(shop: DatabaseSource) -> None:
     with pytest.raises(ToolError, match=r"(?i)memory|over the limit|longer than"):
         await ask(shop, "query_shop", {"sql": "SELECT repeat(repeat('x', 1000000), 3000)"})

@@ -14,7 +14,7 @@ from carrel import Client, Server, sources
 from carrel.errors import MCPError, SourceUnavailable
 from carrel.server import lifecycle
 from carrel.sources.databases import watch as database_watch
-from support.carrel_process import COMMAND
+from support.carrel_process import command
 from support.database_servers import postgres_folder, program, running_postgres
 from support.shop_database import statements
 
@@ -61,7 +61,7 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("notify", [None, "carrel"])
+@pytest.mark.parametrize("notify", [None, pytest.param("carrel", marks=pytest.mark.exhaustive)])
 async def test_a_database_that_stops_and_comes_back_is_read_and_watched_again(folder: Path, notify: str | None) -> None:
     app = Server("shop")
     app.add_provider(sources.open(url(folder), interval=0.05, notify=notify))
@@ -183,7 +183,7 @@ async def test_a_database_that_is_not_there_ends_the_start_with_the_reason(folde
 @pytest.mark.parametrize("arguments", [[], ["--http", "0"]])
 def test_carrel_serve_names_the_source_and_what_to_do_in_one_line(folder: Path, arguments: list[str]) -> None:
     done = subprocess.run(
-        [*COMMAND, "serve", url(folder), *arguments],
+        command("serve", url(folder), *arguments),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -475,7 +475,7 @@ async def test_objects_that_contain_themselves_end(repository: Repository, share
     tag = "cd" * 20
     body = f"object {tag}\ntype tag\ntag x\ntagger A <a> 1 +0000\n\nself\n".encode()
     damage(repository, tag, zlib.compress(b"tag %d\0" % len(body) + body))
-    caller, hurried = await share(max_seconds=100), await share(max_seconds=2)
+    caller, hurried = await share(max_seconds=100), await share(max_seconds=0.5)
     deep = "/".join(["dir", *["again"] * 300])
     assert {entry.name for entry in await caller.directory(f"git://shop/tree/HEAD/{deep}")} == {"again", "dir"}
     for uri in (f"log/{id}", f"log/{id}~99999", f"commit/{tag}", f"log/{tag}", f"grep/{id}?query=x", "diff/HEAD"):

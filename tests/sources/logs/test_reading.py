@@ -118,7 +118,7 @@ async def test_five_minutes_of_ten_gibibytes_are_found_by_reading_little(
     assert len(texts(await read("app/large.log?tail=650"))) == 650
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(2, 6))])
 @pytest.mark.asyncio
 async def test_binary_search_finds_what_a_look_at_all_lines_does(folder: Path, share: Share, seed: int) -> None:
     random_ = random.Random(seed)
@@ -262,7 +262,7 @@ async def test_damaged_and_huge_compressed_files_are_noted(folder: Path, share: 
     data = "".join(line(time() - 5, f"entry {each}") for each in range(20_000)).encode()
     whole = gzip.compress(data)
     (folder / "a.log.1.gz").write_bytes(whole[: len(whole) // 2])
-    (folder / "b.log.1.gz").write_bytes(gzip.compress(b"\n" * 5_000_000))
+    (folder / "b.log.1.gz").write_bytes(gzip.compress((b"x" * 99 + b"\n") * 50_000))
     (folder / "c.log.1.zst").write_bytes(b"no such thing")
     (folder / "d.log.1.xz").write_bytes(b"")
     read = await share(max_search=1_000_000)

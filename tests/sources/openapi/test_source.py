@@ -396,7 +396,7 @@ async def test_a_path_that_is_no_template_is_left_out(tmp_path: Path):
         ("[1]", "not an object"),
         ('{"openapi": ', "not valid JSON"),
         ("a: [", "neither JSON nor YAML"),
-        ("[" * 100_000, "neither JSON nor YAML"),
+        ("[" * 20_000, "neither JSON nor YAML"),
         ("a: &a [*a]", "neither JSON nor YAML"),
         ("\n".join(["a0: &a0 [1, 1]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40))]), "expand"),
         ('{"openapi": "3.1.0", "paths": []}', "paths are not an object"),
