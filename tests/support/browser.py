@@ -128,7 +128,7 @@ async def opened_page(browser: Browser, link: str, name: str = "page", **options
     At the end, the page has asked nothing of another origin, has violated no policy, and no script of it has failed.
     """
     context: BrowserContext = await browser.new_context(
-        **{"locale": "en-US", "viewport": {"width": 1280, "height": 800}, **options}
+        **{"locale": "en-US", "viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce", **options}
     )
     context.set_default_timeout(SHOWN)
     await context.grant_permissions(["clipboard-read", "clipboard-write"])

@@ -12,9 +12,9 @@ SERVERS, HOSTILE = 50, ("mute", "dying", "notes")
 PROGRAM = Path(__file__).with_name("servers") / "hostile.py"
 
 
-def write_chaos(file: Path) -> None:
-    """Write a configuration of the servers."""
-    kinds = [*HOSTILE, *(["usual"] * (SERVERS - len(HOSTILE)))]
+def write_chaos(file: Path, number: int = SERVERS) -> None:
+    """Write a configuration of the servers, or of a number of them."""
+    kinds = [*HOSTILE, *(["usual"] * (number - len(HOSTILE)))]
     servers = {
         f"{kind}-{at}": {"command": sys.executable, "args": [str(PROGRAM), kind]} for at, kind in enumerate(kinds)
     }
