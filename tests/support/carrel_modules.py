@@ -3,7 +3,7 @@
 import pkgutil
 from importlib import import_module
 
-from support.forked_command import PACKAGES
+from support.forked_command import DATABASES, PACKAGES
 
 #: Modules that those of the packages import when they are used.
 MODULES = ("aiohttp", "carrel.client", "carrel.gateway.logins", "carrel.host", "carrel.security.client")
@@ -14,5 +14,5 @@ MODULES += ("uvicorn.lifespan.off", "uvicorn.protocols.http.auto", "uvicorn.prot
 for package in (*PACKAGES, "carrel.studio"):
     for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
         import_module(module.name)
-for name in MODULES:
+for name in (*MODULES, *DATABASES):
     import_module(name)

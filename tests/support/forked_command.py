@@ -30,20 +30,25 @@ from typing import Any
 
 from support.forking import forked, start, wait_for
 
-__all__ = ["SUBPROCESS", "Fork", "launch", "launch_script", "run", "start_servers"]
+__all__ = ["SUBPROCESS", "Fork", "fork_workers", "launch", "launch_script", "run", "start_servers"]
 
 #: Beginnings of the names of variables that the interpreter reads when it starts, and a fork does not.
 READ_AT_START = ("PYTHON", "LC_", "LANG")
 #: Packages that the process imports with all of their modules, and modules that those import when they are used.
 PACKAGES = ("carrel.cli", "carrel.sources")
-MODULES = (
-    *("aiohttp", "carrel.client", "carrel.host", "carrel.security.client", "carrel.server", "uvicorn"),
+DATABASES = (
     *("asyncpg", "duckdb", "duckdb_engine", "greenlet", "pymysql", "sqlalchemy.ext.asyncio", "sqlglot"),
     *(f"sqlalchemy.dialects.{name}" for name in ("mysql.pymysql", "postgresql.asyncpg", "sqlite")),
+)
+MODULES = (
+    *DATABASES,
+    *("aiohttp", "carrel.client", "carrel.host", "carrel.security.client", "carrel.server", "uvicorn"),
     *("html_to_markdown", "lxml.etree", "mammoth", "PIL.Image", "pptx", "pypdfium2", "python_calamine", "striprtf"),
 )
 #: Program that stands for the command in a process that another command starts.
 PROGRAM = str(Path(__file__).with_name("carrel_command.py"))
+#: Variable with the path of the socket, for processes that tests start.
+SOCKET = "SOCKET_OF_FORKED_COMMANDS"
 #: How long the process may take to start, in seconds.
 PATIENCE = 120.0
 
@@ -91,7 +96,8 @@ def launch(
     environment: Mapping[str, str] = os.environ,
 ) -> Fork:
     """Start the command with these standard streams."""
-    return Fork("carrel.cli", [], streams, ["carrel", *map(os.fspath, arguments)], cwd, environment)
+    argv = ["carrel", *map(os.fspath, arguments)]
+    return Fork("carrel.cli", [], streams, argv, cwd, environment, forked(sys.executable, PROGRAM))
 
 
 def launch_script(
@@ -99,7 +105,9 @@ def launch_script(
 ) -> Fork:
     """Start a Python file, which uses Carrel, with these arguments and standard streams."""
     name = os.fspath(path)
-    return Fork("support.forked_script", [name, shows_warnings], streams, [name, *arguments], None, os.environ)
+    task = [name, shows_warnings]
+    carrel = forked(sys.executable, PROGRAM)
+    return Fork("support.forked_script", task, streams, [name, *arguments], None, os.environ, carrel)
 
 
 class Fork:
@@ -113,6 +121,7 @@ class Fork:
         argv: Sequence[str],
         cwd: str | os.PathLike[str] | None,
         environment: Mapping[str, str],
+        carrel: Sequence[str] = (),
     ) -> None:
         self.returncode: int | None = None
         self._lock = threading.Lock()
@@ -126,7 +135,7 @@ class Fork:
             "argv": argv,
             "cwd": os.fspath(cwd or Path.cwd()),
             "environment": dict(environment),
-            "carrel": forked(sys.executable, PROGRAM),
+            "carrel": carrel,
         }
         self._link.sendall(json.dumps(task).encode() + b"\n")
         self.pid = int.from_bytes(self._link.recv(4, socket.MSG_WAITALL), "big")
@@ -182,10 +191,19 @@ class ForkedWorker(Fork):
 SUBPROCESS = SimpleNamespace(Popen=ForkedWorker, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
 
 
+def fork_workers() -> None:
+    """Let sources in this process, which tests have started, fork their processes."""
+    if SOCKET in os.environ:
+        import_module("carrel.sources.process").subprocess = SUBPROCESS
+
+
 @functools.cache
 def server() -> str:
-    """Start the process, and return the path of its socket."""
-    return start([sys.executable, "-m", "support.forked_command"], cwd=Path(__file__).parent.parent)
+    """Start the process, unless a process before this one has, and return the path of its socket."""
+    if SOCKET not in os.environ:
+        program = [sys.executable, "-m", "support.forked_command"]
+        os.environ[SOCKET] = start(program, cwd=Path(__file__).parent.parent)
+    return os.environ[SOCKET]
 
 
 def start_servers() -> None:
@@ -251,8 +269,10 @@ def become(task: Any, streams: Sequence[int]) -> None:
     os.chdir(task["cwd"])
     sys.path[0] = task["cwd"]
     sys.argv = task["argv"]
-    # Commands that start a server have it forked as well.
-    import_module("carrel.cli.target").CARREL = tuple(task["carrel"])
+    if task["carrel"]:
+        # Commands that start a server have it forked as well, and sources their processes.
+        import_module("carrel.cli.target").CARREL = tuple(task["carrel"])
+        fork_workers()
 
 
 def end(code: int) -> None:
