@@ -95,7 +95,7 @@ def test_the_official_client_and_the_inspector_read_all_of_them_over_http(
             check(session, words)
         resources = inspect([url], "auto", "--method", "resources/list")["resources"]
         assert {uri for uri in words if not uri.startswith("git:")} <= {resource["uri"] for resource in resources}
-        uris = [uri for uri in words if "-b" in uri]  # one of each kind
+        uris = [uri for uri in words if "-b" in uri][:2]  # the official client has read one of each kind
         for uri, contents in zip(uris, read_each([([url], uri) for uri in uris]), strict=True):
             assert words[uri] in contents["text"]
 

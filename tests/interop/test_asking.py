@@ -10,7 +10,7 @@ import pytest
 
 from golden.asking import build
 from golden.conversation import HERE
-from interop.test_clients import client, tour
+from interop.test_clients import ERAS, client, tour
 from support.forking import forked
 from support.http_server import over_http
 from support.parties import node_environment
@@ -42,8 +42,7 @@ def target(transport: str, url: str) -> list[str]:
     return [url] if transport == "http" else forked(sys.executable, str(APP))
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize(("mode", "revision"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
+@pytest.mark.parametrize(("mode", "revision", "transport"), ERAS)
 def test_the_python_sdk_2_answers(mode: str, revision: str, transport: str, url: str) -> None:
     seen = tour(*client("python_sdk_2.py", mode, *target(transport, url)))
     assert seen == {"revision": revision, "answered": {**ANSWERED, **ELSEWHERE}}
@@ -55,8 +54,7 @@ def test_the_python_sdk_1_answers(transport: str, url: str) -> None:
     assert seen == {"revision": "2025-11-25", "answered": {**ANSWERED, **ELSEWHERE}}
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize(("mode", "revision"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
+@pytest.mark.parametrize(("mode", "revision", "transport"), ERAS)
 def test_the_typescript_sdk_2_answers(mode: str, revision: str, transport: str, url: str) -> None:
     seen = tour(*client("typescript_sdk_2.cjs", mode, *target(transport, url)), env=node_environment())
     assert seen == {"revision": revision, "answered": {**ANSWERED, **ELSEWHERE}}

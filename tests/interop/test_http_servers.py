@@ -23,6 +23,8 @@ SERVERS = Path(__file__).parent / "servers"
 HANDSHAKE = [name for name, revision in REVISIONS.items() if not revision.stateless]
 #: Revisions of sessions, by the way in which servers answer: each revision with each server, in one of the ways.
 BY_WAY = {"stream": (HANDSHAKE[0], HANDSHAKE[-1]), "json": tuple(HANDSHAKE[1:-1])}
+#: How many calls are in flight at the same time.
+CALLS = 50
 CAPABLE = {"elicitation": {}}
 
 
@@ -82,7 +84,7 @@ async def tour(client: Asker, *, streams: bool) -> None:
     if streams:
         progress = [note["params"] for note in client.recorder.notices("notifications/progress")]
         assert [(note["progressToken"], note["progress"]) for note in progress] == [(id, 1), (id, 2), (id, 3)]
-    ids = [client.start_tool("echo", text=str(number)) for number in range(200)]
+    ids = [client.start_tool("echo", text=str(number)) for number in range(CALLS)]
     for number, id in enumerate(ids):
         assert (await client.recorder.result(id))["content"][0]["text"] == str(number)
 
