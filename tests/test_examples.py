@@ -9,6 +9,7 @@ import runpy
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 from carrel.transports import memory
 from support.answering_client import ELICIT, SAMPLE, accepted, answering, said
+from support.forking import forked
 from support.memory_client import JUNE, LATEST, NOVEMBER
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -32,9 +34,8 @@ def test_an_example_says_how_it_is_run_and_answers_on_stdio(path: Path) -> None:
     assert f"\n    python examples/{path.name}" in path.read_text(encoding="utf-8")
     meta = {"io.modelcontextprotocol/protocolVersion": LATEST, "io.modelcontextprotocol/clientCapabilities": {}}
     question = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta}}
-    done = subprocess.run(
-        [sys.executable, str(path)], input=json.dumps(question) + "\n", capture_output=True, text=True, timeout=PATIENCE
-    )
+    command = forked(sys.executable, str(path))
+    done = subprocess.run(command, input=json.dumps(question) + "\n", capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
     (answer,) = map(json.loads, done.stdout.splitlines())
     assert answer["result"]["capabilities"]
@@ -90,16 +91,23 @@ PRINTED = {
 TYPED = {"client_asking": "Ada\nmany\n36\nwriting\n\nyes\nyes\n", "client_skills": "yes\n"}
 
 
-def run_example(name: str, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+def run_example(
+    name: str, *arguments: str, typed: str = "", start: Callable[..., list[str]] = forked
+) -> subprocess.CompletedProcess[str]:
     """Run an example; what opens a browser opens nothing."""
     return subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments],
+        start(sys.executable, str(EXAMPLES / f"{name}.py"), *arguments),
         input=typed,
         capture_output=True,
         text=True,
         timeout=PATIENCE,
         env={**os.environ, "BROWSER": "true", "PYTHONUTF8": "1"},
     )
+
+
+def strictly(python: str, *arguments: str) -> list[str]:
+    """Return the command of a new process, in which warnings are errors."""
+    return [python, "-W", "error", *arguments]
 
 
 def test_every_example_of_a_client_is_run_here() -> None:
@@ -109,7 +117,7 @@ def test_every_example_of_a_client_is_run_here() -> None:
 @pytest.mark.parametrize("name", sorted(PRINTED))
 def test_a_client_says_how_it_is_run_and_prints_what_it_is_an_example_of(name: str) -> None:
     assert f"\n    python examples/{name}.py\n" in (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
-    done = run_example(name, typed=TYPED.get(name, ""))
+    done = run_example(name, typed=TYPED.get(name, ""), start=strictly)
     assert (done.returncode, done.stderr) == (0, "")
     lines = iter(done.stdout.splitlines())
     for pattern in PRINTED[name]:

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from carrel import Client
-from support.carrel_process import COMMAND, Errors
+from support.carrel_process import Errors, command
 from support.git import Repository
 
 pytestmark = pytest.mark.slow
@@ -64,7 +64,7 @@ def running(folder: Path, **env: str) -> Iterator[tuple[str, Errors]]:
     (folder / "examples").mkdir()
     shutil.copy(ROOT / "examples/carrel.toml", folder / "examples")
     shutil.copytree(ROOT / "examples/library", folder / "examples/library")
-    serve = [*COMMAND, "serve", "--config", "examples/carrel.toml", "--http", "0", "--studio"]
+    serve = command("serve", "--config", "examples/carrel.toml", "--http", "0", "--studio")
     with subprocess.Popen(
         [sys.executable, str(SHOP), "build/shop", *serve],
         stdin=subprocess.DEVNULL,

@@ -30,7 +30,10 @@ def test_failure():
 """
 
 
-@pytest.mark.parametrize("processes", [[], ["-n", "1"]], ids=["one process", "xdist"])
+@pytest.mark.parametrize(
+    "processes",
+    [pytest.param([], id="one process", marks=pytest.mark.exhaustive), pytest.param(["-n", "1"], id="xdist")],
+)
 def test_reasons_of_failures_are_the_last_lines_of_the_output(tmp_path: Path, processes: list[str]) -> None:
     folder = Path(__file__).parent
     (tmp_path / "test_it.py").write_text(TESTS)

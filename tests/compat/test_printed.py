@@ -77,7 +77,13 @@ WAYS = [
 
 @pytest.mark.parametrize(
     ("program", "arguments"),
-    [*((program, WAYS[0]) for program in PROGRAMS), *((PROGRAMS[0], arguments) for arguments in WAYS[1:])],
+    [
+        # Each program is started, and each way to start one is taken.
+        *zip(PROGRAMS, WAYS, strict=False),
+        (PROGRAMS[0], WAYS[-1]),
+        *(pytest.param(program, WAYS[0], marks=pytest.mark.exhaustive) for program in PROGRAMS[1:]),
+        *(pytest.param(PROGRAMS[0], arguments, marks=pytest.mark.exhaustive) for arguments in WAYS[1:-1]),
+    ],
 )
 def test_a_client_gets_messages_alone_however_the_program_starts(
     tmp_path: Path, program: str, arguments: tuple[str, ...]

@@ -217,14 +217,19 @@ TYPED = [
 ]
 
 
+def repeated(lines):
+    return [pytest.param(*line, marks=pytest.mark.exhaustive) for line in lines]
+
+
+# Each line in at least one shell: all shells ask the same program, which the tests above test.
 @pytest.mark.slow
-@pytest.mark.parametrize(("typed", "wanted"), TYPED)
+@pytest.mark.parametrize(("typed", "wanted"), TYPED[::2] + repeated(TYPED[1::2]))
 def test_bash_completes_at_a_terminal(scripts, folder, typed, wanted):
     terminal([program("bash"), "--norc", "--noprofile", "-i"], f"source {scripts / 'bash'}", typed, wanted, folder)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("typed", "wanted"), TYPED[1::3])
+@pytest.mark.parametrize(("typed", "wanted"), TYPED[1:6:4] + repeated(TYPED[6:]))
 def test_zsh_completes_at_a_terminal(scripts, folder, typed, wanted):
     shutil.copy(scripts / "zsh", scripts / "_carrel")
     setup = f"fpath=({scripts} $fpath); autoload -U compinit; compinit -D -u"
@@ -232,7 +237,7 @@ def test_zsh_completes_at_a_terminal(scripts, folder, typed, wanted):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("typed", "wanted"), TYPED[:2] + TYPED[3:5] + TYPED[6:])
+@pytest.mark.parametrize(("typed", "wanted"), TYPED[3::4] + repeated(TYPED[:2] + TYPED[4:5] + TYPED[6:7]))
 def test_fish_completes(scripts, folder, typed, wanted):
     line = typed.rstrip("\t")
     script = f'source {scripts / "fish"}; complete -C "{line}"'

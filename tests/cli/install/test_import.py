@@ -236,4 +236,4 @@ def test_the_work_grows_with_the_number_of_servers_and_not_with_its_square(home,
         return calls / count
 
     work(1)
-    assert work(400) < 1.5 * work(100)
+    assert work(200) < 1.5 * work(50)

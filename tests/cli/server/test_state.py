@@ -26,7 +26,8 @@ app.resources.add("note://one", "1")
 HEADERS = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}
 
 
-@pytest.fixture(params=["redis-server", "valkey-server"])
+# tests/state has everything with either server.
+@pytest.fixture(params=["redis-server", pytest.param("valkey-server", marks=pytest.mark.exhaustive)])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

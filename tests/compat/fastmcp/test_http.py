@@ -23,7 +23,8 @@ pytestmark = pytest.mark.slow
 PATHS = {"http": "/mcp", "sse": "/sse"}
 
 
-@pytest.mark.parametrize("transport", PATHS)
+# The transport of sse is that of ``mcp``, in ``compat/test_http.py``.
+@pytest.mark.parametrize("transport", ["http", pytest.param("sse", marks=pytest.mark.exhaustive)])
 def test_a_server_over_http_answers_the_same(transport: str) -> None:
     answers = []
     for kind in (on_original, on_carrel):
