@@ -137,28 +137,28 @@ async def test_a_token_that_is_not_accepted_is_not_said_to_be_missing(tmp_path: 
 
 
 async def test_a_program_that_is_silent_is_shown_with_what_it_wants() -> None:
-    asks = "import sys; print('Ok to proceed? (y)', file=sys.stderr, flush=True); sys.stdin.read()"
+    asks = "echo 'Ok to proceed? (y)' >&2; cat > /dev/null"
     with pytest.raises(RequestTimeout, match=r"is silent: no answer to initialize(?s:.)*Ok to proceed\? \(y\)"):
-        await open_and_close([sys.executable, "-c", asks], timeout=8, patience=0.1)
+        await open_and_close(["sh", "-c", asks], timeout=2, patience=0.1)
 
 
 @pytest.mark.parametrize(
     ("program", "expected"),
     [
         (
-            "print('Listening', flush=True); sys.stdin.read()",
+            "echo Listening; cat > /dev/null",
             'does not speak MCP.*"Listening"',
         ),
         (
-            "print('Usage: x'); sys.exit(2)",
+            "echo Usage: x; exit 2",
             'exit status 2. It sent a line that is no message.*"Usage: x".$',
         ),
-        ("print('out'); sys.exit('err')", '"out". Its standard error ends with:\nerr$'),
+        ("echo out; echo err >&2; exit 1", '"out". Its standard error ends with:\nerr$'),
     ],
 )
 async def test_a_program_that_prints_something_else_than_messages_is_shown_with_it(program: str, expected: str) -> None:
     with pytest.raises(TransportError, match=expected):
-        await open_and_close([sys.executable, "-c", f"import sys; {program}"], timeout=8, patience=0.1)
+        await open_and_close(["sh", "-c", program], timeout=2, patience=0.1)
 
 
 async def test_a_package_that_is_missing_is_named_with_how_to_get_it(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from carrel.client.cache import Cache
 from carrel.client.handlers import ClientCall
 from carrel.errors import PeerError, ProtocolError
 from carrel.protocol.methods import LIST_TASKS
+from support.covering import covering
 from support.scripted_server import Partner, connected
 from support.server_connection import ALL, LATEST
 
@@ -44,9 +45,7 @@ LISTS: dict[str, tuple[str, str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("revision", ALL)
-@pytest.mark.parametrize("listing", LISTS)
-@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize(("revision", "listing", "cached"), covering(ALL, list(LISTS), [False, True]))
 async def test_pages_may_have_any_size_and_cursors_any_text(revision: str, listing: str, cached: bool) -> None:
     method, kind, item = LISTS[listing]
     partner = Partner(revision, {method: pages(kind, item)})

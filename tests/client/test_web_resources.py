@@ -517,7 +517,7 @@ def bomb(size: int) -> bytes:
 
 
 async def test_a_decompression_bomb_is_not_unpacked(site: Web):
-    url = site.serve("/a", bomb(300_000_000), Content_Type="text/plain", Content_Encoding="gzip")
+    url = site.serve("/a", bomb(100_000_000), Content_Type="text/plain", Content_Encoding="gzip")
     before, begun = peak_memory(), time.process_time()
     with pytest.raises(ResourceTooLarge):
         await site.fetch(url, max_bytes=1_000_000)

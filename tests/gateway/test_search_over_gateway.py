@@ -30,7 +30,7 @@ def configuration(tmp_path):
     return file
 
 
-@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("revision", [pytest.param("2025-11-25", marks=pytest.mark.exhaustive), "2026-07-28"])
 async def test_tools_of_all_servers_are_found_and_called_through_the_gateway(configuration, revision):
     lines = []
     command = [sys.executable, "-m", "carrel", "gateway", str(configuration), "--search-tools", "--pin", "echo"]

@@ -685,7 +685,7 @@ def test_programs_are_started_by_several_event_loops_of_uvloop_at_the_same_momen
     together = threading.Barrier(4)
 
     async def start_and_stop() -> None:
-        for _ in range(8):
+        for _ in range(3):
             child = Conversation("cat")
             await asyncio.to_thread(together.wait, LONGEST)
             await child.open(child.listener)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support.covering import covering
 from support.login_site import site
 from support.parties import python_program
 
@@ -15,8 +16,7 @@ CLIENTS = Path(__file__).parents[1] / "clients"
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("major", ["1", "2"])
-@pytest.mark.parametrize("style", ["github", "keycloak"])
+@pytest.mark.parametrize(("style", "major"), covering(["github", "keycloak"], ["1", "2"]))
 def test_an_official_client_logs_in_and_refreshes_its_token(style: str, major: str) -> None:
     with site(style, scopes={"*": "books:read"}) as place:
         command = python_program(major, str(CLIENTS / f"user_{major}.py"), place.url)
