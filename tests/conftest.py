@@ -38,8 +38,8 @@ settings.load_profile("carrel")
 # Collection makes millions of objects that stay; a collection of garbage would look at all of them.
 gc.disable()
 
-#: Values of parameters that make a test slow: ways to connect other than in memory, and the older revisions.
-SLOW = {"stdio", "http", "2024-11-05", "2025-03-26", "2025-06-18"}
+#: Values of parameters that make a test slow: ways to connect other than in memory, and all revisions but the newest.
+SLOW = {"stdio", "http", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 
 #: Dates of revisions in the names of tests: the older ones, and all.
 OLDER, DATE = re.compile(r"\[.*(2024-11-05|2025-03-26|2025-06-18)"), re.compile(r"\[.*20\d\d-\d\d-\d\d")
@@ -157,7 +157,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark as slow what ``make quick`` leaves out, and deselect what only ``make exhaustive`` runs.
 
-    Slow, next to tests that are marked so, are tests with many examples, over stdio or HTTP, or for an older revision.
+    Slow, next to tests that are marked so, are tests with many examples, over stdio or HTTP, or for another revision
+    than the newest.
     """
     for item in items:
         values = item.callspec.params.values() if hasattr(item, "callspec") else ()

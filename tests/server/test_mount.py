@@ -25,6 +25,11 @@ EVERY = pytest.mark.parametrize(("transport", "depth", "revision"), CONNECTIONS)
 WITH_TASKS = pytest.mark.parametrize(("transport", "depth", "revision"), CONNECTIONS[:3])
 
 
+@pytest.fixture(autouse=True)
+def quick_polls(monkeypatch):
+    monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", 50)
+
+
 class Mount:
     """A client of a server with another one mounted in it; what the inner server was given is found under new names."""
 

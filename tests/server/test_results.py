@@ -308,6 +308,7 @@ ROWS = [{"city": "Lviv", "people": 717273, "founded": None}, {"city": "a|b", "pe
 TABLE = "| city | people | founded |\n| --- | --- | --- |\n| Lviv | 717273 |  |\n| a\\|b | 1 | 1256 |"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pandas", "polars"])
 @pytest.mark.parametrize("annotated", [True, False])
 async def test_data_frames_are_a_table_in_text_and_records_in_structure(name: str, annotated: bool) -> None:

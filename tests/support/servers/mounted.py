@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from carrel import Context, Server
+from carrel.server.tasks import formats
 
 __all__ = ["build", "make_inner"]
 
@@ -119,4 +120,5 @@ def build(depth: int = 1) -> Server:
 
 
 if __name__ == "__main__":
+    formats.POLL_INTERVAL = 50  # a client asks for the state of a task as often
     build(int(sys.argv[1])).run()
