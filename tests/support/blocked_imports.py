@@ -8,11 +8,14 @@ begin with ``python`` are those of a Python program instead.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
+import re
 import runpy
 import sys
 import tempfile
+import tomllib
 import traceback
 from importlib import import_module
 from importlib.abc import MetaPathFinder
@@ -58,16 +61,39 @@ def importer() -> str:
     return ""
 
 
+@functools.cache
+def layers() -> list[list[str]]:
+    """Return the packages of each layer, the highest first."""
+    project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    found = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    return [re.findall(r"[\w.]+", packages) for packages in found]
+
+
+def layer_of(module: str) -> int:
+    """Return the layer of a module; 0 is the highest. Lower ones are imported first, as what tries an optional module
+    is imported again by each module that imports it."""
+    package = ".".join(module.split(".")[:2])
+    return next((place for place, packages in enumerate(layers()) if package in packages), 0)
+
+
 def import_modules_that_try_no_optional_one(note: Path) -> None:
     """Import the modules of Carrel once for all forks, except those whose import tries an optional module."""
     finders = sys.meta_path[:]
     sys.meta_path[:] = [Blocker(finder, list(OPTIONAL), note) for finder in finders]
     root = Path(carrel.__file__).parent
-    for file in sorted({*root.rglob("*.py")} - {*root.rglob("__main__.py")}):
+    files = {*root.rglob("*.py")} - {*root.rglob("__main__.py")}
+    names = [".".join(file.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__") for file in files]
+    failed: tuple[str, ...] = ()  # packages, whose modules fail as well
+    for module in sorted(names, key=lambda name: (-layer_of(name), name)):
+        if module.startswith(failed):
+            continue
         before = set(sys.modules)
         note.write_text("")
-        with contextlib.suppress(ImportError):
-            import_module(".".join(file.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__"))
+        try:
+            import_module(module)
+        except ImportError:
+            failed += (f"{module}.",)
         if note.read_text():
             for name in set(sys.modules) - before:
                 package, _, attribute = name.rpartition(".")
