@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, is_hypothesis_test, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 pytest.register_assert_rewrite("support")
 from support.examples import examples  # noqa: E402
@@ -49,6 +51,9 @@ OLDER, DATE = re.compile(r"\[.*(2024-11-05|2025-03-26|2025-06-18)"), re.compile(
 NEWER_REVISIONS = {"conformance", "interop"}
 
 TESTS = Path(__file__).parent
+
+#: Folders of tests that load the SDKs of vendors and frameworks for agents, which takes 15 seconds in a process.
+SDKS = re.compile(r"tests/(agents|chat|vendors)/")
 
 #: Line that marks all tests of a file as slow.
 ALL_SLOW = re.compile(r"^pytestmark = .*\bpytest\.mark\.slow\b", re.MULTILINE)
@@ -123,6 +128,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     Tests in memory do not wait, and each process spends time on collecting all of them.
     """
     return (os.cpu_count() or 1) + (0 if config.getoption("--in-memory") else 2)
+
+
+class Scheduling(LoadFileScheduling):
+    """Runs each file in one process, and all files that load SDKs in the same one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "SDKs" if SDKS.match(nodeid) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """Choose how files are shared between processes, unless an option does."""
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:
