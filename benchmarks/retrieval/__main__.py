@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeAlias
@@ -82,6 +83,7 @@ def contexts(index: ContextIndex, corpus: Path) -> Ask:
     return ask
 
 
+@cache
 def file_of(uri: str, corpus: Path) -> str:
     """Return the file of a URI, by its path in the corpus."""
     return Path(unquote(urlsplit(uri).path)).relative_to(corpus.resolve()).as_posix()

@@ -82,12 +82,10 @@ LETTERS: list[Letter] = [
 class StateContract(TaskContract):
     """Tests that every implementation of ``carrel.state.interfaces.State`` has to pass.
 
-    ``notices`` is a number of notices of which the bus does not keep all. ``second`` is the unit of lifetimes, in
-    seconds: larger ones depend less on the speed of the machine, if ``pass_time`` does not wait.
+    ``notices`` is a number of notices of which the bus does not keep all.
     """
 
     notices = 20_000
-    second = 1.0
 
     async def join(self) -> State:
         """Return another replica of the store of this test, started."""

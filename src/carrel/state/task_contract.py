@@ -19,7 +19,13 @@ def task(id: str, owner: str = "ann", ttl_ms: int = 60_000, **fields: Any) -> Ta
 
 
 class TaskContract:
-    """Tests of tasks, used request states and quotas. ``StateContract`` has the fixtures."""
+    """Tests of tasks, used request states and quotas. ``StateContract`` has the fixtures.
+
+    ``second`` is the unit of lifetimes, in seconds: larger ones depend less on the speed of the machine, if
+    ``pass_time`` does not wait.
+    """
+
+    second = 1.0
 
     async def pass_time(self, seconds: float) -> None:
         """Let the clock of the store advance."""
@@ -61,12 +67,12 @@ class TaskContract:
         await other.tasks.remove("a")
         assert await one.tasks.get("a") is None
         assert not await one.tasks.save(task("a"))
-        await one.tasks.create(task("b", ttl_ms=400))
-        await self.pass_time(0.2)
-        assert await one.tasks.save(task("b", ttl_ms=400, message="still working"))
-        await self.pass_time(0.3)
+        await one.tasks.create(task("b", ttl_ms=round(400 * self.second)))
+        await self.pass_time(0.2 * self.second)
+        assert await one.tasks.save(task("b", ttl_ms=round(400 * self.second), message="still working"))
+        await self.pass_time(0.3 * self.second)
         assert await other.tasks.get("b") is None, "saving does not renew a task"
-        assert not await one.tasks.save(task("b", ttl_ms=400))
+        assert not await one.tasks.save(task("b", ttl_ms=round(400 * self.second)))
         assert await one.tasks.list("ann", 0, 10) == []
 
     async def test_tasks_are_listed_by_owner_in_pages_oldest_first(self, replicas: tuple[State, State]) -> None:
@@ -110,13 +116,13 @@ class TaskContract:
 
     async def test_used_states_are_known_for_their_lifetime(self, replicas: tuple[State, State]) -> None:
         one, other = replicas
-        assert await one.used.use(b"x", 1, b"a", 0.3)
-        await self.pass_time(0.2)
+        assert await one.used.use(b"x", 1, b"a", 0.3 * self.second)
+        await self.pass_time(0.2 * self.second)
         assert not await other.used.use(b"x", 1, b"a", 60)
-        await one.used.asked(b"x", 0.3)
-        await self.pass_time(0.2)
+        await one.used.asked(b"x", 0.3 * self.second)
+        await self.pass_time(0.2 * self.second)
         assert not await other.used.use(b"x", 1, b"b", 60)
-        await self.pass_time(0.2)
+        await self.pass_time(0.2 * self.second)
         assert await other.used.use(b"x", 1, b"a", 60)
 
     # Quotas
