@@ -16,7 +16,7 @@ import pytest
 from carrel.transports import memory
 from support.measured_server import PATIENCE, Server, connect, message, under_attack
 from support.servers import SERVERS
-from support.servers.failing import OUTCOMES, check, make, requests
+from support.servers.failing import OUTCOMES, check, make, requests, some_requests
 from support.stdio_process import call, initialize, note, request, running, text_of
 
 SCRIPT = SERVERS / "failing.py"
@@ -64,7 +64,7 @@ class Session:
 def test_on_stdio() -> None:
     with running("stdio", SLOTS, server=str(SCRIPT)) as child:
         child.open()
-        for id, (method, params) in enumerate(requests(), 1):
+        for id, (method, params) in enumerate(some_requests(), 1):
             check(method, params, child.ask(request(id, method, params)))
         assert text_of(child.ask(call(9999, "has_a_child_that_exits"))).startswith("SystemExit: 3")
         assert text_of(child.ask(call(9999, "cancels_itself_and_returns"))) == "done"
@@ -85,7 +85,7 @@ def test_over_stateless_http(failing: Server) -> None:
 
 def test_over_http_with_a_session_with_json_and_with_streams(failing: Server) -> None:
     with Session(failing.port) as session:
-        for id, (method, params) in enumerate(requests(), 1):
+        for id, (method, params) in enumerate(some_requests(), 1):
             check(method, params, session.post(request(id, method, params)))
         assert text_of(session.post(call(9999, "cancels_itself_and_returns"))) == "done"
         assert session.post(request(9999, "ping"))["result"] == {}
@@ -94,7 +94,7 @@ def test_over_http_with_a_session_with_json_and_with_streams(failing: Server) ->
 
 def test_in_batches(failing: Server) -> None:
     with Session(failing.port, "2025-03-26") as session:
-        numbered = [request(id, method, params) for id, (method, params) in enumerate(requests(), 1)]
+        numbered = [request(id, method, params) for id, (method, params) in enumerate(some_requests(), 1)]
         for few in (numbered[start : start + 3] for start in range(0, len(numbered), 3)):
             replies = session.post(few)
             assert sorted(reply["id"] for reply in replies) == [one["id"] for one in few]
@@ -118,7 +118,7 @@ async def test_over_http_with_sse(failing: Server) -> None:
             raise AssertionError("the stream has ended")
 
         await ask(initialize())
-        for id, (method, params) in enumerate(requests(), 1):
+        for id, (method, params) in enumerate(some_requests(), 1):
             check(method, params, await ask(request(id, method, params)))
         assert text_of(await ask(call(9999, "cancels_itself_and_returns"))) == "done"
         assert text_of(await ask(call(9999, "quick_in_a_thread"))) == "quick"

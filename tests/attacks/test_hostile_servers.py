@@ -40,6 +40,12 @@ def grown() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
+@pytest.fixture(autouse=True)
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End servers soon that do not end by themselves: most of them flood until then."""
+    monkeypatch.setitem(StdioTransport.__init__.__kwdefaults__, "grace", 0.2)
+
+
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits that are reached soon."""

@@ -26,9 +26,9 @@ from support.http_process import free_port, serving, start, stop
 from support.http_server import over_http
 from support.servers import SERVERS
 
-from .test_hostile_servers import grown, program
+from .test_hostile_servers import grown, program, short_grace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures(short_grace.__name__)]
 
 GOOD = 46
 #: Ways to misbehave, of ``hostile.py``.

@@ -206,6 +206,16 @@ def requests() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "tools/call", {"name": "cancels_itself"}
 
 
+def some_requests() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Requests that fail: every outcome in every way and by every method, but not in every way by every method."""
+    every = list(requests())
+    for number, outcome in enumerate(OUTCOMES):
+        for other, way in enumerate(WAYS):
+            alike = [one for one in every if f"{way}/{outcome}" in str(one) or one[0] == f"failing/{way}-{outcome}"]
+            yield alike[(number + other) % len(alike)]
+    yield from (one for one in every if one[0] == "completion/complete" or "cancels_itself" in str(one))
+
+
 def check(method: str, params: dict[str, Any], reply: dict[str, Any]) -> None:
     """Check that a request was answered with an error."""
     if "error" in reply:
