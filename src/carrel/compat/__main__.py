@@ -76,7 +76,7 @@ def serve_defined(names: dict[str, Any], program: list[str], *, has_printed: boo
     if ServedServer.has_served:
         return
     try:
-        server = only_server(names, program)
+        server = only_server(names, program, on_stdio=True)
     except ConfigError as error:
         if _has_other_use():
             return

@@ -60,8 +60,10 @@ def authorizer_of(app: Server[Any]) -> Authorizer | None:
     return ProgramAuthorizer(guard)
 
 
-def only_server(names: dict[str, Any], program: list[str]) -> Server[Any]:
+def only_server(names: dict[str, Any], program: list[str], *, on_stdio: bool = False) -> Server[Any]:
     """Return the server that a program has defined, by the names of its module, and has not run.
+
+    With ``on_stdio``, it declares itself as on stdio.
 
     Raises:
         ConfigError: there is none, or several.
@@ -72,9 +74,9 @@ def only_server(names: dict[str, Any], program: list[str]) -> Server[Any]:
         choices = " or ".join(f"{shown}:{name}" for name in found.values())
         hint = f"; it has {len(found)} servers, name one: {choices}" if found else ""
         raise ConfigError(f"{shown} ended without running a server{hint}")
-    app = application_of(names[next(iter(found.values()))])
-    assert app is not None
-    return app
+    server = server_in(names[next(iter(found.values()))])
+    assert server is not None
+    return _application(server, server.stdio_options() if on_stdio else None)
 
 
 @contextmanager

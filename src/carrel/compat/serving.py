@@ -63,6 +63,10 @@ class ServedServer(ABC):
     def application(self, options: Any = None, *, raise_exceptions: bool = False) -> Server[Any]:
         """Return a server of Carrel that answers with the handlers of this one. ``options`` are its declaration."""
 
+    def stdio_options(self) -> Any:
+        """Return how the server declares itself on stdio; None if that is as on other transports."""
+        return None
+
     def has_own_authorization(self) -> bool:
         """Return whether the program has an authorization for the server."""
         return self.guard is not None and self.guard(DEFAULT_PATH) is not None

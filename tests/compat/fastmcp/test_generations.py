@@ -101,13 +101,15 @@ async def test_objects_of_the_client_have_the_names_of_both_versions(mcp: FastMC
     assert not hasattr(result, "no_such_name")
 
 
-async def test_a_tool_with_task_does_not_declare_tasks_and_is_answered_at_once(mcp: FastMCP) -> None:
+async def test_a_tool_with_task_declares_tasks_in_3_and_is_answered_at_once_in_4(mcp: FastMCP, version: int) -> None:
     @mcp.tool(task=True)
     async def slow() -> str:
         return "done"
 
     async with Client(mcp._mcp_server.application(), revision="2025-11-25") as client:
-        assert [tool.execution for tool in await client.list_tools()] == [None] * 3
+        modes = [tool.execution and tool.execution.task_support for tool in await client.list_tools()]
+        assert modes == [None, None, ["optional", None][version - 3]]
+        assert (client.capabilities.tasks is not None) == (version == 3)  # type: ignore[union-attr]
         assert (await client.call_tool("slow", {})).structured_content == {"result": "done"}
 
 

@@ -103,7 +103,7 @@ class TaskRuns:
             id=secrets.token_urlsafe(24),
             owner=owner_of(call, self._replica.state.slot),
             slot=self._replica.state.slot,
-            tool=call.params.name,
+            tool=getattr(call.params, "name", ""),
             created=now,
             updated=now,
             ttl_ms=DEFAULT_TTL if asked is None else min(asked, MAX_TTL),

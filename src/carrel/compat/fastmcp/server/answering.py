@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import AnyUrl
@@ -20,6 +21,7 @@ from carrel.compat.fastmcp.exceptions import (
 from carrel.compat.fastmcp.prompts.prompt import Prompt, PromptResult
 from carrel.compat.fastmcp.resources.resource import Resource, ResourceResult
 from carrel.compat.fastmcp.resources.template import ResourceTemplate
+from carrel.compat.fastmcp.server.background import run_checked
 from carrel.compat.fastmcp.server.context import Context, current_context
 from carrel.compat.fastmcp.server.handlers import newest, wanted
 from carrel.compat.fastmcp.server.middleware.middleware import MiddlewareContext, run_middleware
@@ -203,9 +205,8 @@ class Answering(AggregateProvider):
                 tool = await self.get_tool_by_hash(*address)
             if tool is None:
                 raise _unknown("tool", name)
-            found = self._guarded(
-                "Error calling tool", name, ToolError, tool.run(arguments), (UrlElicitationRequiredError,)
-            )
+            running = run_checked(tool, partial(tool.run, arguments))
+            found = self._guarded("Error calling tool", name, ToolError, running, (UrlElicitationRequiredError,))
             return await found  # type: ignore[no-any-return]
 
         message = types.CallToolRequestParams(name=name, arguments=arguments or {}, **_meta_of(version))
@@ -249,7 +250,7 @@ class Answering(AggregateProvider):
         except AuthorizationError:
             found = None
         if found is not None:
-            return found.read_result()  # type: ignore[no-any-return]
+            return run_checked(found, found.read_result)
         template = await self.get_resource_template(uri, version)
         if template is None:
             raise NotFoundError(f"Unknown resource: {uri!r}" + ("" if version is None else f" version {version!r}"))
@@ -257,7 +258,7 @@ class Answering(AggregateProvider):
         security = self._resource_security if template.security is None else template.security
         if security and security.validate(values) is not None:
             raise NotFoundError(f"Unknown resource: {uri!r}")
-        return template.read_result(values)  # type: ignore[no-any-return]
+        return run_checked(template, partial(template.read_result, values))
 
     async def render_prompt(
         self,
@@ -280,7 +281,7 @@ class Answering(AggregateProvider):
             prompt = await self.get_prompt(name, version)
             if prompt is None:
                 raise _unknown("prompt", name)
-            rendered = prompt.render(arguments)
+            rendered = run_checked(prompt, partial(prompt.render, arguments))
             return await self._guarded("Error rendering prompt", name, PromptError, rendered, (McpError,))  # type: ignore[no-any-return]
 
         message = types.GetPromptRequestParams(name=name, arguments=arguments, **_meta_of(version))

@@ -11,10 +11,11 @@ from carrel.compat.application import Application, notifications, request_ctx
 from carrel.compat.fastmcp.apps.config import UI_EXTENSION_ID
 from carrel.compat.fastmcp.apps.prefab import renderers
 from carrel.compat.fastmcp.exceptions import FastMCPError, NotFoundError, ValidationError
+from carrel.compat.fastmcp.server.background import TASKS_CAPABILITY, declares_tasks, serve_tasks
 from carrel.compat.fastmcp.utilities.json_schema import dereference_refs
 from carrel.compat.fastmcp.utilities.pagination import paginate_sequence
 from carrel.compat.fastmcp.utilities.versions import VersionSpec, dedupe_with_versions
-from carrel.compat.generation import fastmcp_generation, keeps_references
+from carrel.compat.generation import fastmcp_generation, fastmcp_version, keeps_references
 from carrel.compat.mcp import types
 from carrel.compat.mcp.server.lowlevel.server import NotificationOptions, Server
 from carrel.compat.mcp.shared.exceptions import McpError
@@ -36,6 +37,9 @@ class LowLevelServer(Server[Any, Any]):
     """Called before the server is served."""
     cache_hints: dict[str, CacheHint] | None = None
     """Freshness hint of each method with cacheable results."""
+
+    app: Any = None
+    """The ``FastMCP`` that answers."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -71,6 +75,8 @@ class LowLevelServer(Server[Any, Any]):
         for hint in (self.cache_hints or {}).values():  # all are equal
             description = found.endpoint.description
             description.ttl_ms, description.scope = hint.ttl_ms, hint.scope
+        if declares_tasks(self.app):
+            serve_tasks(self.app, found)
         return found
 
     def create_initialization_options(
@@ -82,17 +88,26 @@ class LowLevelServer(Server[Any, Any]):
         options = notification_options or NotificationOptions(True, True, True)
         return super().create_initialization_options(options, experimental_capabilities)
 
+    def stdio_options(self) -> Any:
+        """Return how the server declares itself on stdio: before 4.1, the list of tools alone may change there."""
+        before = fastmcp_generation() < 4 or fastmcp_version().startswith("4.0.")
+        return self.create_initialization_options(NotificationOptions(tools_changed=True) if before else None)
+
     def get_capabilities(
         self, notification_options: NotificationOptions, experimental_capabilities: dict[str, dict[str, Any]]
     ) -> types.ServerCapabilities:
-        """Return the capabilities that follow from the handlers. Version 3 declares apps before 2026-07-28 too."""
+        """Return the capabilities that follow from the handlers. Version 3 declares apps, and tasks, in 2025-11-25."""
         found = super().get_capabilities(
             notification_options, {**(self.experimental or {}), **experimental_capabilities}
         )
         if fastmcp_generation() > 3:
             found.experimental = found.experimental or None
             return found
-        return found.model_copy(update={"extensions": {UI_EXTENSION_ID: {}}}) if fastmcp_generation() == 3 else found
+        if fastmcp_generation() == 3:
+            if declares_tasks(self.app):
+                found.tasks = types.ServerTasksCapability.model_validate(TASKS_CAPABILITY)
+            return found.model_copy(update={"extensions": {UI_EXTENSION_ID: {}}})
+        return found
 
     def discovery(self) -> types.ServerCapabilities | None:
         """Return the capabilities for clients of 2026-07-28, which version 4 declares without changes of lists."""
@@ -153,6 +168,7 @@ def register(app: Any, low_level: LowLevelServer, *, strict: bool, page: int | N
             raise _response(error) from None
         return result.to_mcp_prompt_result()
 
+    low_level.app = app
     low_level.list_tools()(list_tools)
     low_level.list_resources()(list_resources)
     low_level.list_prompts()(list_prompts)

@@ -9,9 +9,7 @@ from typing import Any, Literal
 from carrel.compat.fastmcp.server.auth.access import current_transport
 from carrel.compat.fastmcp.server.handlers import LowLevelServer
 from carrel.compat.fastmcp.settings import settings
-from carrel.compat.generation import fastmcp_generation, fastmcp_version
 from carrel.compat.lazy import lazily
-from carrel.compat.mcp.server.lowlevel.server import NotificationOptions
 from carrel.compat.mcp.server.stdio import stdio_server
 from carrel.compat.serving import Guarded
 from carrel.transports.addresses import is_loopback
@@ -124,10 +122,7 @@ class Running:
         self._transport = "stdio"
         current_transport.set("stdio")
         async with stdio_server() as (read, write):
-            before = fastmcp_generation() < 4 or fastmcp_version().startswith("4.0.")
-            changes = NotificationOptions(tools_changed=True) if before else None
-            options = self._mcp_server.create_initialization_options(changes)
-            await self._mcp_server.run(read, write, options)
+            await self._mcp_server.run(read, write, self._mcp_server.stdio_options())
 
     async def run_http_async(
         self,

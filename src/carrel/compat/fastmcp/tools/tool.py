@@ -139,6 +139,8 @@ class Tool(FastMCPComponent):
             "execution": self.execution,
             "_meta": self.get_meta(),
         }
+        if self.task_config.supports_tasks() and not self.execution and fastmcp_generation() == 3:
+            fields["execution"] = ToolExecution(taskSupport=self.task_config.mode)
         return MCPTool(**{**fields, **changes, "annotations": annotations})
 
     def get_span_attributes(self) -> dict[str, Any]:
