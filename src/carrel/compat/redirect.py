@@ -56,6 +56,8 @@ MOVED = {
     "fastmcp.server.providers.skills.skill_provider": "fastmcp.server.providers.skills",
     "fastmcp.server.providers.skills.vendor_providers": "fastmcp.server.providers.skills",
     "fastmcp.server.providers.proxy": "fastmcp.server.proxy",
+    "fastmcp.server.sampling.run": "fastmcp.server.sampling",
+    "fastmcp.server.sampling.sampling_tool": "fastmcp.server.sampling",
     "fastmcp.server.tasks": "fastmcp.utilities.tasks",
     "fastmcp.server.tasks.config": "fastmcp.utilities.tasks",
     "fastmcp.server.transforms.search.base": "fastmcp.server.transforms.search",

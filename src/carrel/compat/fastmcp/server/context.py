@@ -20,13 +20,7 @@ from carrel.compat.fastmcp.server.elicitation import (
     handle_elicit_accept,
     parse_elicit_response_type,
 )
-from carrel.compat.fastmcp.server.sampling import (
-    SamplingResult,
-    has_own_model,
-    messages_of,
-    own_answer,
-    preferences_of,
-)
+from carrel.compat.fastmcp.server.sampling_result import SampleStep, SamplingResult
 from carrel.compat.fastmcp.server.transforms.visibility import Visibility
 from carrel.compat.mcp import types
 from carrel.wire.base import LoggingLevel
@@ -412,32 +406,32 @@ class Context:
         max_tokens: int | None = None,
         model_preferences: Any = None,
         *,
-        tools: Any = None,
         result_type: Any = None,
-        **_: Any,
+        **tools: Any,
     ) -> SamplingResult[Any]:
         """Request a message from the client's model, or from the ``sampling_handler`` of the server.
 
+        The model may call ``tools=``, until it answers, or returns a result of ``result_type``.
+
         Raises:
-            NotImplementedError: ``tools`` or ``result_type`` are given, which are not mirrored.
+            RuntimeError: the model returns no valid result, or calls tools again and again.
+            ValueError: the client's model may not call tools.
         """
-        if tools is not None or (result_type is not None and result_type is not str):
-            raise NotImplementedError(
-                "tools and result_type of Context.sample are not mirrored by carrel.compat: "
-                "use carrel.Server and Context.sample there (docs/sampling.md)"
-            )
-        given = messages_of(messages)
-        options: dict[str, Any] = {
-            "system_prompt": system_prompt,
-            "temperature": temperature,
-            "max_tokens": max_tokens or 512,
-            "model_preferences": preferences_of(model_preferences),
-        }
-        if has_own_model(self._fastmcp, self.session):
-            answer = await own_answer(self._fastmcp.sampling_handler, given, options, self.request_context)
-        else:
-            answer = await self.session.create_message(
-                given, include_context=include_context, related_request_id=self.request_id, **options
-            )
-        reply = types.SamplingMessage(role=answer.role, content=answer.content)
-        return SamplingResult.of(answer.content, [*given, reply])
+        options = (system_prompt, temperature, max_tokens, model_preferences, include_context)
+        found: SamplingResult[Any] = await self._fastmcp._sampling(self, *options, **tools).run(messages, result_type)
+        return found
+
+    async def sample_step(
+        self,
+        messages: str | Sequence[str | types.SamplingMessage],
+        *,
+        execute_tools: bool = True,
+        **options: Any,
+    ) -> SampleStep:
+        """Request one message, and call the ``tools=`` that the model calls in it, with ``execute_tools``.
+
+        Raises:
+            ValueError: the client's model may not call tools.
+        """
+        step: SampleStep = await self._fastmcp._sampling(self, **options).step(messages, executes=execute_tools)
+        return step

@@ -38,6 +38,7 @@ from carrel.protocol import VERSION
 
 if TYPE_CHECKING:
     from carrel.compat.fastmcp.client.sampling import SamplingHandler
+    from carrel.compat.fastmcp.server.sampling import Sampling
 
 __all__ = ["FastMCP"]
 
@@ -162,6 +163,12 @@ class FastMCP(Authorized, Extended, Answering, Completing, Running, Generic[Life
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
+
+    def _sampling(self, context: Any, *options: Any, **tools: Any) -> Sampling:
+        """Return a sampling request of a handler."""
+        from carrel.compat.fastmcp.server.sampling import Sampling  # few programs use it
+
+        return Sampling(context, *options, **tools)
 
     @property
     def _local_provider(self) -> LocalProvider:
