@@ -210,8 +210,8 @@ async def test_nobody_reaches_the_upstream_without_consent(proxy: Proxy, browser
 @pytest.mark.parametrize(
     ("running", "issuer", "methods"),
     [
-        (2, {"iss": f"{BASE}/"}, ["none"]),
-        (1, {}, ["client_secret_post", "client_secret_basic", "none"]),
+        (2, {"iss": f"{BASE}/"}, ["none", "private_key_jwt"]),
+        (1, {}, ["client_secret_post", "client_secret_basic", "private_key_jwt", "none"]),
     ],
 )
 async def test_responses_and_metadata_name_the_issuer_as_the_version_of_the_program_does(

@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from carrel.compat.fastmcp.server.auth.auth import OAuthProvider, TokenVerifier
 from carrel.compat.fastmcp.server.auth.cimd import CIMDFetcher, CIMDFetchError, CIMDValidationError
+from carrel.compat.fastmcp.server.auth.client_assertion import PRIVATE_KEY_JWT, AssertionAuthenticator
 from carrel.compat.fastmcp.server.auth.jwt_issuer import JWTIssuer, derive_jwt_key
 from carrel.compat.fastmcp.server.auth.oauth_proxy.consent import TRANSACTION_LIFETIME, Consent, ConsentMode
 from carrel.compat.fastmcp.server.auth.oauth_proxy.cookies import SignedCookies
@@ -38,13 +39,14 @@ from carrel.compat.fastmcp.server.auth.oauth_proxy.upstream import AsyncOAuth2Cl
 from carrel.compat.fastmcp.server.auth.redirect_validation import validate_redirect_uri
 from carrel.compat.fastmcp.utilities.key_value import Collection, MemoryStore
 from carrel.compat.mcp.server.auth.handlers.metadata import MetadataHandler
+from carrel.compat.mcp.server.auth.middleware.client_auth import ClientAuthenticator
 from carrel.compat.mcp.server.auth.provider import (
     AuthorizationCode,
     AuthorizationParams,
     AuthorizeError,
     RegistrationError,
 )
-from carrel.compat.mcp.server.auth.routes import METADATA_PATH, build_metadata, cors_middleware
+from carrel.compat.mcp.server.auth.routes import METADATA_PATH, TOKEN_PATH, build_metadata, cors_middleware
 from carrel.compat.mcp.server.auth.settings import ClientRegistrationOptions, RevocationOptions
 from carrel.compat.mcp.shared.auth import OAuthClientInformationFull
 from carrel.log import Log
@@ -221,19 +223,21 @@ class OAuthProxy(Consent, Tokens, OAuthProvider):
         except (CIMDFetchError, CIMDValidationError) as error:
             log.warning("the document of the client %s cannot be used: %s", url, error)
             return None
-        if document.token_endpoint_auth_method != "none":
-            log.warning("the client %s authenticates with a key, which is not supported", url)
-            return None
         return ProxyDCRClient(
             client_id=url,
             redirect_uris=None,
             scope=document.scope or self._default_scope_str,
-            token_endpoint_auth_method="none",
+            token_endpoint_auth_method=document.token_endpoint_auth_method,
             client_name=document.client_name,
             allowed_redirect_uri_patterns=self._allowed_client_redirect_uris,
             cimd_document=document,
             cimd_fetched_at=time.time(),
         )
+
+    def _client_authenticator(self) -> ClientAuthenticator:
+        if self._cimd_fetcher is None:
+            return super()._client_authenticator()
+        return AssertionAuthenticator(self, [f"{str(self.base_url).rstrip('/')}{TOKEN_PATH}", str(self.issuer_url)])
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
         """Store a client. It has no secret, as PKCE protects its codes.
@@ -415,8 +419,10 @@ class OAuthProxy(Consent, Tokens, OAuthProvider):
         )
         if self._cimd_fetcher is not None:
             metadata.client_id_metadata_document_supported = True
-        known = () if self.response_issuer is not None else metadata.token_endpoint_auth_methods_supported or ()
-        metadata.token_endpoint_auth_methods_supported = [*known, "none"]
+        keys = () if self._cimd_fetcher is None else (PRIVATE_KEY_JWT,)
+        known = metadata.token_endpoint_auth_methods_supported or ()
+        before = self.response_issuer is None  # a program for FastMCP 3
+        metadata.token_endpoint_auth_methods_supported = [*known, *keys, "none"] if before else ["none", *keys]
         if self.response_issuer is not None:
             metadata.issuer = self.issuer_url
             metadata.authorization_response_iss_parameter_supported = True
