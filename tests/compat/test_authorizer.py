@@ -24,6 +24,7 @@ from carrel.compat.mcp.server.fastmcp import FastMCP
 from carrel.compat.mcp2.server.lowlevel.server import Server
 from carrel.compat.mcp2.server.mcpserver import MCPServer
 from carrel.transports.server.http import StreamableHTTP
+from support import carrel_process
 from support.http_process import free_port, reachable
 
 URL = "http://127.0.0.1:8000/mcp"
@@ -144,7 +145,7 @@ async def test_the_command_that_serves_an_open_server_with_a_guarded_one_says_wh
         "app = Server('outer')\napp.add_provider(mcp._mcp_server.application())\n"
     )
     port = free_port()
-    program = [sys.executable, "-m", "carrel", "run", str(tmp_path / "outer.py"), "--http", str(port)]
+    program = carrel_process.command("run", str(tmp_path / "outer.py"), "--http", str(port))
     process = await asyncio.create_subprocess_exec(*program, stderr=asyncio.subprocess.PIPE)
     try:
         await reachable(port)
@@ -231,7 +232,7 @@ async def test_a_command_that_serves_a_program_over_http_refuses_callers_without
         "@mcp.tool()\ndef whoami() -> str:\n    return 'me'\n"
     )
     port = free_port()
-    program = [sys.executable, "-m", "carrel", command, str(tmp_path / "guarded.py"), "--http", str(port)]
+    program = carrel_process.command(command, str(tmp_path / "guarded.py"), "--http", str(port))
     process = await asyncio.create_subprocess_exec(*program, stderr=asyncio.subprocess.DEVNULL)
     try:
         await reachable(port)

@@ -11,6 +11,7 @@ import pytest
 
 from carrel import Client
 from carrel.cli import main
+from support.carrel_process import carrel, command
 
 pytestmark = pytest.mark.slow
 
@@ -45,12 +46,12 @@ def test_a_program_is_run_with_its_arguments_and_beside_its_own_modules(tmp_path
     (tmp_path / "program.py").write_text(
         "import sys, beside\nif __name__ == '__main__':\n    print(sys.argv[1:], beside.name)\n"
     )
-    command = [sys.executable, "-m", "carrel.compat"]
+    program = [sys.executable, "-m", "carrel.compat"]
     done = subprocess.run(
-        [*command, str(tmp_path / "program.py"), "-x", "y"], capture_output=True, text=True, timeout=60
+        [*program, str(tmp_path / "program.py"), "-x", "y"], capture_output=True, text=True, timeout=60
     )
     assert done.stdout == "['-x', 'y'] Tool\n", done.stderr
-    done = subprocess.run([*command, "-m", "program", "z"], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    done = subprocess.run([*program, "-m", "program", "z"], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.stdout == "['z'] Tool\n", done.stderr
 
 
@@ -60,11 +61,11 @@ def test_without_a_program_the_usage_is_shown() -> None:
     assert done.stderr.startswith("usage: python -m carrel.compat FILE [ARGUMENTS]")
 
 
-@pytest.mark.parametrize("command", [["-m", "carrel.compat"], ["-m", "carrel", "run", "--compat"]])
-async def test_a_server_that_is_only_defined_is_served_on_stdio(command: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", [["carrel.compat"], ["carrel", "run", "--compat"]])
+async def test_a_server_that_is_only_defined_is_served_on_stdio(module: list[str], tmp_path: Path) -> None:
     file = tmp_path / "defined.py"
     file.write_text(DEFINED)
-    async with Client([sys.executable, *command, str(file)]) as client:
+    async with Client([sys.executable, "-m", *module, str(file)]) as client:
         result = await client.call_tool("double", {"a": "4"})
         assert result.structured_content == {"result": 8}
 
@@ -75,7 +76,7 @@ async def test_a_fastmcp_server_that_only_makes_an_http_application_is_served_on
 ) -> None:
     file = tmp_path / "made.py"
     file.write_text(MADE_APPLICATION)
-    async with Client([sys.executable, "-m", "carrel", "run", *flags, str(file)]) as client:
+    async with Client(command("run", *flags, str(file))) as client:
         result = await client.call_tool("double", {"a": 4})
         assert result.structured_content == {"result": 8}
 
@@ -83,9 +84,7 @@ async def test_a_fastmcp_server_that_only_makes_an_http_application_is_served_on
 def test_a_server_with_an_http_application_is_not_passed_over_for_another_server(tmp_path: Path) -> None:
     file = tmp_path / "made.py"
     file.write_text(MADE_APPLICATION + 'other = FastMCP("other")\n')
-    done = subprocess.run(
-        [sys.executable, "-m", "carrel", "run", "--compat", str(file)], capture_output=True, text=True, timeout=60
-    )
+    done = carrel("run", "--compat", str(file), text=True)
     assert done.returncode == 2
     assert f"it has 2 servers, name one: {file}:mcp or {file}:other" in done.stderr
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,8 @@ def configure(folder: Path, program: str, more: str = "") -> list[str]:
     if program == "run":
         text += '\n[app]\nfile = "server.py"\n'
     elif program == "gateway":
-        text += f'\n[servers.shop]\ncommand = "{sys.executable}"\nargs = ["-m", "carrel", "run", "server.py"]\n'
+        first, *arguments = command("run", "server.py")
+        text += f"\n[servers.shop]\ncommand = {json.dumps(first)}\nargs = {json.dumps(arguments)}\n"
     else:
         (folder / "notes").mkdir()
         (folder / "notes/a.md").write_text("text")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+import json
 from pathlib import Path
 
 import pytest
@@ -46,10 +46,11 @@ resources = "{notes}/blue/**"
 
 def servers(**files: str) -> str:
     """Return the configuration of servers, each with its file."""
-    return "".join(
-        f'[servers.{name}]\ncommand = "{sys.executable}"\nargs = ["-m", "carrel", "run", "{file}"]\n'
-        for name, file in files.items()
-    )
+    text = ""
+    for name, file in files.items():
+        program, *arguments = command("run", file)
+        text += f"[servers.{name}]\ncommand = {json.dumps(program)}\nargs = {json.dumps(arguments)}\n"
+    return text
 
 
 @pytest.fixture
