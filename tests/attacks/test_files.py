@@ -229,7 +229,7 @@ def test_no_page_takes_more_than_its_work_and_each_gets_somewhere(make: Callable
     tree = Tree(SandboxRoot(str(folder), follow_links=make is fan), FileSelection())
     after: TreePosition | None = START
     found: list[tuple[str, ...]] = []
-    for _ in range(3):
+    for _ in range(2):
         work = Work(PAGE)
         before = after
         with Steps() as steps:

@@ -9,7 +9,7 @@ import pytest
 from carrel import Server, sources
 from carrel.cli.server.sharing import default_name
 from interop.test_inspector import inspect
-from support.carrel_process import COMMAND
+from support.carrel_process import command
 from support.http_server import over_http
 from support.sdk_session import sdk_session
 from support.shop_database import statements
@@ -42,8 +42,8 @@ def test_the_official_client_reads_and_queries_on_stdio(file: Path) -> None:
     second.write_bytes(file.read_bytes())
     configuration = file.with_name("carrel.toml")  # which is in another folder than the server
     configuration.write_text(CONFIGURATION)
-    command = [*COMMAND, "serve", f"sqlite:///{file}", "--query", "--config", str(configuration)]
-    with sdk_session(*command) as client:
+    serve = command("serve", f"sqlite:///{file}", "--query", "--config", str(configuration))
+    with sdk_session(*serve) as client:
         query = client.tool("read_resource", uri="sqlite:///second.db/queries/orders_of?customer=1")
         assert '{"id":10,"total":12.5}' in query
         assert {"query_shop", "query_second"} <= set(client.tools())
@@ -52,6 +52,7 @@ def test_the_official_client_reads_and_queries_on_stdio(file: Path) -> None:
         assert "Refused" in client.tool("query_shop", sql="DELETE FROM customers")
 
 
+@pytest.mark.exhaustive  # tests/interop/test_all_sources.py
 def test_the_inspector_reads_over_http(file: Path) -> None:
     app = Server("shop")
     app.add_provider(sources.open(f"sqlite:///{file}"))

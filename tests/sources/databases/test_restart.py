@@ -180,7 +180,7 @@ async def test_a_database_that_is_not_there_ends_the_start_with_the_reason(folde
     assert SECRET not in str(refused.value)
 
 
-@pytest.mark.parametrize("arguments", [[], ["--http", "0"]])
+@pytest.mark.parametrize("arguments", [[], pytest.param(["--http", "0"], marks=pytest.mark.exhaustive)])
 def test_carrel_serve_names_the_source_and_what_to_do_in_one_line(folder: Path, arguments: list[str]) -> None:
     done = subprocess.run(
         command("serve", url(folder), *arguments),

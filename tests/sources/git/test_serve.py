@@ -27,6 +27,7 @@ def test_the_official_client_reads_a_repository_beside_a_folder_on_stdio(reposit
         assert "main.py" in client.tool("list_resources", directory="git://shop/tree/HEAD/src")
 
 
+@pytest.mark.exhaustive  # tests/interop/test_all_sources.py
 def test_the_inspector_reads_repositories_of_a_configuration_file_over_http(repository: Repository) -> None:
     repository.commit("one", **{"src/a.txt": "one\n"})
     other = Repository(repository.path.parent / "other")
