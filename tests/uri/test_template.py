@@ -364,9 +364,9 @@ def test_matching_is_linear_in_a_hostile_uri(template: str, patterns: list[str])
     compiled = UriTemplate(template)
     for pattern in patterns:
         for end in ("", "\x00", "x"):
-            quarter, whole = ((pattern * length)[: length - 4] + end for length in (16_384, 65_536))
+            quarter, whole = ((pattern * length)[: length - 4] + end for length in (8_192, 32_768))
             compiled.match(quarter)
-            assert is_linear(lambda uri=quarter: compiled.match(uri), lambda uri=whole: compiled.match(uri), 20), (
+            assert is_linear(lambda uri=quarter: compiled.match(uri), lambda uri=whole: compiled.match(uri), 10), (
                 pattern,
                 end,
             )
