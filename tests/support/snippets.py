@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -48,21 +50,30 @@ def python_pages() -> list[str]:
 
 
 @cache
+@cache
 def docstring_code() -> dict[str, list[str]]:
     """Return the Python code in docstrings, by the name of its module."""
     found: dict[str, list[str]] = {}
-    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     for path in sorted(SOURCE.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         if "\n\n    " not in text:
             continue
         name = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-        for node in ast.walk(ast.parse(text)):
-            docstring = ast.get_docstring(node) if isinstance(node, documented) else None
-            for block in INDENTED.finditer(docstring or ""):
+        for docstring in _docstrings(ast.parse(text)):
+            for block in INDENTED.finditer(docstring):
                 if _is_code(code := textwrap.dedent(block[1])):
                     found.setdefault(name, []).append(code)
     return found
+
+
+def _docstrings(module: ast.Module) -> Iterator[str]:
+    """Yield the docstrings of a module. Expressions, most of its nodes, have none."""
+    pending: deque[ast.AST] = deque([module])
+    while pending:
+        node = pending.popleft()
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+        pending.extend(each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt | ast.ExceptHandler))
 
 
 def _is_code(text: str) -> bool:
