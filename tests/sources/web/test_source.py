@@ -446,6 +446,15 @@ async def test_entities_of_a_document_are_neither_expanded_nor_fetched(site: Sit
     assert len(shown) < 5000
 
 
+async def test_entities_of_characters_are_read(site: Site):
+    doctype = "<!DOCTYPE x [<!ENTITY less '&#38;#60;'><!ENTITY e '&#233;'>]>"
+    body = "<rss version='2.0'><channel><item><title>Caf&e; &less; bar</title><guid>1</guid></item></channel></rss>"
+    site.put("/a", f"<?xml version='1.0'?>{doctype}{body}", "application/xml")
+    source = site.source("/a")
+    async with running(source):
+        assert "Café < bar" in [resource.name for resource in await Caller(source).resources()]
+
+
 async def test_a_fetch_that_takes_too_long_ends(site: Site):
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
