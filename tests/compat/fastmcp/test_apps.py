@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from carrel import Client
+from carrel.compat import generation
 from carrel.compat.fastmcp import FastMCP, FastMCPApp
 from carrel.compat.fastmcp.apps.prefab import addresses, readdress
 from carrel.compat.fastmcp.server.providers.addressing import (
@@ -44,6 +47,18 @@ def served(app: FastMCPApp, namespace: str | None = None) -> FastMCP:
     outer: FastMCP = FastMCP("outer")
     outer.mount(inner, namespace)
     return outer
+
+
+async def test_version_3_lists_no_tool_that_only_apps_call_and_no_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generation, "installed_fastmcp", lambda: "3.4.11")
+    async with Client(served(notes())._mcp_server.application()) as client:
+        tools = {tool.name: dict(tool.meta or {}) for tool in await client.list_tools()}
+        assert {name: each["fastmcp"] for name, each in tools.items()} == {
+            "all": {"app": "Notes", "tags": []},
+            "show": {"app": "Notes", "tags": []},
+        }
+        assert parse_hashed_resource_uri(tools["show"]["ui"]["resourceUri"]) == hash_tool("Notes", "show")
+        assert (await client.call_tool(SAVE, {"text": "it"})).structured_content == {"result": "saved it"}
 
 
 async def test_tools_of_an_app_declare_who_calls_them() -> None:

@@ -16,6 +16,7 @@ from carrel.compat.fastmcp.server.providers.addressing import (
     tool_app,
     tool_identity,
 )
+from carrel.compat.generation import fastmcp_generation
 
 __all__ = ["PLACEHOLDER", "addresses", "prefab_types", "readdress", "renderers", "rendering", "with_renderer"]
 
@@ -38,7 +39,8 @@ def prefab_types() -> tuple[type[Any], ...]:
 def rendering(value: Any, app_name: str | None = None) -> dict[str, Any] | None:
     """Return the structured content of an app or component, or None for other values.
 
-    Calls of the app's tools have the address of the tool. ``_meta`` keeps the addresses when servers rename tools.
+    Calls of the app's tools have the address of the tool. From version 4 on, ``_meta`` keeps the addresses when servers
+    rename tools.
     """
     types = prefab_types()
     if not isinstance(value, types):
@@ -46,7 +48,7 @@ def rendering(value: Any, app_name: str | None = None) -> dict[str, Any] | None:
     app = value if isinstance(value, types[0]) else types[0](view=value)
     content: dict[str, Any] = app.to_json(tool_resolver=_resolver(app_name))
     names = {call["tool"]: call["tool"] for call in _calls(content) if parse_hashed_backend_name(call["tool"])}
-    if names:
+    if names and fastmcp_generation() > 3:
         _write_addresses(content, {**addresses(content), **names})
     return content
 

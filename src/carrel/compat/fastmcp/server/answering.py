@@ -25,7 +25,11 @@ from carrel.compat.fastmcp.server.background import run_checked
 from carrel.compat.fastmcp.server.context import Context, current_context
 from carrel.compat.fastmcp.server.handlers import newest, wanted
 from carrel.compat.fastmcp.server.middleware.middleware import MiddlewareContext, run_middleware
-from carrel.compat.fastmcp.server.providers.addressing import parse_hashed_backend_name
+from carrel.compat.fastmcp.server.providers.addressing import (
+    TOOL_HASH_META_KEY,
+    is_backend_tool,
+    parse_hashed_backend_name,
+)
 from carrel.compat.fastmcp.server.providers.aggregate import AggregateProvider
 from carrel.compat.fastmcp.server.transforms.visibility import is_enabled
 from carrel.compat.fastmcp.tools.tool import Tool, ToolResult
@@ -122,7 +126,12 @@ class Answering(AggregateProvider):
 
     async def _list_tools_mcp(self) -> list[types.Tool]:
         """Return the tools of the protocol. Subclasses override it to leave tools out."""
-        return [with_renderer(each).to_mcp_tool(name=each.name) for each in newest(await self.list_tools())]
+        before = fastmcp_generation() < 4
+        tools = [each for each in newest(await self.list_tools()) if not (before and is_backend_tool(each))]
+        found = [with_renderer(each).to_mcp_tool(name=each.name) for each in tools]
+        for tool in found if before else ():
+            ((tool.meta or {}).get("fastmcp") or {}).pop(TOOL_HASH_META_KEY, None)
+        return found
 
     async def _call_tool_mcp(self, key: str, arguments: dict[str, Any]) -> Any:
         """Return the result of a tool, of the protocol. Subclasses override it to refuse calls."""

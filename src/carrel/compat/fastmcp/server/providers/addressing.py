@@ -13,6 +13,7 @@ __all__ = [
     "hashed_backend_name",
     "hashed_resource_uri",
     "is_app_tool_with_identity",
+    "is_backend_tool",
     "parse_hashed_backend_name",
     "parse_hashed_resource_uri",
     "tool_app",
@@ -72,3 +73,9 @@ def is_app_tool_with_identity(tool: Any, tool_hash: str) -> bool:
     """Return whether apps may call a tool, and it carries the hash."""
     ui = (tool.meta or {}).get("ui")
     return tool_identity(tool) == tool_hash and isinstance(ui, dict) and "app" in ui.get("visibility", ())
+
+
+def is_backend_tool(tool: Any) -> bool:
+    """Return whether only apps may call a tool, by its address. Version 3 does not list it."""
+    ui = (tool.meta or {}).get("ui")
+    return tool_app(tool) is not None and isinstance(ui, dict) and ui.get("visibility") == ["app"]
