@@ -127,6 +127,7 @@ async def test_a_form_has_the_members_of_a_schema_that_the_version_sends(mcp: Fa
     async with FastMCPClient(mcp, elicitation_handler=fill_in) as client:
         assert (await client.call_tool("ask")).data == "red"
     assert ("title" in forms[0]) == (version == 3)
+    assert "description" not in forms[0]
     assert forms[0]["required"] == ["value"]
 
 

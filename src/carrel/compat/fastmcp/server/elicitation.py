@@ -45,6 +45,9 @@ class ScalarElicitationType(Generic[T]):
     value: T
 
 
+ScalarElicitationType.__doc__ = None  # which clients would show as the description of the form
+
+
 @dataclass
 class ElicitConfig:
     """Schema of a form, and the type of its answer, or of the field ``value`` if the schema is ``is_raw``."""
