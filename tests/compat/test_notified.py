@@ -94,3 +94,36 @@ async def test_on_stdio_servers_of_mcp_1_answer_a_cancelled_call_and_servers_of_
     await app.stop()
     assert [message["error"]["code"] for message in sent if message["id"] == 1] == answers
     assert [message["id"] for message in sent if "result" in message] == [2]
+
+
+async def test_a_cancelled_call_that_ends_late_leaves_the_next_call_with_its_id_an_answer() -> None:
+    begun, ends, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    mcp = with_tools(FastMCP("cancels"), begun)
+
+    @mcp.tool()
+    async def clean_up() -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await ends.wait()
+            asyncio.get_running_loop().call_later(0, ended.set)
+        return "never"
+
+    app, sent = mcp._mcp_server.application().endpoint, Sent()
+    await app.start()
+    dispatcher = Dispatcher(app, sent)  # type: ignore[arg-type]
+    for message in (initialize(), note("notifications/initialized"), call(1, "clean_up")):
+        dispatcher.receive(json.dumps(message).encode())
+    await begun.wait()
+    begun.clear()
+    for message in (cancelled(1), call(1, "wait")):
+        dispatcher.receive(json.dumps(message).encode())
+    await begun.wait()
+    ends.set()
+    await ended.wait()
+    sent.clear()
+    dispatcher.receive(json.dumps(cancelled(1)).encode())
+    await dispatcher.close(grace=10)
+    await app.stop()
+    assert sent == [{"jsonrpc": "2.0", "id": 1, "error": {"code": 0, "message": "Request cancelled"}}]

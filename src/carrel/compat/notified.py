@@ -39,14 +39,15 @@ class NotifiedConnection(ServerProtocol):
 
     def answer(self, work: Coroutine[Any, Any, T], call: Call, channel: Channel, code: int) -> Coroutine[Any, Any, T]:
         """Return the work for a call. If the client cancels the call, it is answered at once, with an error code."""
-        self._answering[call.id] = channel, code
-        return self._answer(work, call.id)
+        self._answering[call.id] = answer = channel, code
+        return self._answer(work, call.id, answer)
 
-    async def _answer(self, work: Coroutine[Any, Any, T], id: Id) -> T:
+    async def _answer(self, work: Coroutine[Any, Any, T], id: Id, answer: tuple[Channel, int]) -> T:
         try:
             return await work
         finally:
-            self._answering.pop(id, None)
+            if self._answering.get(id) is answer:  # else a cancelled call ends after the next one with its id began
+                del self._answering[id]
 
     def _receive(self, message: Message, data: bytes | memoryview) -> Event:
         event = super()._receive(message, data)
