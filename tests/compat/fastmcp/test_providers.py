@@ -62,6 +62,8 @@ def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(201, json={"added": request.content.decode(), "auth": request.headers["x-key"]})
     if request.url.path == "/items/404":
         return httpx.Response(404, json={"why": "unknown"})
+    if request.url.path == "/items/moved":
+        return httpx.Response(302, headers={"location": "https://other.example/"})
     return httpx.Response(200, json=[str(request.url.path)])
 
 
@@ -86,6 +88,8 @@ async def test_routes_of_an_api_become_tools_resources_and_templates() -> None:
         assert (await client.read_resource("resource://get_item/7"))[0].text == '["/items/7"]'  # type: ignore[union-attr]
         with pytest.raises(Exception, match=r"HTTP error 404: Not Found - {'why': 'unknown'}"):
             await client.read_resource("resource://get_item/404")
+        with pytest.raises(Exception, match="HTTP error 302: Found"):
+            await client.read_resource("resource://get_item/moved")
 
 
 def test_a_description_that_is_none_or_names_no_server_is_refused() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Literal
+from urllib.parse import unquote
 
 import msgspec
 
@@ -20,6 +21,8 @@ ParameterLocation = Literal["path", "query", "header", "cookie"]
 _STYLES = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
 _SEPARATORS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "|"}
 TRUTH = {"true": True, "false": False}
+#: Number of times that a value may be percent-encoded.
+MAX_ENCODINGS = 32
 
 
 class ApiParameter(msgspec.Struct, frozen=True):
@@ -141,8 +144,7 @@ def encode_path_value(parameter: ApiParameter, value: Any) -> str:
     """
     scalars = [text_of(one) for one in flat(value)]
     joined = ",".join(scalars)
-    segments = joined.replace("\\", "/").split("/")
-    if not joined or any(segment.split(";")[0] in (".", "..") for segment in segments):
+    if not joined or _has_dot_segment(joined):
         raise invalid_parameter(parameter, "it is empty, or has a segment that is . or .., which could lead elsewhere")
     if any(character < " " or character == "\x7f" for character in joined):
         raise invalid_parameter(parameter, "it has a control character")
@@ -159,6 +161,18 @@ def encode_path_value(parameter: ApiParameter, value: Any) -> str:
             return "".join(f";{name}={one}" for one in plain)
         return ";" + ";".join(plain) if explode and isinstance(value, dict) else f";{name}={','.join(plain)}"
     return ",".join(plain)
+
+
+def _has_dot_segment(text: str) -> bool:
+    """Return whether a value has a dot segment for an API that decodes it, even if the API decodes it several times."""
+    for _ in range(MAX_ENCODINGS):
+        if any(segment.split(";")[0] in (".", "..") for segment in text.replace("\\", "/").split("/")):
+            return True
+        decoded = unquote(text)
+        if decoded == text:
+            return False
+        text = decoded
+    return True
 
 
 def flat(value: Any) -> list[Any]:

@@ -47,7 +47,7 @@ class Operation(FastMCPComponent):
             if "Timeout" in kind:
                 raise ValueError(f"HTTP request timed out ({kind})") from error
             raise ValueError(f"Request error ({kind}): {error}") from error
-        if response.is_error:
+        if not response.is_success:
             text = f"HTTP error {response.status_code}: {response.reason_phrase}"
             try:
                 raise ValueError(f"{text} - {response.json()}")
