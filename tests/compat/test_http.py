@@ -164,7 +164,11 @@ async def test_an_endpoint_runs_once_and_only_then_answers() -> None:
     [
         ("127.0.0.1", {"host": "127.0.0.1:8000"}, None),
         ("127.0.0.1", {"host": "example.org"}, 421),
+        ("127.0.0.1", {"host": "127.0.0.1:8000@example.org"}, 421),
+        ("127.0.0.1", {"host": "localhost:1", "origin": "http://localhost:2"}, None),
+        ("127.0.0.1", {"host": "[::1]:1", "origin": "http://[::1]:1"}, None),
         ("127.0.0.1", {"host": "localhost:1", "origin": "https://example.org"}, 403),
+        ("127.0.0.1", {"host": "localhost:1", "origin": "http://localhost:1.example.org"}, 403),
         ("0.0.0.0", {"host": "example.org"}, None),
         ("0.0.0.0", {"content-type": "text/plain"}, 400),
     ],

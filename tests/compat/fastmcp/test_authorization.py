@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from base64 import urlsafe_b64encode
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from starlette.requests import HTTPConnection
 
 from carrel.compat.fastmcp import Client, FastMCP
 from carrel.compat.fastmcp.client.auth import BearerAuth, OAuth
@@ -35,6 +37,7 @@ from carrel.compat.fastmcp.server.middleware.authorization import AuthMiddleware
 from carrel.compat.fastmcp.tools.tool import Tool
 from carrel.compat.fastmcp.utilities.auth import parse_scopes
 from carrel.compat.fastmcp.utilities.key_value import MemoryStore
+from carrel.compat.mcp.server.auth.middleware.bearer_auth import BearerAuthBackend
 from carrel.compat.mcp.server.auth.settings import ClientRegistrationOptions
 from compat.fastmcp.comparison import PROGRAMS, on_carrel, on_original
 from compat.test_authorization import ACCEPT, HELLO, Conversation
@@ -169,6 +172,13 @@ async def test_a_verifier_checks_issuer_audience_expiry_and_scopes(change: dict[
     found = await verifier.verify_token(keys.create_token("ann", **{**good, **change}))
     assert (found is not None) is accepted
     assert await verifier.verify_token(RSAKeyPair.generate().create_token("ann", **good)) is None
+
+
+async def test_a_token_whose_json_is_nested_too_deep_is_refused() -> None:
+    verifier = JWTVerifier(public_key=RSAKeyPair.generate().public_key)
+    header = urlsafe_b64encode(b'{"alg":"RS256","x":' + b"[" * 20_000 + b"]" * 20_000 + b"}").rstrip(b"=")
+    request = HTTPConnection({"type": "http", "headers": [(b"authorization", b"Bearer " + header + b".e30.AA")]})
+    assert await BearerAuthBackend(verifier).authenticate(request) is None
 
 
 @pytest.mark.parametrize(

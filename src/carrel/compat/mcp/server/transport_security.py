@@ -69,7 +69,8 @@ class TransportSecurityMiddleware:
 
 
 def _is_allowed(name: str, allowed: list[str]) -> bool:
-    return name in allowed or any(each.endswith(":*") and name.startswith(each[:-1]) for each in allowed)
+    host, _, port = name.rpartition(":")
+    return name in allowed or (port.isdecimal() and f"{host}:*" in allowed)
 
 
 def check_body_size(size: int) -> None:

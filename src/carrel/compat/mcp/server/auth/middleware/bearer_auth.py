@@ -60,7 +60,11 @@ class BearerAuthBackend(AuthenticationBackend):
         header = next((value for name, value in conn.headers.items() if name.lower() == "authorization"), "")
         if header[:7].lower() != "bearer ":
             return None
-        found = await self.token_verifier.verify_token(header[7:])
+        try:
+            found = await self.token_verifier.verify_token(header[7:])
+        except RecursionError:
+            log.warning("a token was refused, because its JSON is nested too deep")
+            return None
         if not found or (found.expires_at and found.expires_at < int(time.time())):
             return None
         if self.resource_server_url and not self._is_for_this_resource(found.resource):
