@@ -70,6 +70,14 @@ async def test_the_client_raises_errors_of_mcp_2_and_servers_answer_with_them(fo
         assert isinstance(caught.value, McpError)
 
 
+async def test_a_server_has_icons_of_mcp_2(four: None) -> None:
+    mcp = FastMCP("pictures", icons=[types.Icon(src="https://example.com/i.png", mime_type="image/png")])
+    async with Client(mcp) as client:
+        [icon] = client.initialize_result.server_info.icons
+    assert (icon.src, icon.mime_type) == ("https://example.com/i.png", "image/png")
+    assert [each.src for each in mcp.icons] == ["https://example.com/i.png"]
+
+
 async def test_handlers_may_return_results_of_mcp_2(four: None) -> None:
     mcp = FastMCP("asks")
 

@@ -188,3 +188,20 @@ async def test_lists_have_all_pages_or_fail_and_requests_are_sent_whether_or_not
             await client.list_tools(max_pages=2)
         mcp.tool(lambda: "x", name="d")
         assert len(await client.list_tools()) == 4
+
+
+async def test_prompts_tell_how_to_write_their_arguments_and_read_them_as_the_version_does(version: int) -> None:
+    mcp = FastMCP("prompts")
+
+    @mcp.prompt
+    def explain(topic: str | None = None, pages: list[int] = [1]) -> str:  # noqa: B006
+        return f"{topic!r} {pages!r}"
+
+    async with Client(mcp._mcp_server.application()) as client:
+        [prompt] = await client.list_prompts()
+        told = [each.description for each in prompt.arguments]  # type: ignore[union-attr]
+        messages = (await client.get_prompt("explain", {"topic": "null", "pages": "[2]"})).messages
+    schema = '{"items":{"type":"integer"},"type":"array"}'
+    in_4 = f"Provide a value matching the following JSON schema: {schema}. Encode non-string values as JSON."
+    assert told[1] == (f"Provide as a JSON string matching the following schema: {schema}" if version == 3 else in_4)
+    assert messages[0].content.text == ("None [2]" if version == 3 else "'null' [2]")  # type: ignore[union-attr]

@@ -34,7 +34,8 @@ __all__ = [
     "prompt",
 ]
 
-NOTE = "Provide as a JSON string matching the following schema: "
+NOTE = "Provide as a JSON string matching the following schema: {}"
+NOTE_OF_4 = "Provide a value matching the following JSON schema: {}. Encode non-string values as JSON."
 
 
 class Message(BaseModel):
@@ -242,6 +243,8 @@ class FunctionPrompt(Prompt):
             return value
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
         try:
+            if fastmcp_generation() > 3:
+                return _read_text(adapter, value)
             try:
                 return adapter.validate_json(value)
             except pydantic.ValidationError:
@@ -252,12 +255,31 @@ class FunctionPrompt(Prompt):
             ) from error
 
 
+def _read_text(adapter: TypeAdapter[Any], text: str) -> Any:
+    """Return the value that FastMCP 4 gives to an argument: text if the type takes text, or else a value of JSON.
+
+    Raises:
+        pydantic.ValidationError: it is neither.
+    """
+    try:
+        found = adapter.validate_python(text)
+    except pydantic.ValidationError:
+        return adapter.validate_json(text)
+    if isinstance(found, str):
+        return found
+    try:
+        return adapter.validate_json(text)
+    except pydantic.ValidationError:
+        return found
+
+
 def _describe(kind: Any, field: dict[str, Any]) -> str | None:
     """Return the description of an argument, with the schema of one that is no text."""
     told: str | None = field.get("description")
     if kind in (None, str):
         return told
-    note = NOTE + json.dumps(TypeAdapter(kind).json_schema(), separators=(",", ":"))
+    schema = json.dumps(TypeAdapter(kind).json_schema(), separators=(",", ":"))
+    note = (NOTE_OF_4 if fastmcp_generation() > 3 else NOTE).format(schema)
     return f"{told}\n\n{note}" if told else note
 
 

@@ -30,6 +30,7 @@ from carrel.compat.fastmcp.server.transforms.transform import Transform
 from carrel.compat.fastmcp.settings import settings
 from carrel.compat.fastmcp.tools.tool import Tool
 from carrel.compat.fastmcp.tools.tool_transform import ToolTransformConfig
+from carrel.compat.fastmcp.utilities.components import read_model
 from carrel.compat.fastmcp.utilities.key_value import MemoryStore
 from carrel.compat.fastmcp.utilities.types import NotSet
 from carrel.compat.generation import fastmcp_generation
@@ -149,7 +150,7 @@ class FastMCP(Authorized, Extended, Answering, Completing, Running, Generic[Life
             version=VERSION if version is None else str(version),
             instructions=instructions,
             website_url=website_url,
-            icons=icons,
+            icons=None if icons is None else [base.Icon.model_validate(each) for each in read_model(icons)],
             lifespan=lambda _: self._live(),
         )
         self._mcp_server.guard = self._guard

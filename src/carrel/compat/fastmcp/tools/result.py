@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 from collections.abc import Callable
 from typing import Any
 
-import pydantic_core
 from pydantic import BaseModel
 
+from carrel.compat.fastmcp.tools.aliases import to_json, to_plain
 from carrel.compat.fastmcp.utilities.types import Audio, File, Image
 from carrel.compat.mcp.types import (
     AudioContent,
@@ -55,8 +56,18 @@ def _block_of(given: Any, serializer: Serializer | None) -> ContentBlock:
         return given.to_resource_content()
     if isinstance(given, str):
         return TextContent(type="text", text=given)
-    text = serializer(given) if serializer is not None else pydantic_core.to_json(given, fallback=str).decode()
+    if isinstance(given, bytes):
+        return TextContent(type="text", text=_text_of(given))
+    text = serializer(given) if serializer is not None else to_json(given)
     return TextContent(type="text", text=text)
+
+
+def _text_of(data: bytes) -> str:
+    """Return bytes as text: UTF-8 or base64."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(data).decode()
 
 
 def content_of(given: Any, serializer: Serializer | None = None) -> list[ContentBlock]:
@@ -90,7 +101,7 @@ class ToolResult(BaseModel):
     ) -> None:
         if content is None and structured_content is None:
             raise ValueError("Either content or structured_content must be provided")
-        structured = None if structured_content is None else pydantic_core.to_jsonable_python(structured_content)
+        structured = None if structured_content is None else to_plain(structured_content)
         if structured is not None and not isinstance(structured, dict):
             raise ValueError(
                 f"structured_content must be a dict or None. Got {type(structured).__name__}: {structured!r}. "

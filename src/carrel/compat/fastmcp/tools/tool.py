@@ -12,13 +12,14 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, Union, get_args, 
 
 import pydantic
 import pydantic_core
-from pydantic import BeforeValidator, Field, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+from pydantic import BeforeValidator, Field, PydanticSchemaGenerationError, PydanticUserError
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from carrel.compat.fastmcp.apps.prefab import prefab_types, rendering
 from carrel.compat.fastmcp.decorators import DecoratedTool, ToolMeta, get_fastmcp_meta, marking
 from carrel.compat.fastmcp.exceptions import ValidationError
 from carrel.compat.fastmcp.server.providers.addressing import tool_app
+from carrel.compat.fastmcp.tools.aliases import output_schema, to_plain
 from carrel.compat.fastmcp.tools.result import (
     BLOCKS,
     MEDIA,
@@ -54,7 +55,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-UNSTRUCTURED = (*BLOCKS, *MEDIA, ToolResult, bytes)
+UNSTRUCTURED = (*BLOCKS, *MEDIA, ToolResult)
+ALTERNATIVES = (Union, types.UnionType, Annotated)
 TIMED_OUT = -32000
 
 
@@ -98,6 +100,9 @@ class Tool(FastMCPComponent):
         """Call the tool with arguments of a client."""
         raise NotImplementedError("Subclasses must implement run()")
 
+    def _result_type(self) -> Any:
+        return Any
+
     def convert_result(self, value: Any) -> ToolResult:
         """Convert the return value of the tool's function to a result."""
         if isinstance(value, ToolResult):
@@ -110,8 +115,10 @@ class Tool(FastMCPComponent):
         several = isinstance(value, list | tuple) and any(isinstance(each, BLOCKS) for each in value)
         if self.output_schema is None and (several or isinstance(value, BLOCKS + MEDIA)):
             return ToolResult(content)
+        if isinstance(value, bytes):
+            return ToolResult(content)
         try:
-            structured = pydantic_core.to_jsonable_python(value)
+            structured = to_plain(value, self._result_type())
         except (pydantic_core.PydanticSerializationError, UnicodeDecodeError):
             return ToolResult(content)
         if self.output_schema is None:
@@ -239,6 +246,9 @@ class FunctionTool(Tool):
             message = f"Tool '{self.name}' execution timed out after {self.timeout}s"
             raise McpError(ErrorData(code=TIMED_OUT, message=message)) from None
 
+    def _result_type(self) -> Any:
+        return self.callee.hints.get("return", Any)
+
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Call the function itself."""
         return self.fn(*arguments, **named)
@@ -249,9 +259,9 @@ def default_title(name: str) -> str:
     return name.replace("_", " ").replace("-", " ").title()
 
 
-def _contains(kind: Any, wanted: tuple[type, ...]) -> bool:
-    if get_origin(kind) in (Union, types.UnionType, Annotated, list, tuple, set, dict):
-        return any(_contains(each, wanted) for each in get_args(kind))
+def _contains(kind: Any, wanted: tuple[type, ...], within: tuple[Any, ...] = (list, tuple, set, dict)) -> bool:
+    if get_origin(kind) in (*ALTERNATIVES, *within):
+        return any(_contains(each, wanted, within) for each in get_args(kind))
     return inspect.isclass(kind) and issubclass(kind, wanted)
 
 
@@ -261,11 +271,13 @@ def output_schema_of(callee: Callee) -> dict[str, Any] | None:
     unstructured = (*UNSTRUCTURED, *prefab_types(), *blocks_of_mcp2())
     if kind in (inspect.Signature.empty, None, type(None), Any, ...) or _contains(kind, unstructured):
         return None
+    if _contains(kind, (bytes,), within=()):
+        return None
     try:
-        schema = TypeAdapter(kind).json_schema(mode="serialization")
+        schema = output_schema(kind)
         if not is_object(schema):
             wrapped: Any = Wrapped
-            schema = TypeAdapter(wrapped[kind]).json_schema(mode="serialization")
+            schema = output_schema(kind, wrapped)
             schema.pop("description", None)  # the docstring of the class
             if fastmcp_generation() == 2:
                 schema["description"] = "Generic wrapper for non-object return types."

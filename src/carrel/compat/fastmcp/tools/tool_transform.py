@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import pydantic_core
 from pydantic import BeforeValidator, Field
 
+from carrel.compat.fastmcp.tools.aliases import to_plain
 from carrel.compat.fastmcp.tools.arguments import ArgTransform, Arguments
 from carrel.compat.fastmcp.tools.result import WRAPPED, ToolResult, content_of
 from carrel.compat.fastmcp.tools.tool import Tool, output_schema_of
@@ -142,9 +143,9 @@ class TransformedTool(Tool):
             return value
         content = content_of(value, self.serializer)
         if schema is not None and schema.get(WRAPPED):
-            return ToolResult(content, {"result": pydantic_core.to_jsonable_python(value)})
+            return ToolResult(content, {"result": to_plain(value)})
         try:
-            structured = pydantic_core.to_jsonable_python(value)
+            structured = to_plain(value)
         except pydantic_core.PydanticSerializationError:
             return ToolResult(content)
         return ToolResult(content, structured if schema is not None or isinstance(structured, dict) else None)
