@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import httpx
 import pytest
+from pydantic import AnyUrl
 from starlette.applications import Starlette
 
 from carrel.compat import generation
@@ -295,6 +296,38 @@ async def test_an_application_is_only_sent_to_its_redirect_uri(browser: Browser,
     assert response.status_code == 400
     port = await browser.http.get("/authorize", params={**query, "redirect_uri": APP.replace("5000", "6000")})
     assert port.status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("running", "metadata", "status"),
+    [
+        (2, {"redirect_uris": ["http://evil.example/callback"]}, 400),
+        (2, {"redirect_uris": ["https://app.example/callback", "myapp://callback", APP]}, 201),
+        (2, {"redirect_uris": ["https://app.example/callback"], "application_type": "web"}, 201),
+        (2, {"redirect_uris": [APP], "application_type": "web"}, 400),
+        (2, {"redirect_uris": None, "application_type": "web"}, 400),
+        (2, {"redirect_uris": None}, 201),
+        (1, {"redirect_uris": ["http://evil.example/callback"]}, 201),
+    ],
+)
+async def test_an_application_registers_redirect_uris_of_its_type_as_the_version_of_the_program_checks_them(
+    monkeypatch: pytest.MonkeyPatch, running: int, metadata: dict[str, Any], status: int
+) -> None:
+    monkeypatch.setattr(generation, "_running", running)
+    async with Browser(Proxy()).http as http:
+        response = await http.post("/register", json=metadata)
+        assert response.status_code == status
+        assert status == 201 or response.json()["error"] == "invalid_redirect_uri"
+
+
+def test_a_web_application_is_not_sent_to_this_machine_by_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generation, "_running", 2)
+    uri = AnyUrl("http://localhost:5000/callback")
+    known: dict[str, Any] = {"client_id": "a", "redirect_uris": [uri]}
+    known |= {"allowed_redirect_uri_patterns": ["http://localhost:*"]}
+    assert ProxyDCRClient(**known).validate_redirect_uri(uri) == uri
+    with pytest.raises(InvalidRedirectUriError, match="not allowed for application_type 'web'"):
+        ProxyDCRClient(**known, application_type="web").validate_redirect_uri(uri)
 
 
 def test_an_application_that_was_configured_by_hand_has_no_redirect_uri_with_a_user() -> None:

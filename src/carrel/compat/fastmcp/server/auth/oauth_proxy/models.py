@@ -11,9 +11,12 @@ from pydantic import AnyUrl, BaseModel, Field
 from carrel.compat.fastmcp.server.auth.cimd import CIMDDocument
 from carrel.compat.fastmcp.server.auth.redirect_validation import (
     is_loopback_host,
+    is_redirect_uri_allowed_for_application_type,
     matches_allowed_pattern,
     validate_redirect_uri,
 )
+from carrel.compat.generation import fastmcp_generation
+from carrel.compat.mcp.server.auth.provider import RegistrationError
 from carrel.compat.mcp.shared.auth import InvalidRedirectUriError, OAuthClientInformationFull
 
 __all__ = [
@@ -23,6 +26,7 @@ __all__ = [
     "ProxyDCRClient",
     "RefreshTokenMetadata",
     "UpstreamTokenSet",
+    "check_redirect_uris",
 ]
 
 
@@ -122,6 +126,10 @@ class ProxyDCRClient(OAuthClientInformationFull):
             redirect_uri = self._only_uri() if document is not None else super().validate_redirect_uri(None)
         if not validate_redirect_uri(redirect_uri, None):
             raise InvalidRedirectUriError(f"Redirect URI '{redirect_uri}' uses an unsafe scheme.")
+        if not _fits_type(redirect_uri, self.application_type):
+            raise InvalidRedirectUriError(
+                f"Redirect URI '{redirect_uri}' is not allowed for application_type '{self.application_type}'."
+            )
         if document is not None and not any(
             matches_allowed_pattern(str(redirect_uri), each) for each in document.redirect_uris
         ):
@@ -168,3 +176,25 @@ def _is_same(uri: str, registered: str) -> bool:
         known.query,
         known.fragment,
     )
+
+
+def _fits_type(uri: AnyUrl, kind: str | None) -> bool:
+    return fastmcp_generation() < 4 or is_redirect_uri_allowed_for_application_type(uri, kind)
+
+
+def check_redirect_uris(client: OAuthClientInformationFull, patterns: list[str] | None) -> None:
+    """Check the redirect URIs of a client that registers; in programs for FastMCP 4, also against its type.
+
+    Raises:
+        RegistrationError: one is not allowed, or a "web" client has none.
+    """
+    kind = client.application_type or "native"
+    if fastmcp_generation() >= 4 and kind == "web" and not client.redirect_uris:
+        raise RegistrationError("invalid_redirect_uri", "redirect_uris is required for application_type 'web'.")
+    for uri in client.redirect_uris or ():
+        if not validate_redirect_uri(uri, patterns):
+            raise RegistrationError("invalid_redirect_uri", f"Redirect URI '{uri}' is not allowed.")
+        if not _fits_type(uri, kind):
+            raise RegistrationError(
+                "invalid_redirect_uri", f"Redirect URI '{uri}' is not allowed for application_type '{kind}'."
+            )

@@ -32,11 +32,11 @@ from carrel.compat.fastmcp.server.auth.oauth_proxy.models import (
     ProxyDCRClient,
     RefreshTokenMetadata,
     UpstreamTokenSet,
+    check_redirect_uris,
 )
 from carrel.compat.fastmcp.server.auth.oauth_proxy.tokens import Tokens
 from carrel.compat.fastmcp.server.auth.oauth_proxy.ui import create_error_html, secure_page
 from carrel.compat.fastmcp.server.auth.oauth_proxy.upstream import AsyncOAuth2Client
-from carrel.compat.fastmcp.server.auth.redirect_validation import validate_redirect_uri
 from carrel.compat.fastmcp.utilities.key_value import Collection, MemoryStore
 from carrel.compat.mcp.server.auth.handlers.metadata import MetadataHandler
 from carrel.compat.mcp.server.auth.middleware.client_auth import ClientAuthenticator
@@ -44,7 +44,6 @@ from carrel.compat.mcp.server.auth.provider import (
     AuthorizationCode,
     AuthorizationParams,
     AuthorizeError,
-    RegistrationError,
 )
 from carrel.compat.mcp.server.auth.routes import METADATA_PATH, TOKEN_PATH, build_metadata, cors_middleware
 from carrel.compat.mcp.server.auth.settings import ClientRegistrationOptions, RevocationOptions
@@ -248,9 +247,7 @@ class OAuthProxy(Consent, Tokens, OAuthProvider):
         """
         if client_info.client_id is None:
             raise ValueError("client_id is required for client registration")
-        for uri in client_info.redirect_uris or ():
-            if not validate_redirect_uri(uri, self._allowed_client_redirect_uris):
-                raise RegistrationError("invalid_redirect_uri", f"Redirect URI '{uri}' is not allowed.")
+        check_redirect_uris(client_info, self._allowed_client_redirect_uris)
         client = ProxyDCRClient(
             client_id=client_info.client_id,
             redirect_uris=client_info.redirect_uris or [AnyUrl("http://localhost")],
@@ -259,6 +256,7 @@ class OAuthProxy(Consent, Tokens, OAuthProvider):
             token_endpoint_auth_method="none",
             allowed_redirect_uri_patterns=self._allowed_client_redirect_uris,
             client_name=client_info.client_name,
+            application_type=client_info.application_type,
         )
         await self._client_store.put(client_info.client_id, client)
 
