@@ -16,12 +16,14 @@ from pydantic import AnyHttpUrl
 from carrel import Server as Outer
 from carrel.compat.fastmcp import FastMCP as FastMCP4
 from carrel.compat.fastmcp.server.auth import RemoteAuthProvider, StaticTokenVerifier
+from carrel.compat.fastmcp.server.dependencies import get_http_request
 from carrel.compat.loading import application_of, authorizer_of
 from carrel.compat.mcp.server.auth.middleware.auth_context import get_access_token
 from carrel.compat.mcp.server.auth.provider import AccessToken, TokenVerifier
 from carrel.compat.mcp.server.auth.settings import AuthSettings
-from carrel.compat.mcp.server.fastmcp import FastMCP
+from carrel.compat.mcp.server.fastmcp import Context, FastMCP
 from carrel.compat.mcp2.server.lowlevel.server import Server
+from carrel.compat.mcp2.server.mcpserver import Context as Context2
 from carrel.compat.mcp2.server.mcpserver import MCPServer
 from carrel.transports.server.http import StreamableHTTP
 from support import carrel_process
@@ -110,6 +112,38 @@ async def test_the_authorization_of_a_program_holds_on_the_transport_of_a_comman
         described = (await client.get(METADATA)).json()
         assert described["resource"] == URL
         assert described["authorization_servers"] == ["https://auth.example/"]
+
+
+def named(request: Any) -> str:
+    """Return the user and the scopes of a request."""
+    return f"{request.user.username} {request.auth.scopes} {request.user.is_authenticated}"
+
+
+def asking_mcp_1(context: Context) -> str:  # type: ignore[type-arg]
+    return named(context.request_context.request)
+
+
+def asking_mcp_2(context: Context2) -> str:  # type: ignore[type-arg]
+    return named(context.request_context.request)
+
+
+def asking_fastmcp() -> str:
+    return named(get_http_request())
+
+
+@pytest.mark.parametrize(("make", "asking"), [(mcp_1, asking_mcp_1), (mcp_2, asking_mcp_2), (fastmcp, asking_fastmcp)])
+async def test_the_request_of_a_handler_has_its_user_on_the_transport_of_a_command(make: Any, asking: Any) -> None:
+    server = make()
+    server.tool(name="asking")(asking)
+    app = application_of(server)
+    assert app is not None
+    endpoint = StreamableHTTP(app, authorization=authorizer_of(app))
+    transport = httpx.ASGITransport(endpoint)
+    headers = {**MODERN, "mcp-name": "asking", "authorization": "Bearer good"}
+    call = {**CALL, "params": {**CALL["params"], "name": "asking"}}  # type: ignore[dict-item]
+    async with endpoint.lifespan(), httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+        response = await client.post("/mcp", headers=headers, json=call)
+    assert "me ['user'] True" in response.text
 
 
 def test_a_server_without_authorization_has_no_authorizer() -> None:

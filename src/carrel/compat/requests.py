@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from carrel.errors import ProtocolError
@@ -23,7 +24,19 @@ def scope_of(call: Call) -> dict[str, Any] | None:
     if not call.headers:
         return None
     headers = [(name.lower().encode("latin-1"), text.encode("latin-1")) for name, text in call.headers.items()]
-    return {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
+    return scope | _identity()
+
+
+def _identity() -> dict[str, Any]:
+    """Return the members of a scope that name the user, as the authentication of Starlette adds them."""
+    module = sys.modules.get("carrel.compat.mcp.server.auth.middleware.auth_context")
+    user = None if module is None else module.auth_context_var.get()
+    if user is None:
+        return {}
+    from starlette.authentication import AuthCredentials  # only with a user, who is one of Starlette
+
+    return {"user": user, "auth": AuthCredentials(user.scopes)}
 
 
 def http_request(scope: Any) -> Any:
