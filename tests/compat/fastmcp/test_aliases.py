@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from msgspec import UNSET
@@ -109,6 +109,13 @@ async def test_a_dataclass_and_a_result_that_the_tool_makes_follow_the_same_rule
     name = "user_name" if four else "userName"
     assert (await answer(pair))[1] == {"plain": {name: "u"}}
     assert (await answer(made))[1] == {name: "u"}
+
+
+async def test_the_annotation_may_have_metadata_without_a_hash(four: bool) -> None:
+    def it() -> Annotated[int, {"unit": "cm"}]:
+        return 3
+
+    assert (await answer(it))[1] == {"result": 3}
 
 
 async def test_version_4_writes_the_fields_of_the_annotation(four: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import types
+from functools import lru_cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import pydantic_core
@@ -80,7 +81,16 @@ def to_plain(value: Any, kind: Any = Any) -> Any:
     if kind in (inspect.Signature.empty, None, Any, ...) or isinstance(kind, str):
         return ANYTHING.dump_python(value, mode="json")
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(kind)
-    except PydanticUserError:
-        adapter = ANYTHING
+        adapter = _adapter(kind)
+    except TypeError:  # an annotation with metadata that has no hash
+        adapter = _adapter.__wrapped__(kind)
     return adapter.dump_python(value, mode="json")
+
+
+@lru_cache(maxsize=1024)
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return the serializer of a type, which takes longer to make than a call of a tool."""
+    try:
+        return TypeAdapter(kind)
+    except PydanticUserError:
+        return ANYTHING
