@@ -35,6 +35,7 @@ from carrel.compat.mcp.server.transport_security import TransportSecurityMiddlew
 from compat.comparison import HERE, normal, on_carrel, on_original, probed
 from support.http_process import free_port
 from support.http_server import over_http
+from support.stdio_process import initialize
 
 pytestmark = pytest.mark.slow
 PROGRAM = str(HERE / "programs" / "web.py")
@@ -54,6 +55,22 @@ def served(command: list[str], port: int) -> Iterator[None]:
     finally:
         server.terminate()
         server.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("transport", PATHS)
+def test_a_server_ends_although_a_client_keeps_a_stream_open(transport: str) -> None:
+    port = free_port()
+    with (
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client,
+        contextlib.ExitStack() as streams,
+        served(on_carrel([PROGRAM, transport, str(port)]), port),
+    ):
+        accept = {"accept": "application/json, text/event-stream"}
+        if transport == "streamable-http":
+            opened = client.post("/mcp", json=initialize(), headers=accept)
+            accept["mcp-session-id"] = opened.headers["mcp-session-id"]
+        stream = streams.enter_context(client.stream("GET", PATHS[transport], headers=accept))
+        assert stream.status_code == 200
 
 
 @pytest.mark.parametrize("transport", PATHS)

@@ -9,9 +9,11 @@ from typing import Any, ClassVar, NamedTuple
 from carrel.compat.streams import ServerStream, serve_streams, session_message
 from carrel.server.app import Server
 
-__all__ = ["DEFAULT_PATH", "Guarded", "ServedServer", "guarded", "receive_nothing"]
+__all__ = ["DEFAULT_PATH", "GRACE", "Guarded", "ServedServer", "guarded", "receive_nothing"]
 
 DEFAULT_PATH = "/mcp"
+#: Seconds that open requests have to end when a server over HTTP is stopped.
+GRACE = 2
 
 
 class Guarded(NamedTuple):

@@ -11,14 +11,12 @@ from carrel.compat.fastmcp.server.handlers import LowLevelServer
 from carrel.compat.fastmcp.settings import settings
 from carrel.compat.lazy import lazily
 from carrel.compat.mcp.server.stdio import stdio_server
-from carrel.compat.serving import Guarded
+from carrel.compat.serving import GRACE, Guarded
 from carrel.transports.addresses import is_loopback
 
 __all__ = ["Running"]
 
 Transport = Literal["stdio", "http", "sse", "streamable-http"]
-#: Seconds that open requests have to end when a server is stopped.
-GRACE = 2
 TRANSPORTS = ("stdio", "http", "sse", "streamable-http")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from carrel.compat.mcp.server.fastmcp.settings import Settings
 from carrel.compat.mcp.server.lowlevel.server import Server as MCPServer
+from carrel.compat.serving import GRACE
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -134,7 +135,8 @@ class HTTPApps:
         import uvicorn
 
         settings = self.settings
-        config = uvicorn.Config(app, settings.host, settings.port, log_level=settings.log_level.lower())
+        level = settings.log_level.lower()
+        config = uvicorn.Config(app, settings.host, settings.port, log_level=level, timeout_graceful_shutdown=GRACE)
         await uvicorn.Server(config).serve()
 
 
