@@ -145,10 +145,10 @@ class Sampling:
         tools = {tool.name: tool for tool in self.tools}
         called = [tools[call.name] for call in calls if call.name in tools]
         alone = self.tool_concurrency is None or any(tool.sequential for tool in called)
-        turns = asyncio.Semaphore(1 if alone else self.tool_concurrency or max(1, len(calls)))
+        slots = asyncio.Semaphore(1 if alone else self.tool_concurrency or max(1, len(calls)))
 
         async def run(call: ToolUseContent) -> ToolResultContent:
-            async with turns:
+            async with slots:
                 return await self._result(tools.get(call.name), call)
 
         return await asyncio.gather(*map(run, calls))
