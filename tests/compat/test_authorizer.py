@@ -178,14 +178,14 @@ async def test_the_command_that_serves_an_open_server_with_a_guarded_one_says_wh
         "mcp = FastMCP('guarded', auth=StaticTokenVerifier({'good': {'client_id': 'me'}}))\n"
         "app = Server('outer')\napp.add_provider(mcp._mcp_server.application())\n"
     )
-    port = free_port()
-    program = carrel_process.command("run", str(tmp_path / "outer.py"), "--http", str(port))
+    program = carrel_process.command("run", str(tmp_path / "outer.py"), "--http", str(free_port()))
     process = await asyncio.create_subprocess_exec(*program, stderr=asyncio.subprocess.PIPE)
+    assert process.stderr is not None
     try:
-        await reachable(port)
+        errors = await asyncio.wait_for(process.stderr.readuntil(b"outer is ready"), 60)
     finally:
         process.terminate()
-        _, errors = await process.communicate()
+        await process.communicate()
     lines = [line for line in errors.decode().splitlines() if "guarded" in line]
     assert len(lines) == 1, errors
     assert "give the server that serves it authorization=" in lines[0]
