@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 from base64 import urlsafe_b64encode
 from importlib import import_module
@@ -27,7 +28,7 @@ from carrel.compat.fastmcp.server.auth import (
     restrict_tag,
     run_auth_checks,
 )
-from carrel.compat.fastmcp.server.auth.auth import AccessToken
+from carrel.compat.fastmcp.server.auth.auth import AccessToken, TokenVerifier
 from carrel.compat.fastmcp.server.auth.providers.in_memory import InMemoryOAuthProvider
 from carrel.compat.fastmcp.server.auth.providers.jwt import RSAKeyPair
 from carrel.compat.fastmcp.server.auth.redirect_validation import validate_redirect_uri
@@ -174,8 +175,15 @@ async def test_a_verifier_checks_issuer_audience_expiry_and_scopes(change: dict[
     assert await verifier.verify_token(RSAKeyPair.generate().create_token("ann", **good)) is None
 
 
-async def test_a_token_whose_json_is_nested_too_deep_is_refused() -> None:
-    verifier = JWTVerifier(public_key=RSAKeyPair.generate().public_key)
+class OwnVerifier(TokenVerifier):
+    """Verifier of a program, which decodes tokens itself."""
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        return AccessToken(token=token, client_id="", scopes=[], claims=json.loads("[" * 20_000 + "]" * 20_000))
+
+
+@pytest.mark.parametrize("verifier", [JWTVerifier(public_key=RSAKeyPair.generate().public_key), OwnVerifier()])
+async def test_a_token_whose_json_is_nested_too_deep_is_refused(verifier: TokenVerifier) -> None:
     header = urlsafe_b64encode(b'{"alg":"RS256","x":' + b"[" * 20_000 + b"]" * 20_000 + b"}").rstrip(b"=")
     request = HTTPConnection({"type": "http", "headers": [(b"authorization", b"Bearer " + header + b".e30.AA")]})
     assert await BearerAuthBackend(verifier).authenticate(request) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
@@ -90,6 +91,12 @@ async def test_other_keys_and_algorithms_are_refused() -> None:
             await validator.validate(given, CLIENT, document(KEY))
     with pytest.raises(ValueError, match="jwks_uri or jwks"):
         await validator.validate(assertion(), CLIENT, document())
+
+
+async def test_an_assertion_whose_json_is_nested_too_deep_is_refused() -> None:
+    header = urlsafe_b64encode(b"[" * 20_000 + b"]" * 20_000).rstrip(b"=").decode()
+    with pytest.raises(ValueError, match="nested too deep"):
+        await AssertionValidator([TOKEN]).validate(f"{header}.e30.AA", CLIENT, document(KEY))
 
 
 async def test_a_changed_document_has_other_keys_at_once() -> None:

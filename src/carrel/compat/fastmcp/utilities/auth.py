@@ -13,7 +13,10 @@ def _part(token: str, index: int) -> dict[str, Any]:
     parts = token.split(".")
     if len(parts) != 3:
         raise ValueError("Invalid JWT format (expected 3 parts)")
-    found: dict[str, Any] = json.loads(urlsafe_b64decode(parts[index] + "=" * (-len(parts[index]) % 4)))
+    try:
+        found: dict[str, Any] = json.loads(urlsafe_b64decode(parts[index] + "=" * (-len(parts[index]) % 4)))
+    except RecursionError:
+        raise ValueError("Invalid JWT: its JSON is nested too deep") from None
     return found
 
 
