@@ -103,7 +103,7 @@ class Sampling:
                 texts += 1
                 if texts > MAX_INVALID:
                     raise RuntimeError(f"Expected structured output of type {name}, but the model answered with text")
-                messages.append(_user(f"Call the tool {FINAL_RESPONSE} with the result. A text is no result."))
+                messages += messages_of(f"Call the tool {FINAL_RESPONSE} with the result. A text is no result.")
                 continue
             answers = [call for call in step.tool_calls if call.name == FINAL_RESPONSE]
             if not answers:
@@ -171,10 +171,6 @@ class Sampling:
 def _result(call: ToolUseContent, text: str, *, is_error: bool | None = None) -> ToolResultContent:
     content = [TextContent(type="text", text=text)]
     return ToolResultContent(type="tool_result", toolUseId=call.id, content=content, isError=is_error)
-
-
-def _user(text: str) -> SamplingMessage:
-    return SamplingMessage(role="user", content=TextContent(type="text", text=text))
 
 
 def has_own_model(server: Any, session: Any, *, needs_tools: bool = False) -> bool:
