@@ -97,6 +97,12 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
+@pytest.fixture
+def frequent_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have servers tell clients to ask for the state of a task often."""
+    monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", 50)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
     # Clients remember the eras of servers by URL, and the system gives the port of an earlier test's server again.

@@ -14,6 +14,8 @@ from carrel.client.tasks import LONGEST, SHORTEST
 from carrel.errors import MethodNotFound, PeerError, TaskCancelled, TransportError
 from support.servers.demo import JUNE, LATEST, NOVEMBER, served, until
 
+pytestmark = pytest.mark.usefixtures("frequent_polls")
+
 EVERYWHERE = pytest.mark.parametrize(
     ("way", "revision"), [(way, revision) for way in ("memory", "http") for revision in (NOVEMBER, LATEST)]
 )
@@ -61,12 +63,6 @@ def make_worker() -> Server:
         return "quick"
 
     return app
-
-
-@pytest.fixture(autouse=True)
-def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that is asked often."""
-    monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", 50)
 
 
 @EVERYWHERE

@@ -21,17 +21,14 @@ from carrel.transports.memory import MemoryPeer, connect
 from gateway.features import HANDLERS, gateway_to, text_of
 from golden import pages
 
+pytestmark = pytest.mark.usefixtures("frequent_polls")
+
 SESSION, LATEST = "2025-11-25", "2026-07-28"
 ERAS = [(far, near) for far in (SESSION, LATEST) for near in (SESSION, LATEST)]
 TASKS = "io.modelcontextprotocol/tasks"
 EVERYTHING = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, "extensions": {TASKS: {}}}
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 ANSWERS = {"action": "accept", "content": {"name": "Ada"}}
-
-
-@pytest.fixture(autouse=True)
-def frequent_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", 50)
 
 
 class Far(Server[Any]):

@@ -10,6 +10,8 @@ import pytest
 from carrel.protocol.revisions import LATEST, REVISIONS
 from gateway.features import PROBES, behind, directly, probed
 
+pytestmark = pytest.mark.usefixtures("frequent_polls")
+
 PAGE = Path(__file__).parents[2] / "docs" / "gateway-revisions.md"
 ROW = re.compile(r"^\| \*\*(.+?)\*\* \| (.+) \|$", re.MULTILINE)
 GROUP = re.compile(r"^\| ([a-d]) \| (\S+) \| (.+?) \|", re.MULTILINE)
@@ -31,11 +33,6 @@ def cells() -> dict[tuple[str, str], str]:
         for found in ROW.finditer(text)
         for client, cell in zip(clients, found[2].split(" | "), strict=True)
     }
-
-
-@pytest.fixture(autouse=True)
-def frequent_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", 50)
 
 
 def lacking(letters: str) -> set[str]:

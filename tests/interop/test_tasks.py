@@ -15,6 +15,8 @@ from carrel.errors import InvalidParams
 from support.http_server import over_http
 from support.parties import node_environment, node_program
 
+pytestmark = pytest.mark.usefixtures("frequent_polls")
+
 CLIENT = Path(__file__).parent / "clients" / "ext_tasks.mjs"
 PATIENCE = 120.0
 
@@ -75,11 +77,6 @@ OUTCOMES = {
     "endless": ["cancelled", None],
 }
 ASKED = [["elicitation", "task"], ["elicitation", "task"], ["sampling", "task"]]
-
-
-@pytest.fixture(autouse=True)
-def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", 50)
 
 
 def test_the_tasks_package_takes_every_end_of_a_task_of_the_extension() -> None:

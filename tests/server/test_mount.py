@@ -15,7 +15,7 @@ from support.http_server import over_http
 from support.servers import SERVERS
 from support.servers.mounted import SKILLS, build, make_inner
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("frequent_polls")]
 
 OLD, TASKS, NEWEST = "2025-06-18", "2025-11-25", "2026-07-28"
 OVER = pytest.mark.parametrize(("transport", "depth"), [("stdio", 1), ("http", 2)])
@@ -23,11 +23,6 @@ OVER = pytest.mark.parametrize(("transport", "depth"), [("stdio", 1), ("http", 2
 CONNECTIONS = [("stdio", 1, NEWEST), ("http", 2, NEWEST), ("http", 2, TASKS), ("stdio", 1, OLD)]
 EVERY = pytest.mark.parametrize(("transport", "depth", "revision"), CONNECTIONS)
 WITH_TASKS = pytest.mark.parametrize(("transport", "depth", "revision"), CONNECTIONS[:3])
-
-
-@pytest.fixture(autouse=True)
-def quick_polls(monkeypatch):
-    monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", 50)
 
 
 class Mount:

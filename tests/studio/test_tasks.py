@@ -12,7 +12,7 @@ from carrel import Context, Server
 from support.servers.demo import JUNE, LATEST, NOVEMBER
 from support.studio_page import Page, app_server, opened
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("frequent_polls")]
 
 
 class Name(TypedDict):
@@ -45,12 +45,6 @@ def make_worker() -> Server:
         return "quick"
 
     return app
-
-
-@pytest.fixture(autouse=True)
-def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that is asked often."""
-    monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", 50)
 
 
 @pytest.fixture(params=[NOVEMBER, LATEST])
