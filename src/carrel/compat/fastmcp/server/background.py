@@ -21,6 +21,7 @@ from carrel.compat.wire import struct_of
 from carrel.protocol.channel import Channel
 from carrel.protocol.server import Call
 from carrel.server.runtime import Operation
+from carrel.wire.tools import CallToolParams
 
 __all__ = ["TASKS_CAPABILITY", "declares_tasks", "run_checked", "serve_tasks"]
 
@@ -53,7 +54,7 @@ def serve_tasks(app: Any, served: Application) -> None:
 
 async def _answer(app: Any, tasks: Any, direct: Operation, call: Call, channel: Channel) -> Any:
     """Answer a request, or create a task that does."""
-    if call.peer.revision.stateless or not asks_for_task(call) or not await _may_be_task(app, call.params):
+    if not is_task_augmented(call) or not await _may_be_task(app, call.params):
         answer: Any = direct(call, channel)
         return await resolved(answer)
 
@@ -65,9 +66,13 @@ async def _answer(app: Any, tasks: Any, direct: Operation, call: Call, channel: 
     return await resolved(tasks.begin(run, work(TaskChannel(run))))
 
 
-def asks_for_task(call: Call) -> bool:
-    """Return whether the client asks for a task, by the field ``task`` of the parameters."""
-    raw = bytes(call.raw)
+def is_task_augmented(call: Call) -> bool:
+    """Return whether a client with a session asks for a task, by the field ``task`` of the parameters."""
+    if call.peer.revision.stateless:
+        return False
+    if isinstance(call.params, CallToolParams):
+        return call.params.task is not None
+    raw = bytes(call.raw)  # the protocol has tasks of tools only
     return b'"task"' in raw and isinstance(msgspec.json.decode(raw).get("task"), dict)
 
 
@@ -76,7 +81,7 @@ async def _may_be_task(app: Any, params: Any) -> bool:
     if hasattr(params, "uri"):
         found = await app.get_resource(params.uri) or await app.get_resource_template(params.uri)
     else:
-        found = await (app.get_tool if hasattr(params, "task") else app.get_prompt)(params.name)
+        found = await (app.get_tool if isinstance(params, CallToolParams) else app.get_prompt)(params.name)
     return found is not None and found.task_config.supports_tasks()
 
 
@@ -89,7 +94,7 @@ async def run_checked(component: Any, run: Callable[[], Awaitable[Any]]) -> Any:
     mode = component.task_config.mode
     if mode != "optional" and fastmcp_generation() == 3:
         exchange = current_exchange.get(None)
-        asked = exchange is not None and not exchange.call.peer.revision.stateless and asks_for_task(exchange.call)
+        asked = exchange is not None and is_task_augmented(exchange.call)
         if asked != (mode == "required"):
             shown = f"{type(component).__name__} '{component.title or component.key}'"
             wrong = "does not support" if asked else "requires"
