@@ -407,7 +407,7 @@ class Context:
         model_preferences: Any = None,
         *,
         result_type: Any = None,
-        **tools: Any,
+        **options: Any,
     ) -> SamplingResult[Any]:
         """Request a message from the client's model, or from the ``sampling_handler`` of the server.
 
@@ -417,8 +417,10 @@ class Context:
             RuntimeError: the model returns no valid result, or calls tools again and again.
             ValueError: the client's model may not call tools.
         """
-        options = (system_prompt, temperature, max_tokens, model_preferences, include_context)
-        found: SamplingResult[Any] = await self._fastmcp._sampling(self, *options, **tools).run(messages, result_type)
+        sampling = self._fastmcp._sampling(
+            self, system_prompt, temperature, max_tokens, model_preferences, include_context, **options
+        )
+        found: SamplingResult[Any] = await sampling.run(messages, result_type)
         return found
 
     async def sample_step(
