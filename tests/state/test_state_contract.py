@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import socket
 import time
 
 import pytest
@@ -10,8 +12,9 @@ import pytest_asyncio
 from carrel.state.contract import StateContract
 from carrel.state.memory import MemoryState, MemoryTables
 from carrel.state.redis.state import RedisState
+from carrel.state.remote.state import RemoteState
+from carrel.state.remote.store import ReplicaConnection
 from support.redis_servers import age, redis_server
-from support.socket_store import SocketState, StoreServer
 
 from .encoded import EncodedState
 
@@ -49,23 +52,29 @@ class TestEncodedState(TestMemoryState):
     kind = EncodedState
 
 
-class TestSocketState(StateContract):
-    """Servers in several processes, whose store is in another one."""
+class TestRemoteState(StateContract):
+    """Servers whose store is at the other end of a socket, without leases and with leases."""
 
     notices = 200
 
     @pytest_asyncio.fixture(autouse=True)
-    async def store(self, tmp_path):
+    async def store(self):
         self.now = 0.0
-        self.path = tmp_path / "store"
-        store = MemoryTables(notices=100, clock=lambda: self.now)
-        async with StoreServer(self.path, store, lease=5.0):
-            yield
+        self.store = MemoryTables(notices=100, clock=lambda: self.now)
+        self.connections = []
+        yield
+        for connection in self.connections:
+            await connection.closed.wait()
 
-    async def join(self):
-        state = SocketState(self.path)
+    async def join(self, lease=math.inf):
+        held, given = socket.socketpair()
+        self.connections.append(await ReplicaConnection.accept(self.store, held, lease=lease))
+        state = RemoteState(given)
         await state.start()
         return state
+
+    async def join_with_lease(self):
+        return await self.join(5.0)
 
     async def pass_time(self, seconds):
         self.now += seconds

@@ -9,11 +9,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from carrel import Context, Server
-from support.socket_store import SocketState
+from support.socket_store import state_at
 
 
 def build(store: str) -> Server:
-    app = Server("replica", state=SocketState(store), state_keys=(bytes(32),))
+    app = Server("replica", state=state_at(store), state_keys=(bytes(32),))
     go = asyncio.Event()
     app.resources.add("memo://1", "text")
     app.resources.add("memo://2", "text")
