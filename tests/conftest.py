@@ -9,7 +9,8 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Generator
+from collections import defaultdict
+from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -52,6 +53,9 @@ NEWER_REVISIONS = {"conformance", "interop"}
 
 TESTS = Path(__file__).parent
 
+#: How many cases of a function ``make quick`` runs, spread over all of its cases.
+QUICK_CASES = 6
+
 #: Folders of tests that load the SDKs of vendors and frameworks for agents, which takes 15 seconds in a process.
 SDKS = re.compile(r"tests/(agents|chat|vendors)/")
 
@@ -64,6 +68,15 @@ REASONS, REASON = 20, 1000
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--in-memory", action="store_true", help="fail tests that start processes or use sockets")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before all tests run in several processes, start the processes that fork: importing takes seconds in each."""
+    if config.args_source is config.ArgsSource.TESTPATHS and config.option.tx and not hasattr(config, "workerinput"):
+        from support import carrel_process, forked_command, forking
+
+        forked_command.start_servers()
+        forking.forked(sys.executable, carrel_process.RUN_PROGRAM, alone=True)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -188,13 +201,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         repeated = any(isinstance(value, str) and value in SLOW for value in values)
         if repeated or is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.slow)
-    if "CARREL_EXHAUSTIVE" in os.environ:
-        return
-    newer = {function_of(item) for item in items if DATE.search(item.nodeid) and not OLDER.search(item.nodeid)}
-    left_out = {item for item in items if is_exhaustive(item) or (is_of_older(item) and function_of(item) in newer)}
+    left_out: set[pytest.Item] = set()
+    if "CARREL_EXHAUSTIVE" not in os.environ:
+        newer = {function_of(item) for item in items if DATE.search(item.nodeid) and not OLDER.search(item.nodeid)}
+        left_out = {item for item in items if is_exhaustive(item) or (is_of_older(item) and function_of(item) in newer)}
+    if config.option.in_memory:
+        left_out |= further_cases(item for item in items if not item.get_closest_marker("slow"))
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
+
+
+def further_cases(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Return the items beyond ``QUICK_CASES`` of each function: all but the first, the last and some between them."""
+    cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        cases[function_of(item)].append(item)
+    further: set[pytest.Item] = set()
+    for all_cases in cases.values():
+        if len(all_cases) > QUICK_CASES:
+            last = len(all_cases) - 1
+            chosen = {last * number // (QUICK_CASES - 1) for number in range(QUICK_CASES)}
+            further.update(case for number, case in enumerate(all_cases) if number not in chosen)
+    return further
 
 
 def is_exhaustive(item: pytest.Item) -> bool:

@@ -33,7 +33,8 @@ time.sleep(3600)
 @pytest.mark.parametrize("kind", ["programs", "commands"])
 def test_the_process_that_forks_ends_if_its_starter_is_killed(kind: str) -> None:
     command = [sys.executable, "-c", STARTER, str(Path(__file__).parent), kind]
-    environment = {name: value for name, value in os.environ.items() if name != forked_command.SOCKET}
+    sockets = {forked_command.SOCKET, forking.SOCKET}
+    environment = {name: value for name, value in os.environ.items() if name not in sockets}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as starter:
         assert starter.stdout is not None
         assert starter.stdout.readline() == b"started\n"

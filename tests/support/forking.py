@@ -17,6 +17,9 @@ import sys
 MANY = 10_000
 #: Longest command, with its environment, that comes with the standard streams; the rest of a longer one follows.
 PIECE = 1 << 16
+#: Variable with the socket of the process for programs of this interpreter, for processes that tests start. If the
+#: process runs one program only, the name of the program is appended.
+SOCKET = "SOCKET_OF_FORKED_PROGRAMS"
 #: Signals that the program gets.
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -34,10 +37,20 @@ def forked(python: str, *arguments: str, at_once: int = MANY, alone: bool = Fals
 
 @functools.cache
 def server(python: str, at_once: int, program: str = "") -> str:
-    """Start the process that imports and forks, for one program or for several, and return its socket."""
+    """Start the process that imports and forks, for one program or for several, and return its socket.
+
+    A process before this one may have started it.
+    """
+    shared = python == sys.executable and at_once == MANY
+    variable = SOCKET + os.path.basename(program)
+    if shared and variable in os.environ:
+        return os.environ[variable]
     environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(__file__))}
     command = [python, "-P", __file__, "--serve", str(at_once)]
-    return start(command, env=environment if python == sys.executable else None)
+    path = start(command, env=environment if python == sys.executable else None)
+    if shared:
+        os.environ[variable] = path
+    return path
 
 
 def start(command: list[str], env: dict[str, str] | None = None, cwd: os.PathLike[str] | None = None) -> str:
