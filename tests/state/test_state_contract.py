@@ -14,6 +14,7 @@ from carrel.state.memory import MemoryState, MemoryTables
 from carrel.state.redis.state import RedisState
 from carrel.state.remote.state import RemoteState
 from carrel.state.remote.store import ReplicaConnection
+from support.redis_nodes import redis_cluster
 from support.redis_servers import age, redis_server
 
 from .encoded import EncodedState
@@ -129,4 +130,23 @@ class TestValkeyState(OnRedis):
     async def pass_time(self, seconds):
         now = time.monotonic()
         age(self.server, self.prefix, max(0.0, seconds - (now - self.passed)))
+        self.passed = now
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+class TestClusterState(OnRedis):
+    """Servers that share a cluster of Redis. The store of each test is on another node."""
+
+    __test__ = True
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def server(cls):
+        with redis_cluster() as cluster:
+            yield cluster
+
+    async def pass_time(self, seconds):
+        now = time.monotonic()
+        age(self.server.master_of(f"{{{self.prefix}}}:bus"), self.prefix, max(0.0, seconds - (now - self.passed)))
         self.passed = now

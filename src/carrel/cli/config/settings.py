@@ -192,7 +192,11 @@ class StateSettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fi
     """State that several servers share, so that they are one server to clients."""
 
     url: Annotated[
-        str | None, Meta(description="redis://, rediss:// or unix:// URL of Redis or Valkey (default: memory)")
+        str | None,
+        Meta(
+            description="URL of Redis or Valkey: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// "
+            "(default: memory)"
+        ),
     ] = None
     keys: Annotated[
         Secret | None,

@@ -68,8 +68,9 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--state",
         metavar="URL",
-        help="share sessions, streams and tasks with other servers in Redis or Valkey: redis://HOST, rediss://HOST or "
-        "unix://PATH. CARREL_STATE_KEYS has the key that encrypts them; write the password in the URL as ${env:NAME}",
+        help="share sessions, streams and tasks with other servers in Redis or Valkey: redis://HOST, rediss://HOST, "
+        "unix://PATH, redis+sentinel://HOST,HOST/SERVICE or redis+cluster://HOST,HOST. "
+        "CARREL_STATE_KEYS has the key that encrypts them; write the password in the URL as ${env:NAME}",
     )
     group.add_argument(
         "--trusted-proxy",

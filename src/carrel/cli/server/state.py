@@ -56,7 +56,7 @@ def parser() -> Parser:
         "action", metavar="ACTION", nargs="?", default="show", choices=tuple(ARGUMENTS), help="show, sessions or end"
     )
     reader.add_argument("arguments", metavar="SESSION", nargs="*", help="end: the id of the session")
-    reader.add_argument("--state", metavar="URL", help="redis://, rediss:// or unix:// URL (default: url in [state])")
+    reader.add_argument("--state", metavar="URL", help="URL of Redis or Valkey (default: url in [state])")
     reader.add_argument("--config", metavar="FILE", help="the file with [state] (default: ./carrel.toml)")
     reader.add_argument("--watch", action="store_true", help="show, sessions: again every 2 seconds, until Ctrl-C")
     reader.add_argument("--json", action="store_true", help="show, sessions: print JSON")

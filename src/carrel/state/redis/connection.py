@@ -10,24 +10,19 @@ they fail at once until Redis is back (a circuit breaker).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 from carrel.errors import ConfigError
-from carrel.extras import explain_missing
 from carrel.log import Log
 from carrel.state.interfaces import StoreUnavailable
+from carrel.state.redis.address import PATIENCE, Address, disconnect, explain, send
 from carrel.state.redis.scripts import SCRIPTS, Script
 
-__all__ = ["Address", "RedisClient", "connect"]
+__all__ = ["RedisClient", "connect"]
 
-#: Seconds after which a command without a response fails, also while Redis cannot be reached.
-PATIENCE = 1.0
 #: Maximum size of the waiting commands, in bytes.
 MAX_WAITING = 8 * 1024 * 1024
 #: Maximum number of commands of a pipeline, and its size in bytes from which no more commands are added.
@@ -38,47 +33,24 @@ RETRY = 0.05
 MAX_RETRY = 1.0
 #: Seconds without refused commands after which the next one is logged again.
 QUIET = 60.0
-#: Prefixes of error responses that are about the state of Redis, not about the command.
-TROUBLES = (
+#: Codes of error responses that are about the state of Redis, not about the command.
+TROUBLES = {
     *("OOM", "READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "MISCONF", "NOAUTH", "NOPERM"),
-    *("BUSY", "WRONGPASS", "MOVED", "UNBLOCKED"),
-)
+    *("BUSY", "WRONGPASS", "MOVED", "ASK", "TRYAGAIN", "UNBLOCKED"),
+}
+#: Codes that redis-py leaves out of the texts of its errors.
+CODES = {
+    "AskError": "ASK",
+    "ClusterDownError": "CLUSTERDOWN",
+    "MasterDownError": "MASTERDOWN",
+    "MovedError": "MOVED",
+    "NoPermissionError": "NOPERM",
+    "OutOfMemoryError": "OOM",
+    "ReadOnlyError": "READONLY",
+    "TryAgainError": "TRYAGAIN",
+}
 
 log = Log("carrel")
-
-
-class Address:
-    """Address of Redis: ``redis://``, ``rediss://`` (TLS) or ``unix://``, with user, password and database.
-
-    Raises:
-        ConfigError: the URL is not valid, or the package redis is not installed. The message has no password.
-    """
-
-    def __init__(self, url: str) -> None:
-        try:
-            from redis.asyncio import connection
-        except ModuleNotFoundError as error:
-            raise ConfigError(explain_missing(error) or str(error)) from None
-        try:
-            parts = urlsplit(url)
-            options: dict[str, Any] = dict(connection.parse_url(url))
-            self._connect: Callable[..., Any] = options.pop("connection_class", connection.Connection)
-        except ValueError:
-            raise ConfigError("The state has a URL such as redis://HOST:6379/0, rediss://… or unix://PATH") from None
-        user = f"{parts.username}@" if parts.username else ""
-        place = options.get("path") if parts.scheme == "unix" else f"{options.get('host') or 'localhost'}"
-        port = f":{parts.port}" if parts.port else ""
-        self.shown = f"{parts.scheme}://{user}{place}{port}"
-        """The URL without the password."""
-        self._options = {"socket_timeout": None, "socket_connect_timeout": PATIENCE, "protocol": 2, **options}
-        try:
-            self._connect(**self._options)
-        except TypeError:
-            raise ConfigError(f"{self.shown}: the URL has an option that redis-py does not know") from None
-
-    def make_connection(self) -> Any:
-        """Return a connection of redis-py that is not connected yet."""
-        return self._connect(**self._options)
 
 
 async def connect(address: Address) -> Any:
@@ -89,15 +61,16 @@ async def connect(address: Address) -> Any:
     """
     from redis.exceptions import AuthenticationError, RedisError
 
-    connection = address.make_connection()
+    connection = None
     try:
         async with asyncio.timeout(2 * PATIENCE):
-            await connection.connect()
+            connection = await address.open()
             await send(connection, [("SCRIPT", "LOAD", script.source) for script in SCRIPTS])
             for _ in SCRIPTS:
                 await connection.read_response()
     except BaseException as error:
-        await disconnect(connection)
+        if connection is not None:
+            await disconnect(connection)
         if isinstance(error, AuthenticationError) or "username-password pair" in str(error):
             raise StoreUnavailable("it refuses the user or the password") from None
         if isinstance(error, (RedisError, OSError, TimeoutError)):
@@ -106,32 +79,21 @@ async def connect(address: Address) -> Any:
     return connection
 
 
-async def send(connection: Any, commands: list[tuple[Any, ...]]) -> None:
-    """Send commands in one pipeline."""
-    await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
-
-
-async def disconnect(connection: Any) -> None:
-    """Close a connection."""
-    with contextlib.suppress(Exception):
-        await connection.disconnect(nowait=True)
-
-
-def explain(error: BaseException) -> str:
-    """Describe an error of redis-py, without a password."""
-    if isinstance(error, TimeoutError):
-        return "it does not respond"
-    return (str(error) or type(error).__name__).rstrip(".")
+def code_of(error: Exception) -> str:
+    """Return the code of an error response."""
+    return CODES.get(type(error).__name__) or str(error).partition(" ")[0]
 
 
 class Command:
     """A command that waits to be sent."""
 
-    __slots__ = ("parts", "reply", "size")
+    __slots__ = ("moved", "parts", "reply", "size")
 
     def __init__(self, parts: tuple[Any, ...], reply: asyncio.Future[Any]) -> None:
         self.parts = parts
         self.reply = reply
+        self.moved = False
+        """Whether the command has been sent to a server that no longer has the store."""
         self.size = sum(len(part) if isinstance(part, (bytes, str)) else 8 for part in parts)
 
     def fail(self, error: Exception) -> None:
@@ -249,6 +211,7 @@ class RedisClient:
         from redis.exceptions import RedisError, ResponseError
 
         answered = 0
+        moved: list[Command] = []
         failure: BaseException | None = None
         try:
             await self._within_patience(send(self._connection, [command.parts for command in batch]))
@@ -256,7 +219,11 @@ class RedisClient:
                 try:
                     reply = await self._within_patience(self._connection.read_response(disconnect_on_error=False))
                 except ResponseError as error:
-                    self._refuse(command, error)
+                    if code_of(error) in self.address.elsewhere and not command.moved:
+                        command.moved = True
+                        moved.append(command)
+                    else:
+                        self._refuse(command, error)
                 else:
                     if not command.reply.done():
                         command.reply.set_result(reply)
@@ -267,9 +234,13 @@ class RedisClient:
             failure = error
             raise
         finally:
-            if failure is not None:
+            if moved:
+                self._waiting.extendleft(reversed(moved))
+                self._bytes += sum(command.size for command in moved)
+            if moved or failure is not None:
                 connection, self._connection = self._connection, None
                 await disconnect(connection)
+            if failure is not None:
                 for command in batch[answered:]:
                     command.fail(StoreUnavailable(str(failure)))
 
@@ -280,16 +251,10 @@ class RedisClient:
 
     def _refuse(self, command: Command, error: Exception) -> None:
         """Pass an error response to the caller. Log the first of a series of errors about the state of Redis."""
-        text = str(error)
-        kind = type(error).__name__.removesuffix("Error")
-        raised = error
-        if text.startswith(TROUBLES) or kind in (
-            "OutOfMemory",
-            "ReadOnly",
-            "BusyLoading",
-            "NoPermission",
-            "MasterDown",
-        ):
+        raised, code, text = error, code_of(error), str(error)
+        if code in TROUBLES:
+            if not text.startswith(code):
+                text = f"{code} {text}"
             raised = StoreUnavailable(text)
             now = time.monotonic()
             if now - self._refused_at > QUIET:

@@ -14,7 +14,8 @@ from carrel.log import Log
 from carrel.state.interfaces import LeaseExpired, StoreUnavailable
 from carrel.state.records import Letter, Notice, NoticeBatch, ReplicaGone
 from carrel.state.redis import scripts
-from carrel.state.redis.connection import PATIENCE, RETRY, RedisClient, connect, disconnect, explain, send
+from carrel.state.redis.address import PATIENCE, disconnect, explain, send
+from carrel.state.redis.connection import RETRY, RedisClient, connect
 from carrel.state.redis.sealing import RecordSealer
 from carrel.state.redis.tables import Keys
 

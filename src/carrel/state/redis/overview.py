@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from carrel.state.records import SessionEnded, SessionRecord
-from carrel.state.redis.connection import Address, RedisClient
+from carrel.state.redis.address import read_address
+from carrel.state.redis.connection import RedisClient
 from carrel.state.redis.messages import RedisBus
 from carrel.state.redis.sealing import RecordSealer
 from carrel.state.redis.state import NOTICES
@@ -60,7 +61,7 @@ class RedisOverview:
 
     def __init__(self, url: str, keys: Sequence[bytes], *, prefix: str = "carrel") -> None:
         self._keys = Keys(prefix)
-        self._client = RedisClient(Address(url))
+        self._client = RedisClient(read_address(url, self._keys.counters))
         self._sealer = RecordSealer(keys)
 
     @property

@@ -10,7 +10,8 @@ from carrel.protocol.connection import MAX_SLOT
 from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, Sessions, TaskStore, UsedStates
 from carrel.state.records import Notice, ReplicaGone
 from carrel.state.redis import scripts
-from carrel.state.redis.connection import Address, RedisClient
+from carrel.state.redis.address import read_address
+from carrel.state.redis.connection import RedisClient
 from carrel.state.redis.messages import MessageReader, RedisBus, RedisMailbox
 from carrel.state.redis.sealing import RecordSealer
 from carrel.state.redis.tables import Keys, RedisEvents, RedisQuotas, RedisSessions, RedisTasks, RedisUsedStates
@@ -24,8 +25,9 @@ NOTICES = 4096
 
 
 class RedisState:
-    """State of a replica in Redis (6.2 or later) or Valkey: ``redis://``, ``rediss://`` or ``unix://``.
+    """State of a replica in Redis (6.2 or later) or Valkey.
 
+    ``url`` is a ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://`` or ``redis+cluster://`` URL.
     ``keys`` encrypt everything that is stored; all replicas need the same ones (32 bytes each; the first one encrypts,
     all of them decrypt). Stores with different prefixes are independent. ``lease`` is in seconds.
 
@@ -44,7 +46,7 @@ class RedisState:
         self.lease = lease
         self.slot = -1
         self._keys = names = Keys(prefix)
-        self._client = client = RedisClient(Address(url))
+        self._client = client = RedisClient(read_address(url, names.counters))
         self._sealer = sealer = RecordSealer(keys)
         self.sessions: Sessions = RedisSessions(client, names, sealer)
         self.events: EventLog = RedisEvents(client, names, sealer)
