@@ -537,6 +537,55 @@ async def test_a_failure_of_the_store_is_an_error_in_json_and_logged_once(replic
         assert logged == ["ERROR"]
 
 
+async def test_an_answer_that_cannot_be_passed_on_is_refused_and_may_be_sent_again(replicas, monkeypatch):
+    one, other = replicas
+    session = await begin(one, {"elicitation": {"form": {}}})
+    reply = await session.call("greet")
+    question = await reply.message()
+    (name,) = question["params"]["requestedSchema"]["properties"]
+    answer = {
+        "jsonrpc": "2.0",
+        "id": question["id"],
+        "result": {"action": "accept", "content": {name: "Ann"}},
+    }
+    with monkeypatch.context() as patched:
+        patched.setattr(other.app.endpoint.replica.state.mailbox, "put", BrokenStore().put)
+        refused = await on(other, session).post(answer)
+        assert refused.status == 503
+        assert "retry-after" in refused.headers
+    assert (await on(other, session).post(answer)).status == 202
+    assert text_of(await reply.message()) == "Hello Ann"
+
+
+async def test_a_call_is_answered_after_the_changes_that_it_has_made_are_stored():
+    replica = Replica(EncodedState(MemoryTables()))
+
+    @replica.app.tool
+    async def change() -> str:
+        await asyncio.sleep(0)
+        replica.app.resources.changed("memo://1")
+        return "changed"
+
+    bus, stored = replica.app.endpoint.replica.state.bus, asyncio.Event()
+    publish = bus.publish
+
+    async def publish_later(notice):
+        await stored.wait()
+        await publish(notice)
+
+    bus.publish = publish_later
+    endpoint = replica.app.asgi()
+    await endpoint.start()
+    async with asyncio.timeout(TIMEOUT), serving(endpoint) as site:
+        calling = asyncio.ensure_future(site.call("change"))
+        while not replica.app.endpoint.replica._writes and replica.app.endpoint.replica._writing is None:
+            await asyncio.sleep(0)
+        done, _ = await asyncio.wait((calling,), timeout=0.1)
+        assert not done, "the replica may be killed now"
+        stored.set()
+        assert text_of(await (await calling).result()) == "changed"
+
+
 async def test_a_stream_whose_replay_cannot_be_read_is_refused_and_can_be_resumed_later(replicas, monkeypatch):
     one, other = replicas
     session = await begin(one)

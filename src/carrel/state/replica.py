@@ -52,7 +52,8 @@ class Replica:
         self._seen_from = 0
         """Position since which no notice has been lost."""
         self._handlers: dict[type, list[Callable[[Any], None]]] = {}
-        self._writes: deque[Coroutine[Any, Any, Any]] = deque()
+        self._writes: deque[Coroutine[Any, Any, Any] | asyncio.Future[None]] = deque()
+        """Operations in their order, and futures of callers that wait for the earlier ones."""
         self._writing: asyncio.Task[None] | None = None
         self._reading: list[asyncio.Task[None]] = []
         self._letters: asyncio.Task[None] | None = None
@@ -272,9 +273,13 @@ class Replica:
     async def _write(self) -> None:
         try:
             while self._writes:
-                coroutine = self._writes.popleft()
+                write = self._writes.popleft()
+                if isinstance(write, asyncio.Future):
+                    if not write.done():
+                        write.set_result(None)
+                    continue
                 try:
-                    await coroutine
+                    await write
                 except StoreUnavailable:
                     pass
                 except Exception:
@@ -285,4 +290,6 @@ class Replica:
     async def written(self) -> None:
         """Wait until all earlier operations are done."""
         if self._writing is not None:
-            await asyncio.wait((self._writing,))
+            done = asyncio.get_running_loop().create_future()
+            self._writes.append(done)
+            await done

@@ -6,6 +6,9 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stream
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
+
 from carrel.errors import (
     InvalidMessage,
     InvalidParams,
@@ -19,7 +22,7 @@ from carrel.protocol.http import verify
 from carrel.protocol.methods import INITIALIZE
 from carrel.protocol.principal import AuthenticatedCaller
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import Call, ClientBatch, ClientNotification, ErrorResponse, Event
+from carrel.protocol.server import Call, ClientBatch, ClientNotification, ErrorResponse, Event, Reply
 from carrel.transports.server.application import Application
 from carrel.transports.server.authorizer import Authorizer, Lease, client_of, owner_of, permit
 from carrel.transports.server.dispatcher import absorb, answer_batch, attach, begin, check_load, spawn
@@ -47,6 +50,8 @@ class Endpoint:
 
     def __init__(self, app: Application, sessions: SessionTable, bodies: Bodies, authorizer: Authorizer | None) -> None:
         self._app = app
+        self._replica = app.replica
+        self._shared = app.replica.shared
         self._sessions = sessions
         self._bodies = bodies
         self._authorization = authorizer
@@ -176,12 +181,15 @@ class Endpoint:
             return None
         if session is not None:
             session.save()
-            await self._app.replica.written()  # so that other replicas know of it before the client does
+        if self._shared:
+            await self._replica.written()  # so that other replicas know of it before the client does
         if isinstance(reply, bytes):
             if stream.idle and json:
                 await answer(send, client, call.id, reply, granted)
                 return None
             reply = _ready(reply)
+        elif self._shared and not isinstance(reply, asyncio.Future):
+            reply = self._written(reply)
         work = begin(self._app, call, reply)
         if session is None:
             self._in_flight[client.key] = self._in_flight.get(client.key, 0) + 1
@@ -191,6 +199,12 @@ class Endpoint:
             lease.extend(caller)
             work.add_done_callback(lease.cancel)
         return PendingResponse(call.id, work, stream, session, granted, json=json)
+
+    async def _written(self, reply: Awaitable[Reply]) -> Reply:
+        """Return a response after all changes of its handler are in the store."""
+        response = await reply
+        await self._replica.written()
+        return response
 
     def _count_down(self, client: str) -> None:
         count = self._in_flight[client] - 1
@@ -221,7 +235,12 @@ class Endpoint:
             return PendingResponse(stream, answers, stream, session, extra, json=json)
         if session is None and exchange.headers.get(b"mcp-protocol-version") not in self._stateless:
             raise _no_session()
+        if type(event) is Ignored and event.response is not None and session is not None:
+            letter = self._sessions.pass_on(session, event.response)
+            if letter is not None:
+                await self._replica.ask(letter)
         self._take(event, session)
+        await self._replica.written()
         await respond(send, 202, b"", extra)
         return None
 
@@ -233,14 +252,18 @@ class Endpoint:
             self._sessions.take_notification(session, event)
         elif type(event) is Response or type(event) is FailedRequest:
             event.deliver()
-        elif type(event) is Ignored and event.response is not None and session is not None:
-            self._sessions.pass_on(session, event.response)
         return None
 
     async def _answer_batch(self, batch: ClientBatch, session: StreamableHTTPSession, stream: Stream) -> bytes:
-        replies = await answer_batch(
-            self._app, batch, stream, session.in_flight, lambda event: self._take(event, session)
-        )
+        def take(event: Event) -> bytes | None:
+            if type(event) is Ignored and event.response is not None:
+                letter = self._sessions.pass_on(session, event.response)
+                if letter is not None:
+                    self._replica.write(letter)
+            return self._take(event, session)
+
+        replies = await answer_batch(self._app, batch, stream, session.in_flight, take)
+        await self._replica.written()
         return b"[%b]" % b",".join(replies) if replies else b""
 
     # GET and DELETE: sessions only

@@ -7,8 +7,9 @@ request names a session that has a record but no ``StreamableHTTPSession`` yet, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from math import ceil
+from typing import Any
 
 import msgspec
 
@@ -276,12 +277,16 @@ class SessionTable:
 
     # Messages that belong to another replica
 
-    def pass_on(self, session: StreamableHTTPSession, response: Message) -> None:
-        """Pass a client's response that answers nothing here to the replica whose handler waits for it."""
+    def pass_on(self, session: StreamableHTTPSession, response: Message) -> Coroutine[Any, Any, bool] | None:
+        """Return an operation that sends a client's response to the replica whose handler waits for it, or None.
+
+        It is None if the response is not for another replica: it answers nothing.
+        """
         slot = slot_of_request(response.id)
-        if slot is not None and slot != self._replica.state.slot and self._replica.shared:
-            body = encode(AnswerMessage(response.id, response.result, response.error))
-            self._replica.notify(slot, AnswerLetter(session.id, body))
+        if slot is None or slot == self._replica.state.slot or not self._replica.shared:
+            return None
+        body = encode(AnswerMessage(response.id, response.result, response.error))
+        return self._replica.state.mailbox.put(slot, AnswerLetter(session.id, body))
 
     def take_notification(self, session: StreamableHTTPSession, notification: ClientNotification) -> None:
         """Cancel the request that a notification names, on the replica that runs it."""
