@@ -36,7 +36,9 @@ LONG_MODULES = {
 }
 
 #: Folders of tests of all packages together.
-OF_ALL_PACKAGES = {"attacks", "conformance", "fuzz", "golden", "interop", "release", "requirements", "studio/journeys"}
+OF_ALL_PACKAGES = {
+    *("attacks", "conformance", "fuzz", "golden", "interop", "release", "replicas", "requirements", "studio/journeys"),
+}
 #: Packages that are tested elsewhere: the public base classes of tests, and the structs that ``protocol`` encodes.
 TESTED_ELSEWHERE = {"testing", "wire"}
 

@@ -1,6 +1,6 @@
 """The server that the conformance suite runs against. Names and texts are the suite's, to the letter.
 
-    python tests/conformance/server.py --port 8000
+    python tests/conformance/server.py --port 8000 [--state redis://127.0.0.1]
 
 It has everything the suite asks for, except tasks.
 """
@@ -494,7 +494,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Start the conformance suite's fixture server.")
     parser.add_argument("--port", type=int, default=8000, help="port on 127.0.0.1 (default: 8000)")
     parser.add_argument("--stdio", action="store_true", help="speak over standard input and output instead")
+    parser.add_argument("--state", metavar="URL", help="share the state in Redis or Valkey with other processes")
     arguments = parser.parse_args()
+    if arguments.state:
+        app.share_state(arguments.state, [bytes(32)])
     if arguments.stdio:
         app.run()
     else:
