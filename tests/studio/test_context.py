@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from carrel.host import Host
+from carrel.host.config import ServerConfig
 from chat.scripted_model import ScriptedModel
 from support.studio_page import Page, folder_server, opened
 
 pytestmark = pytest.mark.slow
 
+HOSTILE = str(Path(__file__).parents[1] / "support/servers/hostile.py")
 TEA = "# Tea\n\nGreen tea is brewed at seventy degrees.\n"
 
 
@@ -111,3 +114,24 @@ async def test_the_model_helps_to_choose_if_it_is_asked_to(tmp_path: Path) -> No
     async with opened(folder_server(tmp_path, "notes")) as page:
         await page.ready("notes")
         assert (await page.post_and_wait("/context", {**question, "askModel": True}))["modelTokens"] == 0
+
+
+async def test_a_question_is_answered_from_the_servers_that_answer(tmp_path: Path) -> None:
+    (tmp_path / "tea.md").write_text(TEA)
+    hostile = [
+        ServerConfig(name=how, command=sys.executable, args=(HOSTILE, how), timeout=600.0)
+        for how in ("mute", "dying", "notes", "hoards", "restless")
+    ]
+    question = {"question": "how is green tea brewed?", "budget": 500}
+    async with opened(folder_server(tmp_path, "folder"), *hostile, start_timeout=600.0) as page:
+        await page.ready("folder", "hoards", "restless")
+        pack = await page.post_and_wait("/context", question)
+        assert [item["uri"] for item in pack["items"]] == [(tmp_path / "tea.md").as_uri()]
+        assert {"mute", "hoards"} <= set(pack["unread"])
+        assert "folder" not in pack["unread"]
+        assert [row["name"] for row in (await page.get("/items", q="server:folder"))["rows"]] == ["tea.md"]
+        (tmp_path / "tea.md").write_text(TEA.replace("seventy", "eighty"))
+        async with asyncio.timeout(60):  # its change takes a moment to arrive, beside the changes of others
+            while "eighty" not in (await page.post_and_wait("/context", question))["text"]:
+                await asyncio.sleep(0.1)
+        assert (await page.get("/search", q="eighty"))["hits"]

@@ -152,7 +152,8 @@ class ContextIndex(SearchIndex):
         """Pack the context of a question, as the index is now."""
         documents, left_out, complete = await self._gather(options, request)
         packer = Packer(options.question, options.budget, tokenizer_of(options.tokenizer), options.format)
-        return await self.in_thread(request, partial(packer.pack, documents, left_out, complete=complete))
+        packed = await self.in_thread(request, partial(packer.pack, documents, left_out, complete=complete))
+        return msgspec.structs.replace(packed, unread=self.unread)
 
     async def found(self, question: str, limit: int, request: Request) -> PassageResults:
         """Return the passages for a question, best first."""

@@ -115,7 +115,8 @@ class PackedContext(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Resources for a question, packed into a budget of tokens.
 
     ``tokens`` counts the whole rendered text, and is never more than ``budget``. ``tokenizer`` is the name of the
-    tokenizer that has counted. ``complete``: all resources were searched.
+    tokenizer that has counted. ``complete``: all resources were searched. ``unread`` are the names of servers and
+    sources that have not answered yet, or whose resources were not all searched.
     """
 
     question: str
@@ -126,6 +127,7 @@ class PackedContext(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tokenizer: str
     format: Format
     complete: bool
+    unread: tuple[str, ...] = ()
 
 
 class ContextChanges(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from carrel.catalog.provider import Interest, Provider, ReportedEvents, Request
 from carrel.context.index import ContextIndex, Packing
 from carrel.errors import MCPError
 from carrel.host.catalog import HostCatalog
+from carrel.host.hosted_server import HostedServer
 from carrel.host.remote import RemoteProvider
 from carrel.log import Log
 from carrel.search.index import MAX_LIMIT
@@ -45,6 +46,29 @@ class HostContexts:
         self._opening = asyncio.Lock()
         self._index: HostIndex | None = None
         self._folder = ""
+
+    async def index_of(
+        self, connecting: Mapping[HostedServer, asyncio.Task[None]], wait: float | None, idle: float | None
+    ) -> ContextIndex:
+        """Return the index, after the servers that are connecting. See ``Host.index`` for the times.
+
+        Raises:
+            ConfigError: tantivy is not installed.
+        """
+        now = asyncio.get_running_loop().time()
+        end = None if wait is None else now + wait
+        if connecting:
+            ends = [] if end is None else [end]
+            if idle is not None:
+                ends.append(max(server.opened_at or now for server in connecting) + idle)
+            await asyncio.wait(connecting.values(), timeout=max(0.0, min(ends) - now) if ends else None)
+        index = await self.index()
+        try:
+            async with asyncio.timeout_at(end):
+                await (index.ready() if idle is None else index.ready_or_idle(idle))
+        except TimeoutError:
+            log.info("the index is used before all resources are indexed")
+        return index
 
     async def index(self) -> ContextIndex:
         """Return the index, which has begun to index in the background.

@@ -328,41 +328,38 @@ class Host:
         return [entry for part in parts for entry in part]
 
     async def context(
-        self, question: str, *, wait: float | None = None, **options: Unpack[ContextOptions]
+        self, question: str, *, wait: float | None = None, idle: float | None = None, **options: Unpack[ContextOptions]
     ) -> ContextPack:
         """Pack what the resources of all servers say about a question into a budget of tokens, with reasons.
 
-        The first call reads and indexes the resources of all servers; it waits for that, for at most ``wait`` seconds.
-        For ``options``, see ``ContextIndex.context``. See docs/packed-context.md.
+        The first call reads and indexes the resources of all servers; it waits for that as ``index`` does. The pack
+        names the servers that have not answered. For ``options``, see ``ContextIndex.context``. See
+        docs/packed-context.md.
 
         Raises:
             ConfigError: tantivy is not installed.
             TypeError: ``pin``, ``open`` or ``without`` is a single string.
             ValueError: the budget is less than 1, or there is no such format.
         """
-        index = await self.index(wait=wait)
+        index = await self.index(wait=wait, idle=idle)
         return await index.context(question, **options)
 
-    async def index(self, *, wait: float | None = None) -> ContextIndex:
+    async def index(self, *, wait: float | None = None, idle: float | None = None) -> ContextIndex:
         """Return the full-text index over the resources of all servers, which the first call makes.
 
-        Wait until all resources are indexed, for at most ``wait`` seconds.
+        Wait until all servers are connected and all resources are indexed, for at most ``wait`` seconds. With ``idle``,
+        do not wait for servers that have been connecting for so many seconds, nor if nothing was indexed for as long.
 
         Raises:
             ConfigError: tantivy is not installed.
         """
         from carrel.host.context import HostContexts  # few hosts have an index
 
-        await asyncio.gather(*map(self.wake, self.servers))
+        late = [each for each in self.servers.values() if each.state in ("idle", "connecting")]
+        connecting = {server: self._spawn(self.wake(server.name)) for server in late}
         if self._contexts is None:
             self._contexts = HostContexts(self.catalog)
-        index = await self._contexts.index()
-        try:
-            async with asyncio.timeout(wait):
-                await index.ready()
-        except TimeoutError:
-            log.info("the index is used before all resources are indexed")
-        return index
+        return await self._contexts.index_of(connecting, wait, idle)
 
     # Requests to one server
 

@@ -94,6 +94,8 @@ class HostedServer:
         self._stderr = StderrTail()
         self._resolved: ServerConfig | None = None
         self._failure: Exception | None = None
+        self.opened_at: float | None = None
+        """When connecting first began, in the time of the event loop; None before."""
         self._opening = asyncio.Lock()
         self._closed = False
         self._there = False
@@ -202,6 +204,7 @@ class HostedServer:
         async with self._opening:
             if self.provider is None and not self._closed:
                 self._failure = None
+                self.opened_at = self.opened_at or asyncio.get_running_loop().time()
                 self._notify(self, ())
                 try:
                     client = await self.new_client(**self._options)

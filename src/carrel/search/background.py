@@ -75,6 +75,7 @@ class BackgroundIndex:
         self._pool = Workers(self, "carrel-search", threads=4, per_client=2)
         self._writer: ThreadPoolExecutor | None = None
         self._store: IndexStore | None = None
+        self._indexer: Indexer | None = None
         self._task: asyncio.Task[None] | None = None
         self._folder: IndexFolder | None = None
         self._ready = asyncio.Event()
@@ -145,6 +146,20 @@ class BackgroundIndex:
         """Wait until all resources that were shared at the start are indexed."""
         await self._ready.wait()
 
+    async def ready_or_idle(self, idle: float) -> None:
+        """Wait as in ``ready``, but only until nothing was indexed for some seconds: the rest does not answer."""
+        began = monotonic()
+        while not self._ready.is_set():
+            moved = began if self._indexer is None else self._indexer.moved
+            rest = moved + idle - monotonic()
+            if rest <= 0:
+                return
+            try:
+                async with asyncio.timeout(rest):
+                    await self._ready.wait()
+            except TimeoutError:
+                pass  # something may have been indexed meanwhile
+
     async def ready_soon(self) -> None:
         """Wait as in ``ready``, but not longer than a caller of a tool that finds nothing yet should wait."""
         try:
@@ -182,6 +197,12 @@ class BackgroundIndex:
     def complete(self) -> bool:
         """Whether all resources that were shared at the start are indexed."""
         return self._ready.is_set()
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Names of the providers whose resources are not all indexed; empty if another process writes the index."""
+        indexer = self._indexer
+        return () if indexer is None else tuple(each.name for each in indexer.providers if each not in indexer.whole)
 
     @property
     def writes(self) -> bool:
@@ -239,7 +260,7 @@ class BackgroundIndex:
 
     async def _keep(self, store: IndexStore) -> NoReturn:
         """Keep an index up to date that this process writes."""
-        indexer = Indexer(store, self.catalog, self.options, self._run, self._report, self.skip)
+        indexer = self._indexer = Indexer(store, self.catalog, self.options, self._run, self._report, self.skip)
         next_look = next_list = 0.0
         while True:
             self._wake.clear()

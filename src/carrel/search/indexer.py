@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from time import monotonic, time
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
+from weakref import WeakSet
 
 import msgspec
 
@@ -105,6 +106,10 @@ class Indexer:
         self._run = run
         self._report = report
         self._skip = skip
+        self.whole: WeakSet[Provider] = WeakSet()
+        """Providers whose resources were all indexed."""
+        self.moved = monotonic()
+        """When a resource was last listed, read or written."""
         self._queue = UpdateQueue(self._bring)
         self._started = monotonic()
         self._reset()
@@ -129,7 +134,7 @@ class Indexer:
         """
         self._reset()
         _, self._total = await self._run(self._store.manifest.totals)
-        await self._update_all(dict.fromkeys(self._providers(), changed), everything=True)
+        await self._update_all(dict.fromkeys(self.providers, changed), everything=True)
         if monotonic() - self._started > GRACE:
             here = {provider.name for provider in self._catalog.providers}
             for name in await self._run(self._store.manifest.providers):
@@ -159,7 +164,9 @@ class Indexer:
                 each.cancel()
             await asyncio.gather(*looks, return_exceptions=True)
 
-    def _providers(self) -> list[Provider]:
+    @property
+    def providers(self) -> list[Provider]:
+        """Providers of resources that are indexed."""
         return [one for one in self._catalog.providers if one not in self._skip and one.offers("list_resources")]
 
     async def _look(self, provider: Provider, changed: Collection[str]) -> None:
@@ -172,6 +179,7 @@ class Indexer:
         size = 0
         writing: Awaitable[Any] | None = None
         async for resource in all_of(provider.list_searchable):
+            self.moved = monotonic()
             number = number_of(provider.name, resource.uri)
             if number in seen or not self._wants(resource):
                 continue
@@ -192,6 +200,8 @@ class Indexer:
         if writing is not None:
             await writing
         await self._run(_remove_others, self._store, known, seen)
+        self.whole.add(provider)
+        self.moved = monotonic()
         self._slowest = max(self._slowest, monotonic() - begun)
 
     def _wants(self, resource: Resource) -> bool:
@@ -215,13 +225,15 @@ class Indexer:
             for resource, known in waiting:
                 try:
                     found.append(await self._read(provider, resource, known, together.get(resource.uri)))
+                    self.moved = monotonic()
                 except ResourceNotFound:  # since it was listed; its change is still to come
                     pass
 
         await asyncio.gather(*(read() for _ in range(READS)))
         if writing is not None:
             await writing
-            if monotonic() - self._committed > COMMIT:
+            self.moved = monotonic()
+            if self.moved - self._committed > COMMIT:
                 await self._commit()
         if monotonic() - self._reported > REPORT:
             self._reported = monotonic()
@@ -262,12 +274,12 @@ class Indexer:
         Raises:
             Damaged: the index cannot be read.
         """
-        by_provider: dict[Provider, list[str]] = {provider: [] for provider in self._providers() if everything}
+        by_provider: dict[Provider, list[str]] = {provider: [] for provider in self.providers if everything}
         lost: list[int] = []
         for uri in changed:
             provider = self._catalog.routes.find(uri)
             if provider is None:
-                lost += [number_of(each.name, uri) for each in self._providers()]
+                lost += [number_of(each.name, uri) for each in self.providers]
             elif provider not in self._skip:
                 by_provider.setdefault(provider, []).append(uri)
         if lost:

@@ -389,7 +389,10 @@ class LeftOutItem(Payload, frozen=True, kw_only=True):
 
 
 class Pack(Payload, frozen=True, kw_only=True):
-    """Packed context. ``text`` is the whole text for a model. ``model_tokens`` were taken by a model to choose."""
+    """Packed context. ``text`` is the whole text for a model. ``model_tokens`` were taken by a model to choose.
+
+    ``unread`` are the names of servers whose resources were not all searched.
+    """
 
     question: str
     budget: int
@@ -398,6 +401,7 @@ class Pack(Payload, frozen=True, kw_only=True):
     items: tuple[PackItem, ...]
     left_out: tuple[LeftOutItem, ...]
     complete: bool
+    unread: tuple[str, ...]
     text: str
     model_tokens: int
 

@@ -22,7 +22,7 @@ from carrel.studio.rows import key_of
 from carrel.wire.resources import Resource
 from carrel.wire.skills import Skill
 
-__all__ = ["ListFailure", "ListQuery", "Lists", "ServerTree"]
+__all__ = ["READING", "ListFailure", "ListQuery", "Lists", "ServerTree"]
 
 log = Log("carrel.studio")
 
@@ -31,6 +31,10 @@ T = TypeVar("T")
 KEPT = 8
 #: Number of entries from which a list is filtered and sorted in a thread.
 MANY = 2000
+#: Seconds that a window waits for the list of a server. A slower list is added when it is read.
+SOON = 2.0
+#: Reason of a list that is still being read.
+READING = "reading"
 #: Lists of each kind of change.
 KINDS_OF: dict[str, tuple[ItemKind, ...]] = {
     "resources": ("resource", "template", "skill"),
@@ -64,15 +68,17 @@ class ServerTree(NamedTuple):
 
 
 class Lists:
-    """Entries of the servers of a host. ``on_late`` gets the server of a directory that was read slowly."""
+    """Entries of the servers of a host. ``on_late`` gets the server and the kind of a list that was read slowly."""
 
-    def __init__(self, host: Host, on_late: Callable[[str], None] = lambda server: None) -> None:
+    def __init__(self, host: Host, on_late: Callable[[str, ItemKind], None] = lambda server, kind: None) -> None:
         self._host = host
-        self.directories = Directories(host, on_late)
+        self._on_late = on_late
+        self.directories = Directories(host, lambda server: on_late(server, "resource"))
         """Directories that were opened in the tree."""
         self._versions: Counter[ItemKind] = Counter()
         self._read: dict[tuple[str, ItemKind], ServerList | ListFailure] = {}
         self._reading: dict[tuple[str, ItemKind], asyncio.Task[ServerList | ListFailure]] = {}
+        self._late: set[tuple[str, ItemKind]] = set()
         self._made: OrderedDict[Any, asyncio.Future[Any]] = OrderedDict()
         self._filtered: OrderedDict[Any, Sequence[Hosted[Any]]] = OrderedDict()
         self._ahead: asyncio.Future[Entries] | None = None
@@ -106,6 +112,25 @@ class Lists:
             reading = self._reading[key] = asyncio.ensure_future(self._fetch(server, kind))
         return await asyncio.shield(reading)
 
+    async def _lists(self, servers: Sequence[HostedServer], kind: ItemKind) -> list[ServerList | ListFailure]:
+        """Return the lists of servers. Do not wait for lists that take long: these are reported when they are read."""
+        found = [asyncio.ensure_future(self._list(server, kind)) for server in servers]
+        quick = [
+            task for server, task in zip(servers, found, strict=True) if (server.name, kind) not in self._late
+        ]
+        try:
+            if quick:
+                await asyncio.wait(quick, timeout=SOON)
+            lists: list[ServerList | ListFailure] = []
+            for server, task in zip(servers, found, strict=True):
+                if not task.done():
+                    self._late.add((server.name, kind))
+                lists.append(task.result() if task.done() else ListFailure(READING))
+            return lists
+        finally:
+            for task in found:
+                task.cancel()
+
     async def _fetch(self, server: HostedServer, kind: ItemKind) -> ServerList | ListFailure:
         key, task = (server.name, kind), asyncio.current_task()
         wire_kind: HostItemKind = kind
@@ -122,6 +147,10 @@ class Lists:
             mine = self._reading.get(key) is task
             if mine:
                 del self._reading[key]
+            if key in self._late:
+                self._late.discard(key)
+                self._versions[kind] += 1
+                self._on_late(*key)
         if mine:  # no change has been reported meanwhile
             self._read[key] = found
         return found
@@ -145,8 +174,7 @@ class Lists:
         kind = query.kind
 
         async def make() -> Entries:
-            servers = self._servers(query.server)
-            parts = await asyncio.gather(*(self._list(server, kind) for server in servers))
+            parts = await self._lists(self._servers(query.server), kind)
             lists = [part for part in parts if isinstance(part, ServerList)]
             return await self._make(lambda: merged(lists, query.sort), sum(len(part.items) for part in lists))
 
@@ -172,7 +200,7 @@ class Lists:
 
     async def _trees(self, q: str) -> Sequence[ServerTree]:
         servers = self._servers(None)
-        parts = await asyncio.gather(*(self._list(server, "resource") for server in servers))
+        parts = await self._lists(servers, "resource")
         items: dict[str, Sequence[Resource]] = {}
         reasons: list[str | None] = []
         for server, part in zip(servers, parts, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from importlib.util import find_spec
 
@@ -11,6 +12,7 @@ from carrel.context.results import ContextItem
 from carrel.host.filters import ItemFilter
 from carrel.host.host import Host
 from carrel.host.selection import Hosted
+from carrel.log import Log
 from carrel.search.marks import marks_of
 from carrel.search.results import SearchHit
 from carrel.sources.documents.query import text_uri
@@ -21,10 +23,12 @@ from carrel.studio.rows import row_of
 
 __all__ = ["can_search", "pack", "search", "view_of"]
 
+log = Log("carrel.studio")
+
 #: Largest number of hits; more are looked for if the filter may leave some out.
 MAX_HITS = 100
-#: Seconds that a search waits for the index, which answers before it is complete then.
-PATIENCE = 10.0
+#: Seconds that a search waits for the index, which answers before it is complete then; and without any progress.
+PATIENCE, IDLE = 10.0, 2.5
 
 
 def can_search() -> bool:
@@ -41,7 +45,7 @@ async def search(host: Host, q: str, limit: int) -> SearchResult:
     written = ItemFilter(q)
     if not written.words.strip():
         return SearchResult(hits=(), complete=True)
-    index = await host.index(wait=PATIENCE)
+    index = await host.index(wait=PATIENCE, idle=IDLE)
     fields = written.fields
     limit = max(1, min(limit, MAX_HITS))
     found = await index.search(written.words, limit=MAX_HITS if fields else limit)
@@ -69,11 +73,15 @@ async def pack(host: Host, live: Live, request: ContextRequest, seen: int, model
         ConfigError: tantivy is not installed.
         ValueError: the budget is less than 1.
     """
+    index = await host.index(wait=PATIENCE, idle=IDLE)
     if live.changes.total() != seen:
-        await (await host.index(wait=PATIENCE)).look()
-    return await host.context(
+        try:
+            async with asyncio.timeout(IDLE):
+                await index.look()
+        except TimeoutError:
+            log.info("a context is packed before all changes are indexed")
+    return await index.context(
         request.question,
-        wait=PATIENCE,
         model=model if request.question.strip() else None,
         budget=request.budget,
         pin=request.pin,
@@ -94,6 +102,7 @@ def view_of(packed: Packed, *, changed: Collection[str], model_tokens: int) -> P
         items=tuple(_item(item, stale=item.server in changed) for item in result.items),
         left_out=tuple(LeftOutItem(uri=each.uri, reason=each.reason) for each in result.left_out),
         complete=result.complete,
+        unread=result.unread,
         text=packed.text,
         model_tokens=model_tokens,
     )

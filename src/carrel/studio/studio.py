@@ -100,7 +100,7 @@ class Studio:
             prepare=lambda server, client: record(client, self.timeline.log, server.name),
             **options,
         )
-        self.lists = Lists(self.host, lambda name: self.events.put(type="list", server=name, kind="resource"))
+        self.lists = Lists(self.host, lambda name, kind: self.events.put(type="list", server=name, kind=kind))
         self.operations = PageOperations(self.events)
         self.tasks = FollowedTasks(self.host, self.questions, self.events)
         watched = Watched()

@@ -11,7 +11,7 @@ from carrel.host.selection import Hosted
 from carrel.printable import printable
 from carrel.studio.api import ListWindow, Place, TreeRow
 from carrel.studio.directories import PATIENCE, Directories, Directory
-from carrel.studio.lists import Lists, ServerTree
+from carrel.studio.lists import READING, Lists, ServerTree
 from carrel.studio.rows import row_of, title_of
 
 __all__ = ["MAX_OPEN", "TreeSelection", "place_of", "tree_window"]
@@ -162,6 +162,7 @@ def _row(flat: FlatNode, messages: Mapping[str, str], directories: Directories, 
     resource = node.resource
     read = directories.get(flat.server, resource.uri) if flat.lazy and resource is not None else None
     reason = None if read is None else read.reason
+    reading = is_server and flat.message == READING
     return TreeRow(
         id=flat.id,
         level=flat.level,
@@ -171,9 +172,9 @@ def _row(flat: FlatNode, messages: Mapping[str, str], directories: Directories, 
         uri=None if resource is None else resource.uri,
         expandable=bool(node.children) or (flat.lazy and (read is None or read.reason is not None)),
         row=None if resource is None else row_of("resource", Hosted(flat.server, resource)),
-        count=flat.size if is_server else len(node.children) or None,
-        message=messages.get(flat.server, flat.message) or reason if is_server else reason,
-        directory=_state(read, flat.id in view.opened) if flat.lazy else None,
+        count=None if reading else flat.size if is_server else len(node.children) or None,
+        message=None if reading else messages.get(flat.server, flat.message) or reason if is_server else reason,
+        directory="reading" if reading else _state(read, flat.id in view.opened) if flat.lazy else None,
     )
 
 

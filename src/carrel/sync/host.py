@@ -126,11 +126,13 @@ class Host:
     list_skills = waiting("host", asynchronous.Host.list_skills)
     search = waiting("host", asynchronous.Host.search)
 
-    def context(self, question: str, *, wait: float | None = None, **options: Unpack[ContextOptions]) -> ContextPack:
+    def context(
+        self, question: str, *, wait: float | None = None, idle: float | None = None, **options: Unpack[ContextOptions]
+    ) -> ContextPack:
         """Pack what the resources of all servers say about a question into a budget of tokens. See ``Host.context``."""
         from carrel.sync.context import ContextPack
 
-        return ContextPack(run(self.host.context(question, wait=wait, **options)))
+        return ContextPack(run(self.host.context(question, wait=wait, idle=idle, **options)))
 
     # Requests to one server
 

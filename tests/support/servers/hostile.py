@@ -115,6 +115,13 @@ def main(how: str) -> None:
                 listed += 1
                 answer(message, {"tools": crowd(listed)})
                 say(CHANGED)
+            case "restless" if ready:  # its resources change all the time; answers all the same
+                in_thread(flood, {"jsonrpc": "2.0", "method": "notifications/resources/list_changed"})
+            case "hoards" if method.startswith("resources/") and listed:  # lists its resources once, and is silent then
+                continue
+            case "hoards" if method == "resources/list":
+                listed += 1
+                answer(message, {"resources": [{"uri": "memo://tea", "name": "tea"}]})
             case "dying" if ready:  # comes back, and dies again
                 threading.Timer(0.2, os._exit, (3,)).start()
             case "stalls" if method == "tools/list":  # says that its list has changed, and answers nothing any more

@@ -1,7 +1,7 @@
 // Reasons of a packed context, in the language of the page: why an item is in it, and why a resource is left out.
 
 import type { Reason } from "./types";
-import { locale, t } from "./words.svelte";
+import { list, locale, t } from "./words.svelte";
 import type { Word } from "../words/en";
 
 /** Why resources are left out: what the host says, and the words of the page. */
@@ -26,11 +26,11 @@ export function whyChosen(reason: Reason): string {
 function match({ words, more, inName, inHeading, lines }: Reason): string {
   if (!words.length) return t("whyFound");
   const quoted = words.map((word) => t("quoted", { word }));
-  const list = new Intl.ListFormat(locale(), { type: "unit" }).format(quoted);
+  const all = new Intl.ListFormat(locale(), { type: "unit" }).format(quoted);
   const places = [inName && t("whyName"), inHeading && t("whyHeading"), lines && t("whyLines", { n: lines })];
   return t("whyMatches", {
-    words: more ? t("whyMore", { words: list }) : list,
-    places: new Intl.ListFormat(locale() === "en" ? "en-GB" : locale()).format(places.filter((place): place is string => Boolean(place))),
+    words: more ? t("whyMore", { words: all }) : all,
+    places: list(places.filter((place): place is string => Boolean(place))),
   });
 }
 

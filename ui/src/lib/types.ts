@@ -272,6 +272,8 @@ export interface Pack {
   items: PackItem[];
   leftOut: { uri: string; reason: string }[];
   complete: boolean;
+  /** Servers whose resources were not all searched. */
+  unread: string[];
   text: string;
   /** Tokens that a model took that has helped to choose. */
   modelTokens: number;

@@ -57,4 +57,7 @@ export function age(time: string | null, now = Date.now()): string | null {
   return new Intl.RelativeTimeFormat(locale(), { numeric: "auto", style: "short" }).format(Math.round(seconds / length), unit);
 }
 
+/** Join names as the language does: "a, b and c". */
+export const list = (names: string[]): string => new Intl.ListFormat(locale() === "en" ? "en-GB" : locale()).format(names);
+
 export const number = (value: number): string => value.toLocaleString(locale());

@@ -240,7 +240,8 @@ def report(pack: ContextPack, options: argparse.Namespace) -> int:
     elif pack.items:
         write_text(pack.text)
     if not pack.packed.complete:
-        failed("the index is not complete yet: see --timeout", SERVER_ERROR)
+        names = ", ".join(map(shown, pack.packed.unread))
+        failed(f"not everything was searched{f' of {names}' * bool(names)}: see --timeout", SERVER_ERROR)
     if not pack.items:
         return failed(nothing_packed(pack, options.budget), SERVER_ERROR)
     if not options.quiet and options.format != "json":
