@@ -129,7 +129,7 @@ async def test_a_question_is_answered_from_the_servers_that_answer(tmp_path: Pat
         assert [item["uri"] for item in pack["items"]] == [(tmp_path / "tea.md").as_uri()]
         assert {"mute", "hoards"} <= set(pack["unread"])
         assert "folder" not in pack["unread"]
-        assert [row["name"] for row in (await page.get("/items", q="server:folder"))["rows"]] == ["tea.md"]
+        assert "tea.md" in [row["name"] for row in (await page.get("/items", q="server:folder"))["rows"]]
         (tmp_path / "tea.md").write_text(TEA.replace("seventy", "eighty"))
         async with asyncio.timeout(60):  # its change takes a moment to arrive, beside the changes of others
             while "eighty" not in (await page.post_and_wait("/context", question))["text"]:

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "vitest";
-import { whyChosen, whyLeftOut } from "../src/lib/reasons";
+import { whyChosen, whyFailed, whyLeftOut, whyStepFailed } from "../src/lib/reasons";
 import { settings } from "../src/lib/settings.svelte";
-import type { Reason } from "../src/lib/types";
+import type { Reason, ServerStatus } from "../src/lib/types";
 
 const BOTH: Reason = {
   pinned: false, open: true, matched: true, words: ["tea", "pot"], more: false,
@@ -30,4 +30,18 @@ test("a resource says why it is left out, also in words that the page does not k
   expect(whyLeftOut("over the budget")).toBe("über dem Budget");
   expect(whyLeftOut("near-duplicate of file:///a")).toBe("fast gleich wie file:///a");
   expect(whyLeftOut("something new")).toBe("something new");
+});
+
+const FAILED = { reason: "the connection is closed\nIts standard error ends with:\n…", cause: "unreachable" } as ServerStatus;
+
+test.each([
+  ["en", "the connection is closed", "there is no program carrot", "it cannot be reached"],
+  ["de", "er ist nicht erreichbar, oder sein Programm ist beendet", "Das Programm carrot gibt es nicht", "er ist nicht erreichbar, oder sein Programm ist beendet"],
+  ["zh", "无法连接，或其程序已结束", "没有程序 carrot", "无法连接，或其程序已结束"],
+] as const)("a failed connection says in %s why", (language, reason, program, initialize) => {
+  settings.setLanguage(language);
+  expect(whyFailed(FAILED)).toBe(reason);
+  expect(whyStepFailed({ step: "program", ok: false, detail: "there is no program carrot" }, FAILED)).toBe(program);
+  expect(whyStepFailed({ step: "initialize", ok: false, detail: "it cannot be reached" }, FAILED)).toBe(initialize);
+  expect(whyStepFailed({ step: "program", ok: true, detail: "/usr/bin/carrot" }, FAILED)).toBe("/usr/bin/carrot");
 });

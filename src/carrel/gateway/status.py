@@ -11,7 +11,7 @@ import msgspec
 from carrel.columns import aligned
 from carrel.gateway.names import Names
 from carrel.host.config.server_config import ConfigProblem
-from carrel.host.hosted_server import HostedServer
+from carrel.host.hosted_server import CAUSES, HostedServer
 from carrel.printable import printable
 
 __all__ = ["STATUS_URI", "merged_instructions", "status_of", "table_of"]
@@ -50,7 +50,7 @@ def entry_of(server: HostedServer, names: Names) -> dict[str, Any]:
     return {
         "name": server.name,
         "state": "empty" if server.empty else server.state,
-        "reason": server.cause,
+        "reason": None if server.cause is None else CAUSES[server.cause],
         "retryInSeconds": None if server.retry_in is None else round(server.retry_in, 1),
         "prefix": names.prefixes.get(server.name),
         "server": None if info is None else {"name": info.name, "version": info.version},

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from carrel.errors import AuthorizationError, HTTPStatusError, MCPError, PeerError, RequestTimeout
-from carrel.host.hosted_server import HostedServer
+from carrel.host.hosted_server import CAUSES, HostedServer
 
 __all__ = ["ConnectionCheck", "ConnectionStep", "check_connection"]
 
@@ -39,14 +39,18 @@ async def check_connection(server: HostedServer) -> list[ConnectionCheck]:
         reached = all(check.ok for check in found)
         return found + _protocol(error, reached=reached)
     if config.command is None:
-        return [ConnectionCheck("initialize", False, server.cause or "")]
+        return [ConnectionCheck("initialize", False, _cause(server))]
     program = shutil.which(config.command, path=config.env.get("PATH"))
     if program is None:
         return [
             ConnectionCheck("program", False, f"there is no program {config.command}"),
             ConnectionCheck("initialize", None),
         ]
-    return [ConnectionCheck("program", True, program), ConnectionCheck("initialize", False, server.cause or "")]
+    return [ConnectionCheck("program", True, program), ConnectionCheck("initialize", False, _cause(server))]
+
+
+def _cause(server: HostedServer) -> str:
+    return "" if server.cause is None else CAUSES[server.cause]
 
 
 async def _network(url: str) -> list[ConnectionCheck]:

@@ -14,7 +14,15 @@ from carrel.catalog.paging import ListMethod, all_of
 from carrel.catalog.provider import ListName, Page, ReportedEvents, Request
 from carrel.client.client import Client
 from carrel.client.options import ClientOptions
-from carrel.errors import AuthorizationError, ConfigError, LoginRequired, MCPError, PeerError, TransportError
+from carrel.errors import (
+    AuthorizationError,
+    ConfigError,
+    LoginRequired,
+    MCPError,
+    PeerError,
+    RequestTimeout,
+    TransportError,
+)
 from carrel.host.config.inputs import Inputs
 from carrel.host.config.server_config import ServerConfig
 from carrel.host.config.variables import resolve
@@ -30,12 +38,26 @@ from carrel.transports.client.options import HTTPOptions, ProcessOptions
 from carrel.transports.client.transport import STDERR_FOLLOWS
 from carrel.wire.base import Implementation
 
-__all__ = ["HostedServer", "ServerState", "StderrTail"]
+__all__ = ["CAUSES", "Cause", "HostedServer", "ServerState", "StderrTail"]
 
 log = Log("carrel.host")
 
 #: "idle": not connected yet, as there was no request (lazy host). "failed": see ``reason`` and ``retry_in``.
 ServerState: TypeAlias = Literal["disabled", "idle", "connecting", "ready", "failed", "closed"]
+
+#: Kind of a failure to connect.
+Cause: TypeAlias = Literal["config", "login", "authorization", "timeout", "unreachable", "lost", "refused", "protocol"]
+#: Short texts of the kinds, without the command, URL, variables, output and responses of a server.
+CAUSES: dict[Cause, str] = {
+    "config": "it is not set up correctly; the log says more",
+    "login": "its users log in, each for themselves",
+    "authorization": "it wants a login, or did not accept the credentials",
+    "timeout": "it did not answer in time",
+    "unreachable": "it cannot be reached, or its program has ended",
+    "lost": "the connection was lost, or its program has ended",
+    "refused": "it refuses",
+    "protocol": "it does not answer as the protocol says",
+}
 
 #: Number of bytes of standard error to keep.
 KEPT = 64 * 1024
@@ -145,8 +167,8 @@ class HostedServer:
         return f"{text}\nIts standard error ends with:\n{said}" if said else text
 
     @property
-    def cause(self) -> str | None:
-        """Why there is no connection, as a short text without configuration values; None if it is connected."""
+    def cause(self) -> Cause | None:
+        """Kind of the failure, without configuration values: see ``CAUSES``; None if it is connected."""
         return None if self.error is None else cause_of(self.error)
 
     @property
@@ -385,20 +407,16 @@ async def whole_list(method: ListMethod[Any]) -> Page[Any]:
     return Page(items, None, min((page.ttl for page in pages if page.ttl is not None), default=None), scope)
 
 
-def cause_of(error: Exception) -> str:
-    """Return a short error message for a server, without its command, URL, variables, output and responses."""
+def cause_of(error: Exception) -> Cause:
+    """Return the kind of a failure to connect."""
     if isinstance(error, ConfigError):
-        return "it is not set up correctly; the log says more"
+        return "config"
     if isinstance(error, LoginRequired):
-        return "its users log in, each for themselves"
+        return "login"
     if isinstance(error, AuthorizationError):
-        return "it wants a login, or did not accept the credentials"
+        return "authorization"
+    if isinstance(error, RequestTimeout):
+        return "timeout"
     if isinstance(error, TransportError):
-        return (
-            "it cannot be reached, or its program has ended"
-            if error.delivered is False
-            else "the connection was lost, or its program has ended"
-        )
-    if isinstance(error, PeerError):
-        return "it refuses"
-    return "it does not answer as the protocol says"
+        return "unreachable" if error.delivered is False else "lost"
+    return "refused" if isinstance(error, PeerError) else "protocol"

@@ -7,6 +7,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 import msgspec
 
 from carrel.context.results import Reason
+from carrel.host.hosted_server import Cause
 from carrel.wire.tasks import TaskStatus
 
 __all__ = [
@@ -106,13 +107,17 @@ class Counts(Payload, frozen=True, kw_only=True):
 
 
 class ServerStatus(Payload, frozen=True, kw_only=True):
-    """State of a server. ``latency`` is in milliseconds. ``tasks``: the server may make a task of any call."""
+    """State of a server. ``latency`` is in milliseconds. ``tasks``: the server may make a task of any call.
+
+    ``cause`` is the kind of the failure that ``reason`` describes in English.
+    """
 
     name: str
     title: str | None
     description: str | None
     state: Literal["idle", "connecting", "ready", "failed", "disabled", "closed"]
     reason: str | None
+    cause: Cause | None
     revision: str | None
     software: str | None
     transport: Literal["stdio", "http", "memory"]

@@ -115,9 +115,7 @@ class Lists:
     async def _lists(self, servers: Sequence[HostedServer], kind: ItemKind) -> list[ServerList | ListFailure]:
         """Return the lists of servers. Do not wait for lists that take long: these are reported when they are read."""
         found = [asyncio.ensure_future(self._list(server, kind)) for server in servers]
-        quick = [
-            task for server, task in zip(servers, found, strict=True) if (server.name, kind) not in self._late
-        ]
+        quick = [task for server, task in zip(servers, found, strict=True) if (server.name, kind) not in self._late]
         try:
             if quick:
                 await asyncio.wait(quick, timeout=SOON)

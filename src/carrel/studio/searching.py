@@ -28,7 +28,7 @@ log = Log("carrel.studio")
 #: Largest number of hits; more are looked for if the filter may leave some out.
 MAX_HITS = 100
 #: Seconds that a search waits for the index, which answers before it is complete then; and without any progress.
-PATIENCE, IDLE = 10.0, 2.5
+PATIENCE, IDLE = 5.0, 2.5
 
 
 def can_search() -> bool:

@@ -79,6 +79,7 @@ class Servers:
             description=None if info is None else info.description,
             state=server.state,
             reason=None if reason is None else printable_lines(without_secrets(reason)),
+            cause=None if server.state == "ready" else server.cause,
             revision=server.revision,
             software=software,
             transport="memory" if config.app is not None else "stdio" if config.url is None else "http",

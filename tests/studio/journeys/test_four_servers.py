@@ -119,6 +119,15 @@ async def test_a_server_that_cannot_be_reached_says_which_step_has_failed(visit:
         await expect(item.get_by_role("listitem").first).to_contain_text("failed")
         await item.get_by_role("button", name="Reconnect").click()
         await expect(item).to_contain_text("Start the program")
+        await me.see("button", "Settings").click()
+        await me.see("combobox", "Language").select_option("Deutsch")
+        await me.page.keyboard.press("Escape")
+        item = me.region("Server").get_by_role(
+            "listitem", name=re.compile("^broken, fehlgeschlagen: er ist falsch eingerichtet")
+        )
+        await expect(item.get_by_role("listitem").first).to_contain_text(
+            "Das Programm no-such-program-for-carrel gibt es nicht"
+        )
 
 
 async def test_a_server_is_handed_over_to_other_applications(visit: Visit, targets: tuple[str, str]) -> None:

@@ -1,6 +1,7 @@
-// Reasons of a packed context, in the language of the page: why an item is in it, and why a resource is left out.
+// Reasons in the language of the page: why an item is in a context, why a resource is left out, why a connection fails.
 
-import type { Reason } from "./types";
+import type { Check, Reason, ServerStatus } from "./types";
+import { settings } from "./settings.svelte";
 import { list, locale, t } from "./words.svelte";
 import type { Word } from "../words/en";
 
@@ -39,4 +40,22 @@ export function whyLeftOut(reason: string): string {
   if (reason.startsWith(DUPLICATE)) return t("leftDuplicate", { uri: reason.slice(DUPLICATE.length) });
   const word = LEFT_OUT[reason];
   return word ? t(word) : reason;
+}
+
+/** Return why a server is not available, in one line: in English as the host says, or else the kind of the failure. */
+export function whyFailed({ reason, cause }: ServerStatus): string {
+  if (cause && settings.language !== "en") return t(`cause_${cause}`);
+  return reason?.split("\n")[0] ?? "";
+}
+
+const NO_PROGRAM = /^there is no program (.+)$/;
+
+/** Return the outcome of a step of connecting. Texts of the system and of the server stay as they are. */
+export function whyStepFailed({ step, ok, detail }: Check, server: ServerStatus): string {
+  if (ok === null) return t("checkSkipped");
+  if (ok || settings.language === "en") return detail;
+  const program = NO_PROGRAM.exec(detail)?.[1];
+  if (program) return t("noProgram", { name: program });
+  if (detail === "it took too long") return t("cause_timeout");
+  return step === "initialize" && server.cause ? t(`cause_${server.cause}`) : detail;
 }

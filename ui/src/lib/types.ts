@@ -30,6 +30,8 @@ export interface ServerStatus {
   description: string | null;
   state: "idle" | "connecting" | "ready" | "failed" | "disabled" | "closed";
   reason: string | null;
+  /** Kind of the failure that `reason` describes in English. */
+  cause: "config" | "login" | "authorization" | "timeout" | "unreachable" | "lost" | "refused" | "protocol" | null;
   revision: string | null;
   software: string | null;
   transport: "stdio" | "http" | "memory";
