@@ -13,6 +13,7 @@ from carrel.catalog.provider import Request
 from carrel.errors import MCPError, ResourceNotFound
 from carrel.host.host import Host
 from carrel.host.resource_tree import ResourceTree, segments
+from carrel.media_types import DIRECTORY
 from carrel.printable import printable
 from carrel.wire.resources import Resource, TextResourceContents
 
@@ -30,6 +31,8 @@ class Directory(NamedTuple):
     tree: ResourceTree
     complete: bool = True
     reason: str | None = None
+    directories: tuple[Resource, ...] = ()
+    """Entries that are directories."""
 
 
 class Directories:
@@ -60,6 +63,20 @@ class Directories:
             if node is not None and node.resource is not None and node.resource.uri == uri:
                 return directory
         return None
+
+    async def find_owner(self, server: str, uri: str, listed: Iterable[Resource]) -> None:
+        """Read the directories that may have an entry level by level, until one has it. ``listed`` are resources of
+        the server's list.
+        """
+        known = [each.uri for each in listed if each.mime_type == DIRECTORY]
+        for _ in range(len(segments(uri))):
+            if self.owner(server, uri) is not None:
+                break
+            found = [each.uri for (name, _), read in self._read.items() if name == server for each in read.directories]
+            above = [each for each in {*known, *found} if _may_have(each, uri) and self.get(server, each) is None]
+            if not above:
+                break
+            await self.read([(server, each) for each in above], None)
 
     def forget(self, server: str, uri: str | None = None) -> None:
         """Forget a directory of a server, or all of them, and read them again when they are opened."""
@@ -95,7 +112,10 @@ class Directories:
         key, task = (server, uri), asyncio.current_task()
         try:
             found = await self._entries(server, uri)
-            directory = Directory(_tree_of(uri, found[:MAX_ENTRIES]), len(found) <= MAX_ENTRIES)
+            complete = len(found) <= MAX_ENTRIES
+            found = found[:MAX_ENTRIES]
+            inside = tuple(each for each in found if each.mime_type == DIRECTORY)
+            directory = Directory(_tree_of(uri, found), complete, directories=inside)
         except MCPError as error:
             directory = Directory(ResourceTree(), reason=printable(str(error)))
         finally:
@@ -133,6 +153,16 @@ class Directories:
         if found is None:
             raise ResourceNotFound(uri, "The server does not say what is in this directory")
         return found
+
+
+def _may_have(directory: str, uri: str) -> bool:
+    """Return whether a resource may be below a directory: their URIs have the same segments, or all but one, such as
+    ``tree`` of a directory and ``file`` of its entries. The last segment of the directory must be the same.
+    """
+    own, parts = segments(directory), segments(uri)
+    if len(own) >= len(parts) or own[-1] != parts[len(own) - 1]:
+        return False
+    return sum(one != other for one, other in zip(own, parts, strict=False)) <= 1
 
 
 def entries_in(text: str) -> Sequence[Resource] | None:

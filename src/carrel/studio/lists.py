@@ -181,12 +181,22 @@ class Lists:
 
     async def item(self, kind: ItemKind, server: str, key: str) -> Any:
         """Return an entry of a server, or None if it has no such entry."""
+        found = await self.listed(kind, server, key)
+        return self.directories.item(server, key) if found is None and kind == "resource" else found
+
+    async def listed(self, kind: ItemKind, server: str, key: str) -> Any:
+        """Return an entry of the list of a server, or None."""
         entries = await self.of(self._host.server(server), kind)
         if isinstance(entries, ListFailure):
             return None
         index: dict[str, Any] = await self._kept(kind, ("index", server), lambda: self._index(kind, entries))
-        found = index.get(key)
-        return self.directories.item(server, key) if found is None and kind == "resource" else found
+        return index.get(key)
+
+    async def find_directory(self, server: str, uri: str) -> None:
+        """Read directories of a server until one has a resource that is not in its list."""
+        entries = await self.of(self._host.server(server), "resource")
+        if not isinstance(entries, ListFailure) and await self.listed("resource", server, uri) is None:
+            await self.directories.find_owner(server, uri, entries)
 
     async def _index(self, kind: ItemKind, entries: Sequence[Any]) -> dict[str, Any]:
         return await self._make(lambda: {key_of(kind, item): item for item in entries}, len(entries))

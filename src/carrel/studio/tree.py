@@ -61,6 +61,7 @@ async def tree_window(
 
 async def place_of(lists: Lists, view: TreeSelection, server: str, uri: str) -> Place:
     """Return the place of a resource in the tree. Directories on the way to it are read."""
+    await lists.find_directory(server, uri)
     way: set[str] = set()
     below: str | None = uri
     while below is not None and len(way) < MAX_OPEN:

@@ -17,6 +17,8 @@ async def test_directories_are_opened_and_a_link_is_shown_in_the_tree(visit: Vis
     repository = Repository(tmp_path / "plans")
     (repository.path / "rooms").mkdir()
     repository.put("rooms/attic.md", "# Attic\n")
+    (repository.path / "halls/long").mkdir(parents=True)
+    repository.put("halls/long/north.md", "# North\n")
     repository.run("add", ".")
     repository.commit("Begin")
     repository.run("branch", "draft")
@@ -42,6 +44,14 @@ async def test_directories_are_opened_and_a_link_is_shown_in_the_tree(visit: Vis
         found = tree.get_by_role("treeitem", name="attic.md", exact=True)
         await me.page.goto(address.replace("file%2F", "tree%2F").replace("%2Fattic.md", ""))
         await expect(rooms).to_have_attribute("aria-selected", "true")
+        await me.page.goto(address)
+        await expect(found).to_have_attribute("aria-selected", "true")
+
+        # A file of git is in the tree before any folder above it was opened.
+        await me.page.goto(address.replace("rooms%2Fattic.md", "halls%2Flong%2Fnorth.md"))
+        await expect(tree.get_by_role("treeitem", name="north.md", exact=True)).to_have_attribute(
+            "aria-selected", "true"
+        )
         await me.page.goto(address)
         await expect(found).to_have_attribute("aria-selected", "true")
 
