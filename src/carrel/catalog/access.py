@@ -19,6 +19,7 @@ For a denied target, every method returns the same error as for a target that do
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from carrel.catalog.provider import Contexts, Request, Visible
@@ -26,7 +27,7 @@ from carrel.protocol.principal import View
 from carrel.uri.parse import SIMPLE, canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from carrel.protocol.channel import Channel
     from carrel.protocol.methods import Verb
@@ -50,6 +51,11 @@ __all__ = [
 
 #: Verbs whose target is the name of a tool or prompt; the target of other verbs is a URI.
 NAME_VERBS = frozenset({"call", "get"})
+
+#: Decisions that are cached, for all views together.
+CACHED = 4096
+#: Characters of a target up to which decisions are cached.
+MAX_CACHED = 512
 
 #: Matches a URI with a segment ``.`` or ``..``, as handlers see it, with decoded slashes.
 DOT_SEGMENT = re.compile(r"[^?#]*?(?:[:/]|%2F|%5C)\.\.?(?:[/?#]|%2F|%5C|\Z)", re.IGNORECASE)
@@ -122,18 +128,26 @@ class GateView(View):
         return self._gate.differs(uri) or (self._own is not None and self._own.differs(uri))
 
 
+@lru_cache(CACHED)
+def decided(decide: Callable[[str], bool], target: str) -> bool:
+    """Return the decision of a final view about a target that is often asked for."""
+    return decide(target)
+
+
 class KeptGateView(GateView):
     """View of a caller by a gate's constant view, for callers whose principals have no view."""
 
-    __slots__ = ("_deciders",)
+    __slots__ = ("_deciders", "final")
 
     def __init__(self, gate: View) -> None:
         super().__init__(gate, None)
         self._deciders: dict[str, Callable[[str], bool]] = {}
+        self.final = gate.final
 
     def allows(self, verb: Verb, target: str) -> bool:
         """Return whether a verb is allowed on a resource, tool or prompt."""
-        return (self._deciders.get(verb) or self.decider(verb))(target)
+        decide = self._deciders.get(verb) or self.decider(verb)
+        return decided(decide, target) if self.final and len(target) <= MAX_CACHED else decide(target)
 
     def decider(self, verb: Verb) -> Callable[[str], bool]:
         """Return a function that returns whether a verb is allowed on a target, for many targets."""
@@ -151,6 +165,27 @@ class KeptGateView(GateView):
             return lambda target: allows(target) and (is_simple(target) is not None or check(verb, target))
         reads = self._gate.decider("read")
         return lambda target: allows(target) and (reads(target) if is_simple(target) else check(verb, target))
+
+    def list_selector(self, verb: Verb) -> Callable[[Sequence[str], Collection[str]], list[str]] | None:
+        """Return a function that returns the allowed keys of a sorted list, or None.
+
+        The function also takes the URIs of the list that may have another canonical form.
+        """
+        select = self._gate.selector(verb)
+        if select is None or verb in NAME_VERBS:
+            return None
+        reads = select if self._gate.implies_read(verb) else self._gate.selector("read")
+        if reads is None:
+            return None
+        decide = self.decider(verb)
+
+        def selected(keys: Sequence[str], other: Collection[str]) -> list[str]:
+            found = select(keys)
+            if reads is not select:
+                found = reads(found)
+            return [key for key in found if key not in other or decide(key)] if other else found
+
+        return selected
 
 
 class Unrestricted(View):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
+
+from carrel.uri.parse import SIMPLE
 
 if TYPE_CHECKING:
     from carrel.uri.intervals import Intervals
@@ -39,6 +41,8 @@ class OrderedList(Generic[T]):
         """Keys of ``pages`` that were used again after they were cached; other pages are evicted first."""
         self._page_bytes = 0
         self._encoded: dict[str, dict[str, msgspec.Raw]] = {}
+        self._other: set[str] = set()
+        """Keys that are not canonical URIs for certain."""
         self.changes = 0
         """Number of changes so far."""
 
@@ -62,6 +66,8 @@ class OrderedList(Generic[T]):
                 self._keys.append(key)
                 self._sorted = len(self._keys) == 1 or (self._sorted and self._keys[-2] < key)
             self.entries[key] = entry
+            if SIMPLE.match(key) is None:
+                self._other.add(key)
             self._forget(key)
 
     def remove(self, key: str) -> T:
@@ -74,6 +80,7 @@ class OrderedList(Generic[T]):
             entry = self.entries.pop(key)
             self._sort()
             del self._keys[bisect_right(self._keys, key) - 1]
+            self._other.discard(key)
             self._forget(key)
             return entry
 
@@ -96,17 +103,29 @@ class OrderedList(Generic[T]):
         limit: int,
         within: Intervals | None = None,
         shown: Callable[[str], bool] | None = None,
+        select: Callable[[Sequence[str], Collection[str]], list[str]] | None = None,
     ) -> tuple[list[tuple[str, T]], str | None]:
         """Return up to ``limit`` keys and entries after a key (None: from the start), and the last key if more follow.
 
         Keys outside the intervals ``within`` are skipped by bisection; other keys that are not ``shown`` are left out.
-        The page has no gaps: it is a page of the filtered list.
+        The page has no gaps: it is a page of the filtered list. ``select`` returns the keys of a list that are
+        ``shown``, if it is faster; it also takes the keys that are not canonical URIs for certain.
         """
         if shown is None:
             return self._part(after, limit, within)
         found: list[tuple[str, T]] = []
         while True:
             part, last = self._part(after, limit + 1, within)
+            if select is not None:
+                keys = select([key for key, _ in part], self._other)
+                if len(keys) < len(part):
+                    known = dict(part)
+                    part = [(key, known[key]) for key in keys]
+                found += part
+                if len(found) > limit:
+                    del found[limit:]
+                    return found, found[-1][0]
+                part = []
             for entry in part:
                 if shown(entry[0]):
                     if len(found) == limit:

@@ -25,21 +25,23 @@ decides about most keys, and lists are cut by the same intervals.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import groupby, product
 from math import prod
+from operator import itemgetter
 from typing import TypeAlias, get_args
 
 import msgspec
 
 from carrel.catalog.access import NAME_VERBS
-from carrel.catalog.segments import ANY, DEEP, Segments, Token, Tokens, covered
+from carrel.catalog.pattern_tests import MAX_PATTERNS, KeyTest, test_of
+from carrel.catalog.segments import ANY, DEEP, Token, Tokens, covered
 from carrel.errors import ConfigError
 from carrel.protocol.methods import Verb
 from carrel.protocol.principal import View
-from carrel.uri.intervals import Intervals, sweep
+from carrel.uri.intervals import Intervals, Span
 from carrel.uri.parse import SUB_DELIMITERS, UNRESERVED, percent_encode
 
 __all__ = ["READING", "Matcher", "Rule", "RuleView", "Rules", "Values"]
@@ -61,7 +63,6 @@ PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 
 _ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
 _TOKEN = re.compile(r"\*\*|\*|\{[^{}]*\}")
-_DENIED, _ALLOWED, _TEST_DENY, _TEST = range(4)
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -179,53 +180,110 @@ def _in_lower_case(tokens: list[Token]) -> Tokens:
 class Matcher:
     """Compiled patterns of one verb: decides about keys, and says in which intervals allowed ones are."""
 
-    __slots__ = ("allows_all", "decide", "intervals")
+    __slots__ = ("_bounds", "_decisions", "allows_all", "decide", "intervals")
 
     def __init__(self, allowing: Iterable[Tokens], denying: Iterable[Tokens], *, uris: bool) -> None:
-        allowing_tests, denying_tests = Segments(uris=uris), Segments(uris=uris)
-        allowed, allowed_by_test = self._split(allowing, allowing_tests, uris)
-        denied, denied_by_test = self._split(denying, denying_tests, uris)
-        codes = [_DENIED]
+        decisions: list[bool | KeyTest] = [False]
         bounds: list[str] = []
-        for bound, inside in sweep((allowed, allowed_by_test, denied, denied_by_test)):
-            code = _code(inside)
-            if code != codes[-1]:
+        for bound, decision in _decisions(list(allowing), list(denying), uris):
+            if decision is not decisions[-1]:
                 bounds.append(bound)
-                codes.append(code)
-        edges = [bound for n, bound in enumerate(bounds) if (codes[n] == _DENIED) != (codes[n + 1] == _DENIED)]
+                decisions.append(decision)
+        edges = [bound for n, bound in enumerate(bounds) if (decisions[n] is False) != (decisions[n + 1] is False)]
         self.intervals = Intervals(edges)
         """Intervals in which all allowed keys are."""
-        self.allows_all = self.intervals.whole and codes == [_DENIED, _ALLOWED]
+        self.allows_all = self.intervals.whole and decisions == [False, True]
         """Whether every key is allowed."""
+        self._bounds = bounds
+        self._decisions = decisions
 
         def decide(key: str) -> bool:
-            code = codes[bisect_right(bounds, key)]
-            if code < _TEST_DENY:
-                return code == _ALLOWED
-            return (code == _TEST_DENY or allowing_tests.match(key)) and not denying_tests.match(key)
+            found = decisions[bisect_right(bounds, key)]
+            return found if found is True or found is False else found(key)
 
         self.decide = decide
-        """Function that returns whether a key is allowed. It is called for each entry of a list."""
+        """Function that returns whether a key is allowed."""
 
-    @staticmethod
-    def _split(patterns: Iterable[Tokens], tests: Segments, uris: bool) -> tuple[Intervals, Intervals]:
-        certain, tested = [], []
+    def select(self, keys: Sequence[str]) -> list[str]:
+        """Return the allowed keys of a sorted list. Keys in an interval that is wholly allowed are not tested."""
+        bounds, decisions, count = self._bounds, self._decisions, len(keys)
+        allowed: list[str] = []
+        start = 0
+        while start < count:
+            index = bisect_right(bounds, keys[start])
+            end = bisect_left(keys, bounds[index], start) if index < len(bounds) else count
+            found = decisions[index]
+            if found is True:
+                allowed += keys[start:end]
+            elif found is not False:
+                allowed += filter(found, keys[start:end])
+            start = end
+        return allowed
+
+
+def _decisions(
+    allowing: Sequence[Tokens], denying: Sequence[Tokens], uris: bool
+) -> Iterator[tuple[str, bool | KeyTest]]:
+    """Yield each bound from which on another decision holds: allowed, denied, or a test of the patterns there."""
+    certain: tuple[list[Span], list[Span]] = ([], [])
+    tested: list[tuple[Intervals, int, Tokens]] = []
+    for effect, patterns in enumerate((allowing, denying)):
         for tokens in patterns:
             spans, complete = covered(tokens, uris=uris)
             if complete:
-                certain += spans
+                certain[effect].extend(spans)
             else:
-                tested += spans
-                tests.add(tokens)
-        return Intervals.of(certain), Intervals.of(tested)
+                tested.append((Intervals.of(spans), effect, tokens))
+    sets = [*map(Intervals.of, certain), *(each[0] for each in tested)]
+    events = sorted((bound, number) for number, keys in enumerate(sets) for bound in keys.bounds)
+    inside = [False, False]
+    there: tuple[dict[int, None], dict[int, None]] = ({}, {})
+    every = [tuple(number for number, each in enumerate(tested) if each[1] == effect) for effect in (0, 1)]
+    known: dict[object, bool | KeyTest] = {}
+
+    def test(effect: int) -> KeyTest | None:
+        """Return the test of the patterns with an effect that are possible here, or of all if they are many."""
+        active = there[effect]
+        if not active:
+            return None
+        numbers = tuple(active) if len(active) <= MAX_PATTERNS else every[effect]
+        key = (effect, numbers)
+        if key not in known:
+            known[key] = test_of([tested[n][2] for n in numbers], uris=uris)
+        found = known[key]
+        return None if isinstance(found, bool) else found
+
+    for bound, changed in groupby(events, itemgetter(0)):
+        for _, number in changed:
+            if number < 2:
+                inside[number] = not inside[number]
+                continue
+            numbers = there[tested[number - 2][1]]
+            if number - 2 in numbers:
+                del numbers[number - 2]
+            else:
+                numbers[number - 2] = None
+        if inside[1] or not (inside[0] or there[0]):
+            yield bound, False
+            continue
+        allows, denies = None if inside[0] else test(0), test(1)
+        if allows is None and denies is None:
+            yield bound, True
+            continue
+        key = (allows, denies)
+        if key not in known:
+            known[key] = _both(allows, denies)
+        yield bound, known[key]
 
 
-def _code(inside: int) -> int:
-    if inside & 0b0100 or not inside & 0b0011:
-        return _DENIED
-    if not inside & 0b0001:
-        return _TEST
-    return _TEST_DENY if inside & 0b1000 else _ALLOWED
+def _both(allows: KeyTest | None, denies: KeyTest | None) -> KeyTest:
+    """Return a test of keys that match patterns that allow, if there are some, and no patterns that deny."""
+    if denies is None:
+        assert allows is not None
+        return allows
+    if allows is None:
+        return lambda key: not denies(key)
+    return lambda key: allows(key) and not denies(key)
 
 
 class RuleView(View):
@@ -233,6 +291,7 @@ class RuleView(View):
 
     __slots__ = ("_denying", "_matchers", "_patterns", "_values", "everybody", "hides", "key")
     constant = True
+    final = True
 
     def __init__(self, patterns: Mapping[Verb, Sequence[_Pattern]], values: Values, key: str, everybody: bool) -> None:
         self._patterns = patterns
@@ -266,6 +325,10 @@ class RuleView(View):
     def decider(self, verb: Verb) -> Callable[[str], bool]:
         """Return a function that returns whether a verb is allowed on a target, for many targets."""
         return self._compiled(verb)[0].decide
+
+    def selector(self, verb: Verb) -> Callable[[Sequence[str]], list[str]]:
+        """Return a function that returns the allowed keys of a sorted list."""
+        return self._compiled(verb)[0].select
 
     def intervals(self, verb: Verb) -> Intervals:
         """Return intervals in which all keys are that the caller may use and, of resources, read."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from carrel.catalog.access import may_reach
+from carrel.catalog.access import KeptGateView, may_reach
 from carrel.catalog.provider import ListName, Page, Request
 from carrel.protocol.methods import LIST_NOTIFICATIONS, LIST_REQUESTS, RequestType
 from carrel.uri.template import UriTemplate
@@ -20,13 +20,19 @@ if TYPE_CHECKING:
 __all__ = ["UNFILTERED", "ListFilter", "filter_page", "filter_skill", "list_filter", "shows_any"]
 
 T = TypeVar("T")
+Select = Callable[[Sequence[str], Collection[str]], list[str]]
 
 
 class ListFilter(msgspec.Struct, frozen=True):
-    """Part of a list: the keys that are in the intervals and ``shown``. None disables a filter."""
+    """Part of a list: the keys that are in the intervals and ``shown``. None disables a filter.
+
+    ``select`` returns the shown keys of a sorted list, if that is faster. It also takes the URIs of the list that may
+    have another canonical form.
+    """
 
     within: Intervals | None = None
     shown: Callable[[str], bool] | None = None
+    select: Select | None = None
 
 
 UNFILTERED = ListFilter()
@@ -40,7 +46,8 @@ def list_filter(view: View, row: RequestType) -> ListFilter:
         return UNFILTERED
     if row.item == "template":
         return ListFilter(shown=lambda template: may_reach(view, "list", UriTemplate(template)))
-    return ListFilter(view.intervals(verb), view.decider(verb))
+    select = view.list_selector(verb) if isinstance(view, KeptGateView) else None
+    return ListFilter(view.intervals(verb), view.decider(verb), select)
 
 
 def shows_any(view: View, name: ListName, keys: Collection[str]) -> bool:

@@ -5,7 +5,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -28,13 +28,15 @@ class View:
     Callers with the same rights have the same ``key``: encoded pages of lists are cached by it. Without ``hides``,
     every resource is visible to the caller, and no rule is checked. With ``everybody``, the lists of all callers are
     equal, so public caches may keep them. The attributes of a ``constant`` view never change: what a server makes of
-    the view for a request, it keeps for the next one.
+    the view for a request, it keeps for the next one. If its decisions never change either, it is ``final``: a server
+    caches them.
     """
 
     key: str = ""
     hides: bool = True
     everybody: bool = False
     constant: bool = False
+    final: bool = False
     kept: View | None = None
     """The view that a server has made of a constant view."""
 
@@ -45,6 +47,10 @@ class View:
     def decider(self, verb: Verb) -> Callable[[str], bool]:
         """Return a function that returns whether a verb is allowed on a target, for many targets."""
         return partial(self.allows, verb)
+
+    def selector(self, verb: Verb) -> Callable[[Sequence[str]], list[str]] | None:
+        """Return a function that returns the allowed keys of a sorted list, or None if it is not faster than others."""
+        return None
 
     def intervals(self, verb: Verb) -> Intervals | None:
         """Return intervals of keys that contain all targets of an allowed verb, to narrow lists, or None.

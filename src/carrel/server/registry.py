@@ -200,14 +200,15 @@ class ItemRegistry(Generic[E]):
     def _page(self, request: Request, exists: Callable[[str], bool] | None) -> Page[Any]:
         describe = self.describe(None if request.call is None else request.call.peer)[1]
         part = self._part(request.view)
-        shown = part.shown
+        shown, select = part.shown, part.select
         if exists is not None:
+            select = None
 
             def shown(key: str) -> bool:
                 return exists(key) and (part.shown is None or part.shown(key))
 
         after = None if request.cursor is None else decode_cursor(request.cursor, self._row.operation)
-        entries, more = self.entries.page(after, request.limit, part.within, shown)
+        entries, more = self.entries.page(after, request.limit, part.within, shown, select)
         items = [item for _, entry in entries if (item := describe(entry)) is not None]
         return Page(items, None if more is None else encode_cursor(more, self._row.operation))
 
@@ -253,7 +254,7 @@ class ItemRegistry(Generic[E]):
             return page
         changes = entries.changes
         part = self._part(view)
-        found, more = entries.page(after, self._runtime.settings.page_size, part.within, part.shown)
+        found, more = entries.page(after, self._runtime.settings.page_size, part.within, part.shown, part.select)
         described: Sequence[Any]
         if part is UNFILTERED:
             described = [item for _, entry in found if (item := describe(entry)) is not None]
