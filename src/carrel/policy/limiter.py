@@ -1,7 +1,7 @@
 """Limiter: middleware that refuses requests beyond the limits of rules, as ``[[limits.rules]]`` of ``carrel.toml`` has
 them.
 
-Requests and bytes are counted in token buckets of the state that replicas share, concurrent calls in each replica.
+Requests and bytes are counted in token buckets that replicas share, concurrent calls in each replica.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class Quotas(Protocol):
         """Take tokens from a bucket of ``capacity``, which fills from empty in ``seconds``.
 
         Returns 0 if they were there, and otherwise the seconds after which they will be (infinite if there are never so
-        many); then none are taken. A bucket begins full.
+        many); then none are taken. A bucket begins full. A negative amount puts tokens back, up to the capacity.
         """
 
 

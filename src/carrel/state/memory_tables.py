@@ -299,6 +299,6 @@ class MemoryQuotas:
         lacking = missing + amount - capacity
         if lacking > 0:
             return lacking / rate
-        full_in = (missing + amount) / rate
-        self._missing.put(name, (missing + amount, now), full_in)
+        missing = max(0.0, missing + amount)
+        self._missing.put(name, (missing, now), missing / rate)
         return 0.0

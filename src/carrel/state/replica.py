@@ -7,12 +7,15 @@ import contextlib
 import math
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from carrel.errors import ServerUnavailable
 from carrel.log import Log
-from carrel.state.interfaces import LeaseExpired, State, StoreUnavailable
+from carrel.state.interfaces import LeaseExpired, Quotas, State, StoreUnavailable
 from carrel.state.records import Changed, Gap, Letter, Notice, SlotExpired
+
+if TYPE_CHECKING:
+    from carrel.state.leased_quotas import LeasedQuotas
 
 __all__ = ["Replica"]
 
@@ -61,6 +64,7 @@ class Replica:
         """The slot is known to be lost."""
         self._held_until = math.inf
         """When the lease of the slot expires at the latest, by the clock of the event loop."""
+        self._quotas: LeasedQuotas | None = None
 
     @property
     def shared(self) -> bool:
@@ -74,6 +78,17 @@ class Replica:
     def off(self, kind: type[T], handler: Callable[[T], None]) -> None:
         """Remove a handler."""
         self._handlers[kind].remove(handler)
+
+    @property
+    def quotas(self) -> Quotas:
+        """Token buckets that do not wait for the store at each request; see ``carrel.state.leased_quotas``."""
+        if self.state.immediate:
+            return self.state.quotas
+        if self._quotas is None:
+            from carrel.state.leased_quotas import LeasedQuotas
+
+            self._quotas = LeasedQuotas(self.state.quotas)
+        return self._quotas
 
     async def start(self) -> None:
         """Start to read notices and letters, if the store is shared."""
@@ -90,6 +105,9 @@ class Replica:
     async def stop(self) -> None:
         """Stop reading, after all writes are done."""
         await self.written()
+        quotas, self._quotas = self._quotas, None
+        if quotas is not None:
+            await quotas.stop()
         reading, self._reading = self._reading, []
         if self._letters is not None:
             reading.append(self._letters)

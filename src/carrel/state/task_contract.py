@@ -140,6 +140,16 @@ class TaskContract:
         assert await one.quotas.take("ann", 10, 10, 1.0) == 0
         assert await one.quotas.take("ann", 1, 10, 1.0) > 0, "a bucket holds no more than its capacity"
 
+    async def test_tokens_are_put_back_up_to_the_capacity(self, replicas: tuple[State, State]) -> None:
+        one, other = replicas
+        assert await one.quotas.take("ann", 10, 10, 1000.0) == 0
+        assert await one.quotas.take("ann", -4, 10, 1000.0) == 0
+        assert await other.quotas.take("ann", 5, 10, 1000.0) > 0
+        assert await other.quotas.take("ann", 4, 10, 1000.0) == 0
+        assert await one.quotas.take("ann", -20, 10, 1000.0) == 0
+        assert await other.quotas.take("ann", 10, 10, 1000.0) == 0
+        assert await one.quotas.take("ann", 1, 10, 1000.0) > 0
+
     async def test_what_a_bucket_never_holds_is_never_there(self, replicas: tuple[State, State]) -> None:
         one, _ = replicas
         assert await one.quotas.take("ann", 11, 10, 1.0) == math.inf

@@ -44,7 +44,7 @@ def add_limits(app: Server[Any], configuration: Configuration, http: ServeOption
         policy.local = local
         return policy.roles_of(principal)
 
-    limiter = Limiter(configuration.limit_rules, lambda: app.endpoint.replica.state.quotas, roles_of)
+    limiter = Limiter(configuration.limit_rules, lambda: app.endpoint.replica.quotas, roles_of)
 
     def read_again() -> None:
         nonlocal policy

@@ -280,8 +280,9 @@ local missing = 0
 if known[1] then missing = math.max(0, known[1] - math.max(0, now - known[2]) * rate) end
 local lacking = missing + amount - capacity
 if lacking > 0 then return string.format('%.17g', lacking / rate) end
-redis.call('HSET', KEYS[1], 'missing', string.format('%.17g', missing + amount), 'at', string.format('%.17g', now))
-redis.call('PEXPIRE', KEYS[1], math.max(1, math.ceil((missing + amount) / rate * 1000)))
+missing = math.max(0, missing + amount)
+redis.call('HSET', KEYS[1], 'missing', string.format('%.17g', missing), 'at', string.format('%.17g', now))
+redis.call('PEXPIRE', KEYS[1], math.max(1, math.ceil(missing / rate * 1000)))
 return '0'
 """
 )
