@@ -29,6 +29,7 @@ from carrel.errors import ConfigError
 from carrel.near_names import near
 
 if TYPE_CHECKING:
+    from carrel.cli.server.worker import Worker
     from carrel.policy.limiter import LimitRule
     from carrel.policy.policy import Policy
 
@@ -54,6 +55,7 @@ FLAGS = {
     "behind_proxy": "http.behind_proxy",
     "insecure": "http.insecure",
     "sse": "http.sse",
+    "workers": "http.workers",
     "state": "state.url",
     "tokens": "auth.tokens",
     "log_format": "logging.format",
@@ -78,6 +80,8 @@ class Configuration:
         """The policy of ``[access]``."""
         self.limit_rules: list[LimitRule] = []
         """The rules of ``[[limits.rules]]``."""
+        self.worker: Worker | None = None
+        """This process, if it is one of several workers."""
 
     def given(self, section: str) -> dict[str, Any]:
         """Return the explicitly set settings of a section."""

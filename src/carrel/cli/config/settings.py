@@ -116,6 +116,9 @@ class HTTPSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         bool, Meta(description="listen on an address that other machines reach without TLS or authorization")
     ] = False
     sse: Annotated[bool, Meta(description="serve the deprecated HTTP+SSE transport at /sse too")] = False
+    workers: Annotated[
+        int, Meta(ge=0, le=256, description="the number of processes that serve, 0 for one for each core")
+    ] = 1
     keep_alive: Annotated[float, Meta(gt=0, description="seconds after which a comment is sent on a silent stream")] = (
         15.0
     )

@@ -124,6 +124,9 @@ def run(arguments: list[str]) -> int:
     files = files_of(options, configuration)
     check_files(files)
     http = read_http_options(configuration)
+    if http is not None and configuration.settings.http.workers != 1:
+        where = configuration.origins["http.workers"].text
+        raise ConfigError(f"{where}: workers are for carrel serve and carrel run; a gateway is one process")
     from carrel.transports import process
 
     if http is None:

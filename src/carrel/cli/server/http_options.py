@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SSE_PATH",
     "add_http_options",
+    "add_workers_option",
     "check_address",
     "reachable_url",
     "read_http_options",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 SSE_PATH = "/sse"
+MAX_WORKERS = 256
 
 
 def add_http_options(parser: argparse.ArgumentParser) -> None:
@@ -100,6 +102,30 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="allow an address that other machines reach without TLS or without authorization",
     )
+
+
+def add_workers_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--workers``."""
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=number_of_processes,
+        help="with --http: serve with N processes that share sessions, streams and tasks; auto: one for each core "
+        "(default: 1)",
+    )
+
+
+def number_of_processes(text: str) -> int:
+    """Parse a number of workers; 0 is one for each core.
+
+    Raises:
+        ArgumentTypeError: the text is not a number from 1 to 256, nor auto.
+    """
+    if text == "auto":
+        return 0
+    if text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_WORKERS:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_WORKERS}, nor auto")
 
 
 def read_http_options(configuration: Configuration) -> ServeOptions | None:

@@ -14,7 +14,14 @@ from carrel.cli.config.read import Configuration, read_configuration
 from carrel.cli.options import Parser, add_config_option, add_limit_option
 from carrel.cli.server.access import add_policy
 from carrel.cli.server.compat_option import COMPAT, SPELLINGS, flag, redirect
-from carrel.cli.server.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
+from carrel.cli.server.http_options import (
+    add_http_options,
+    add_workers_option,
+    reachable_url,
+    read_http_options,
+    warn,
+    warn_of_terminal,
+)
 from carrel.cli.server.launchers import read_launch, runnable
 from carrel.cli.server.limit_rules import add_limits
 from carrel.cli.server.load import load, load_program, program_authorization, ready, requires_compat
@@ -23,6 +30,7 @@ from carrel.cli.server.operations import add_operations
 from carrel.cli.server.script import enter
 from carrel.cli.server.shared_state import add_state
 from carrel.cli.server.sharing import Targets, app_location, read_targets, share
+from carrel.cli.server.workers import start_workers
 from carrel.cli.source_flags import SourceFlags
 from carrel.cli.target import ServerLocation, read_location
 from carrel.errors import ConfigError
@@ -71,6 +79,7 @@ def parser() -> Parser:
         help="run a module for mcp or fastmcp as a program, as python -m does. -- is followed by its arguments",
     )
     add_http_options(reader)
+    add_workers_option(reader)
     add_limit_option(reader)
     add_log_options(reader)
     return reader
@@ -114,6 +123,10 @@ def run(arguments: list[str], generation: int | None = None) -> int:
         loading = partial(load, location)
     targets = read_targets(Namespace(targets=[], skills=[]), SourceFlags([]), configuration)
     http = read_http_options(configuration)
+    outcome = start_workers(configuration)
+    if isinstance(outcome, int):
+        return outcome
+    configuration.worker = outcome
     if http is None:
         serve_stdio(loading, configuration, targets)
     else:
@@ -200,14 +213,14 @@ def serve_http(loading: Loading, configuration: Configuration, targets: Targets,
     loaded = loading()
     if isinstance(loaded, Server):  # ``run`` uses the fastest event loop that is installed
         prepare(loaded, configuration, targets, http)
-        report_url(loaded, http)
+        report_url(loaded, configuration, http)
         loaded.run("http", **http)
         return
 
     async def serve() -> None:
         app = await ready(loaded)
         prepare(app, configuration, targets, http)
-        report_url(app, http)
+        report_url(app, configuration, http)
         await app.run_async("http", **http)
 
     process.run(serve())
@@ -228,6 +241,8 @@ def prepare(app: Server[Any], configuration: Configuration, targets: Targets, ht
     share(app, targets)
 
 
-def report_url(app: Server[Any], http: ServeOptions) -> None:
+def report_url(app: Server[Any], configuration: Configuration, http: ServeOptions) -> None:
     """Print the URL of a server after it has started listening."""
     http["on_started"] = lambda url: warn(f"{app.name} is ready at {reachable_url(url)}")
+    if configuration.worker is not None:
+        configuration.worker.attach(http)

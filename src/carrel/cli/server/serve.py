@@ -22,6 +22,7 @@ from carrel.cli.server.access import add_policy
 from carrel.cli.server.http_options import (
     SSE_PATH,
     add_http_options,
+    add_workers_option,
     reachable_url,
     read_http_options,
     warn,
@@ -32,11 +33,13 @@ from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.operations import add_operations
 from carrel.cli.server.shared_state import add_state
 from carrel.cli.server.sharing import Targets, default_name, read_targets, share
+from carrel.cli.server.workers import start_workers
 from carrel.cli.terminal.messages import print_stderr
 from carrel.errors import ConfigError, MCPError
 
 if TYPE_CHECKING:
     from carrel.catalog.provider import Provider
+    from carrel.cli.server.worker import Worker
     from carrel.search.indexer import Progress
     from carrel.server.app import Server
     from carrel.sources.registry import Source
@@ -75,6 +78,7 @@ def parser(others: Iterable[Source] = ()) -> Parser:
     add_config_option(reader)
     add_sharing_options(reader)
     add_http_options(reader)
+    add_workers_option(reader)
     reader.add_argument(
         "--studio",
         action="store_true",
@@ -107,6 +111,8 @@ def run(arguments: list[str]) -> int:
         from carrel.cli.server.studio import check_installed
 
         check_installed()
+        if configuration.settings.http.workers != 1:
+            raise ConfigError("--studio and --open are for one process; use carrel studio beside several workers")
     targets = read_targets(options, reader.flags, configuration)
     if not targets:
         raise ConfigError(
@@ -116,6 +122,10 @@ def run(arguments: list[str]) -> int:
     for path in targets.locations("file", "skills"):
         if is_empty(path):
             warn(f"{path} is empty")
+    outcome = start_workers(configuration)
+    if isinstance(outcome, int):
+        return outcome
+    configuration.worker = outcome
     app = create(targets, configuration)
     add_operations(app, configuration)
     add_policy(app, configuration, http)
@@ -130,7 +140,8 @@ def run(arguments: list[str]) -> int:
         stdio.run(app)
     else:
         welcome = partial(prepare_welcome, app, providers, targets, http, configuration)
-        serve_http(app, http, welcome, studio=options.studio or options.open, open=options.open)
+        studio = options.studio or options.open
+        serve_http(app, http, welcome, worker=configuration.worker, studio=studio, open=options.open)
     return 0
 
 
@@ -189,7 +200,13 @@ def print_progress(progress: Progress) -> None:
 
 
 def serve_http(
-    app: Server, http: ServeOptions, welcome: Callable[[str], Coroutine[Any, Any, None]], *, studio: bool, open: bool
+    app: Server,
+    http: ServeOptions,
+    welcome: Callable[[str], Coroutine[Any, Any, None]],
+    *,
+    worker: Worker | None,
+    studio: bool,
+    open: bool,
 ) -> None:
     """Serve HTTP until the process is stopped; print the startup message after the server has started listening.
 
@@ -211,6 +228,8 @@ def serve_http(
             print_welcome()
 
     http["on_started"] = greet
+    if worker is not None:
+        worker.attach(http)
     app.run("http", **http)
 
 

@@ -44,7 +44,7 @@ def store_of(configuration: Configuration) -> SharedStore:
 
 
 def add_state(app: Server[Any], configuration: Configuration) -> None:
-    """Use the shared state of the configuration, if it has one.
+    """Use the shared state of the configuration, or of the workers, if there is one.
 
     Raises:
         ConfigError: the URL or a key is missing or not valid, or a package is missing.
@@ -53,6 +53,8 @@ def add_state(app: Server[Any], configuration: Configuration) -> None:
     if settings.url is None:
         if configuration.given("state"):
             raise ConfigError(f"{configuration.where('state')}: [state] needs a url")
+        if configuration.worker is not None:
+            configuration.worker.share_state(app)
         return
     where = configuration.origins["state.url"].text
     if configuration.settings.http.port is None:

@@ -46,6 +46,8 @@ class Connections:
         # if descriptors are scarce, the limit per address is reduced in proportion
         share = limits.max_connections_per_address * self.maximum // limits.max_connections
         self.per_group = max(1, min(limits.max_connections_per_address, share))
+        self.ending = False
+        """Whether the server is shutting down: each connection is closed after its response."""
         self._open: dict[Member, None] = {}
         self._count: dict[str, int] = {}
         self._idle: dict[str, dict[Member, None]] = {}

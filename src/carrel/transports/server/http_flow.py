@@ -6,9 +6,25 @@ They do the same as uvicorn's own. There may be thousands of idle connections, a
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
-__all__ = ["Flow", "Pipeline"]
+__all__ = ["Flow", "Pipeline", "unacknowledged"]
+
+
+def unacknowledged(transport: asyncio.Transport) -> int:
+    """Return how many bytes the kernel's socket buffer holds unsent or unacknowledged; 0 if unknown.
+
+    The kernel accepts more only after much of its buffer has drained: with a slow client, that can take minutes.
+    """
+    try:
+        import fcntl
+        import termios
+
+        sock = transport.get_extra_info("socket")
+        return int.from_bytes(fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    except (ImportError, AttributeError, OSError):
+        return 0
 
 
 class Flow:

@@ -13,7 +13,6 @@ import asyncio
 import math
 import socket
 import struct
-import sys
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from carrel.transports.server.authorizer import address_group
 from carrel.transports.server.client_certificates import CLIENT_CERTIFICATE, principal_of
 from carrel.transports.server.connections import Connections, Member
 from carrel.transports.server.forwarded import TrustedProxies
-from carrel.transports.server.http_flow import Flow, Pipeline
+from carrel.transports.server.http_flow import Flow, Pipeline, unacknowledged
 from carrel.transports.server.http_head import RequestRejected, check_head, check_unfinished_head
 from carrel.transports.server.uvicorn_internals import HIGH_WATER_LIMIT, HttpToolsProtocol
 
@@ -40,6 +39,9 @@ IDLE = 0
 HEAD = 1
 BODY = 2
 DISCARD = 3
+
+#: Seconds in which the first request of a connection may arrive, although the server is shutting down.
+FIRST_REQUEST = 1.0
 
 #: Lingering close: seconds that a client gets to read the last response. What it sends meanwhile is discarded.
 LINGER = 5.0
@@ -67,21 +69,6 @@ def response(status: int, message: str, *headers: bytes) -> bytes:
         b"\r\n",
     )
     return b"\r\n".join(lines) + body
-
-
-def unacknowledged(transport: asyncio.Transport) -> int:
-    """Return how many bytes the kernel's socket buffer holds unsent or unacknowledged; 0 if unknown.
-
-    The kernel accepts more only after much of its buffer has drained: with a slow client, that can take minutes.
-    """
-    try:
-        import fcntl
-        import termios
-
-        sock = transport.get_extra_info("socket")
-        return int.from_bytes(fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
-    except (ImportError, AttributeError, OSError):
-        return 0
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -157,6 +144,8 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self._sent_at = self.loop.time()
         self._deadline = self._sent_at + self._limits.idle_timeout
+        if self._table.ending:
+            self.shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._table.remove(self)
@@ -172,9 +161,14 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def shutdown(self) -> None:
-        """Close gracefully: at once if idle, otherwise after the response in progress."""
+        """Close gracefully: at once if idle, otherwise after the response in progress or the first request."""
         self._ending = True
-        super().shutdown()
+        opened = self._deadline - self._limits.idle_timeout if self._state == IDLE else self.loop.time()
+        left = opened + FIRST_REQUEST - self.loop.time()
+        if self.cycle is None and self._state != DISCARD and left > 0:
+            self.loop.call_later(left, super().shutdown)
+        else:
+            super().shutdown()
 
     @property
     def _busy(self) -> bool:
@@ -295,6 +289,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._held = False
         before = self.cycle
         super().on_headers_complete()
+        if self._ending:
+            self.cycle.keep_alive = False
         if self.pipeline and self._running is None:
             self._running = before
         self.headers = []  # collects trailers, which must not be taken for headers

@@ -88,6 +88,7 @@ class EndpointServer(uvicorn.Server):
         self._on_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._table.ending = True
         self._endpoint.end_streams()
         late = asyncio.get_running_loop().call_later(GRACE, self._endpoint.cancel)
         await super().shutdown(sockets)

@@ -14,8 +14,10 @@ __all__ = ["BACKLOG", "listen"]
 BACKLOG = 2048
 
 
-def listen(host: str, port: int) -> list[socket.socket]:
+def listen(host: str, port: int, *, reuse_port: bool = False) -> list[socket.socket]:
     """Return sockets that listen on all addresses of ``host``, on the same port.
+
+    With ``reuse_port``, other sockets of the same user may listen there too (SO_REUSEPORT).
 
     Raises:
         ConfigError: there is no such host, or the port is taken or not allowed.
@@ -29,7 +31,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
     for family, _, _, _, (name, _, *more) in found:
         address = (name, listeners[0].getsockname()[1] if listeners else port, *more)
         try:
-            listener = socket.create_server(address, family=family, backlog=BACKLOG)
+            listener = socket.create_server(address, family=family, backlog=BACKLOG, reuse_port=reuse_port)
             # Connections inherit this option. asyncio sets it only for sockets that name their protocol. Without it,
             # the end of a response waits 40 ms for the client to acknowledge its beginning.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

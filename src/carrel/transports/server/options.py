@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import socket
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, TypedDict
 
@@ -47,6 +48,7 @@ class ServeOptions(ASGIOptions, TLSOptions, total=False):
     port: int
     path: str
     trusted_proxies: str | Iterable[str]
+    listeners: Sequence[socket.socket] | None
     on_started: Callable[[str], None] | None
 
 

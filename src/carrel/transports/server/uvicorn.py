@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+import socket
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Unpack, cast
 
 from carrel.errors import ConfigError
@@ -58,6 +59,7 @@ async def serve_async(
     path: str = "/mcp",
     allowed_hosts: str | Iterable[str] = (),
     trusted_proxies: str | Iterable[str] = (),
+    listeners: Sequence[socket.socket] | None = None,
     on_started: Callable[[str], None] | None = None,
     **options: Unpack[SecureEndpointOptions],
 ) -> None:
@@ -65,7 +67,8 @@ async def serve_async(
 
     ``on_started`` is called with the URL of the endpoint once the server accepts connections; port 0 takes a free one.
     ``trusted_proxies`` are addresses and networks of reverse proxies, whose ``X-Forwarded-For`` or ``Forwarded`` names
-    the client for limits. ``certificate``, ``key`` and ``client_ca`` are files (``TLSFiles``); with ``client_ca`` and
+    the client for limits. ``listeners`` are sockets that listen already, in place of new ones; they are closed at the
+    end. ``certificate``, ``key`` and ``client_ca`` are files (``TLSFiles``); with ``client_ca`` and
     without ``authorization``, the principal of a caller is the subject of its certificate. For all other options see
     ``StreamableHTTP``. SIGTERM, SIGINT and cancellation end streams gracefully; then this function returns.
 
@@ -94,15 +97,16 @@ async def serve_async(
     def started() -> None:
         if on_started is not None:
             scheme = "http" if tls is None else "https"
+            assert listeners is not None
             on_started(endpoint_url(scheme, host, listeners[0].getsockname()[1], path))
 
     wanted = app.endpoint.limits.max_connections
     with more_descriptors(wanted + MORE_DESCRIPTORS):
         table = Connections(app.endpoint.limits, most_connections(wanted))
         app.endpoint.gauges["connections"] = table.__len__
-        listeners = listen(host, port)
+        listeners = listen(host, port) if listeners is None else list(listeners)
         server = EndpointServer(endpoint, listeners, table, proxies, tls=tls, on_started=started)
-        serving = asyncio.ensure_future(server.serve(listeners))
+        serving = asyncio.ensure_future(server.serve(list(listeners)))
         try:
             await asyncio.shield(serving)
         except asyncio.CancelledError:

@@ -1,0 +1,304 @@
+"""``--workers``: several processes on one port, crashes, replacement, signals, exit codes and sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from carrel.cli import main
+from support.carrel_process import COMMAND
+from support.raw_http import Site, modern, modern_headers
+from support.stdio_process import request, text_of
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
+
+PATIENCE = 90.0
+PROGRAM = """
+import asyncio
+import os
+
+from carrel import Context, Server
+
+VERSION = 1
+app = Server("books")
+app.resources.add("memo://1", "text")
+go = asyncio.Event()
+
+@app.tool
+async def pid() -> int:
+    return os.getpid()
+
+@app.tool
+async def version() -> int:
+    return VERSION
+
+@app.tool
+async def change(uri: str) -> str:
+    app.resources.changed(uri)
+    return "changed"
+
+@app.tool
+async def steps(n: int, context: Context) -> str:
+    for number in range(1, n + 1):
+        await context.report_progress(number)
+    await go.wait()
+    return "done"
+
+@app.tool
+async def slow(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return "done"
+"""
+
+
+class Workers:
+    """A running command with several workers."""
+
+    def __init__(self, process, site):
+        self.process = process
+        self.site = site
+        self.errors = ""
+
+    async def wait_for(self, pattern):
+        """Read standard error until a line matches."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                line = (await self.process.stderr.readline()).decode()
+                self.errors += line
+                if re.search(pattern, line):
+                    return line
+                assert line, f"{pattern!r} is not in: {self.errors}"
+
+    async def use(self, tool, client=None, **arguments):
+        """Call a tool without a session, on a connection of its own or on ``client``."""
+        params = {"name": tool, "arguments": arguments}
+        message, headers = modern("tools/call", **params), modern_headers("tools/call", **params)
+        return text_of(await (await self.site.post(message, headers, client)).result())
+
+    async def pids(self, number=2, without=()):
+        """Return the ids of the processes that answer, once there are so many."""
+        found = set()
+        async with asyncio.timeout(PATIENCE):
+            while len(found) < number:
+                with suppress(ConnectionError, asyncio.IncompleteReadError):
+                    pid = int(await self.use("pid"))
+                    if pid not in without:
+                        found.add(pid)
+        return found
+
+    async def connect(self, pid):
+        """Return a connection to one of the processes."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                client = await self.site.connect()
+                if int(await self.use("pid", client)) == pid:
+                    return client
+                client.close()
+
+    async def end(self, number=signal.SIGTERM):
+        """Send a signal to the parent, and return its exit code and what it has printed since."""
+        self.process.send_signal(number)
+        async with asyncio.timeout(PATIENCE):
+            _, errors = await self.process.communicate()
+        self.errors += errors.decode()
+        return self.process.returncode
+
+
+@asynccontextmanager
+async def running(*arguments, cwd=None):
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND, *arguments, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=cwd
+    )
+    workers = Workers(process, None)
+    try:
+        line = await workers.wait_for(r"http://127\.0\.0\.1:\d+")
+        workers.site = Site(int(re.search(r"127\.0\.0\.1:(\d+)", line)[1]))
+        yield workers
+    finally:
+        if workers.site is not None:
+            workers.site.close()
+        if process.returncode is None:
+            await workers.end()
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "books.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def gone(pids):
+    """Wait until processes have ended."""
+    async with asyncio.timeout(PATIENCE):
+        while any(map(alive, pids)):
+            await asyncio.sleep(0.02)
+
+
+async def post(workers, session, message, client):
+    return await workers.site.post(message, session_headers(session), client)
+
+
+def session_headers(session):
+    return {"Mcp-Session-Id": session.id, "MCP-Protocol-Version": "2025-11-25"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_workers_answer_on_one_port_share_sessions_and_end_with_the_command(file, number):
+    async with running("run", str(file), "--http", "0", "--workers", "2") as workers:
+        one, other = await workers.pids()
+        assert workers.process.pid not in (one, other)
+        here, there = await workers.connect(one), await workers.connect(other)
+        session = await workers.site.open()
+        for client in (here, there):
+            listed = await (await post(workers, session, request(5, "tools/list"), client)).json()
+            assert "pid" in str(listed["result"])
+        assert await workers.end(number) == 0
+        assert workers.errors.count("is ready at") == 1
+        assert "Traceback" not in workers.errors
+        await gone([one, other])
+
+
+async def test_a_session_goes_on_at_another_worker_when_its_worker_is_killed_in_a_stream(file):
+    async with running("run", str(file), "--http", "0", "--workers", "2") as workers:
+        one, other = await workers.pids()
+        session = await workers.site.open()
+        here, there = await workers.connect(one), await workers.connect(other)
+        subscribed = await post(workers, session, request(2, "resources/subscribe", {"uri": "memo://1"}), here)
+        assert subscribed.status == 200
+        params = {"name": "steps", "arguments": {"n": 2}, "_meta": {"progressToken": "p"}}
+        call = await post(workers, session, request(3, "tools/call", params), here)
+        first = await call.event()
+        assert [(await call.message())["params"]["progress"] for _ in range(2)] == [1, 2]
+        await workers.use("pid", await workers.connect(one))  # now, the log of the stream has both events
+        os.kill(one, signal.SIGKILL)
+        line = await workers.wait_for("another one is started")
+        assert f"(process {one}) was ended by SIGKILL" in line
+
+        resumed = await there.request("GET", {**session_headers(session), "Accept": "text/event-stream",
+                                              "Last-Event-ID": first.id})  # fmt: skip
+        assert [message["params"]["progress"] for message in await resumed.messages()] == [1, 2], "and the stream ends"
+        third = await workers.connect(other)
+        assert (await post(workers, session, request(4, "ping"), third)).status == 200
+        (new,) = await workers.pids(1, without=(one, other))
+        at_new = await workers.connect(new)
+        standing = await at_new.request("GET", {**session_headers(session), "Accept": "text/event-stream"})
+        assert (await standing.event()).data == ""
+        await workers.use("change", third, uri="memo://1")
+        assert (await standing.message())["params"] == {"uri": "memo://1"}, "its subscriptions too"
+        assert await workers.end() == 0
+
+
+async def test_sighup_replaces_the_workers_with_new_code_and_loses_no_connection(file):
+    async with running("run", str(file), "--http", "0", "--workers", "2") as workers:
+        before = await workers.pids()
+        session = await workers.site.open()
+        file.write_text(PROGRAM.replace("VERSION = 1", "VERSION = 2"))
+        over = asyncio.Event()
+        seen = []
+
+        async def hammer():
+            while not over.is_set():
+                seen.append(await workers.use("version"))
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(4):
+                group.create_task(hammer())
+            slow = group.create_task(workers.use("slow", seconds=1.5))
+            workers.process.send_signal(signal.SIGHUP)
+            await workers.wait_for("all workers were replaced")
+            assert await slow == "done", "a request in progress is finished"
+            await gone(before)
+            over.set()
+        assert set(seen) == {"1", "2"}
+        assert not before & await workers.pids()
+        assert {await workers.use("version") for _ in range(8)} == {"2"}
+        assert (await session.post(request(9, "ping"))).status == 200
+
+        file.write_text("import nonesuch")
+        workers.process.send_signal(signal.SIGHUP)
+        await workers.wait_for("nonesuch")
+        await workers.wait_for("the workers before it go on")
+        assert {await workers.use("version") for _ in range(8)} == {"2"}
+        assert await workers.end() == 0
+
+
+async def test_a_program_that_does_not_load_is_an_error_of_the_command_printed_once(file):
+    file.write_text("import nonesuch")
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND, "run", str(file), "--http", "0", "--workers", "3", stderr=subprocess.PIPE
+    )
+    async with asyncio.timeout(PATIENCE):
+        _, errors = await process.communicate()
+    assert process.returncode == 2
+    assert [line.count("needs nonesuch") for line in errors.decode().splitlines()] == [1], errors
+
+
+async def test_workers_end_when_the_parent_is_killed(file):
+    async with running("run", str(file), "--http", "0", "--workers", "2") as workers:
+        pids = await workers.pids()
+        workers.process.kill()
+        await gone(pids)
+        with pytest.raises(ConnectionRefusedError):
+            await workers.site.connect()
+
+
+async def test_if_the_process_with_the_sessions_is_killed_sessions_end_and_new_ones_begin(file):
+    async with running("run", str(file), "--http", "0", "--workers", "2") as workers:
+        before = await workers.pids()
+        session = await workers.site.open()
+        text = await asyncio.to_thread(
+            subprocess.check_output, ["ps", "-o", "pid=", "--ppid", str(workers.process.pid)], text=True
+        )
+        (store,) = set(map(int, text.split())) - before
+        os.kill(store, signal.SIGKILL)
+        await workers.wait_for("all sessions and tasks are lost")
+        await workers.pids(without=before)
+        assert (await session.post(request(9, "ping"))).status == 404
+        begun = await workers.site.open()
+        assert (await begun.post(request(9, "ping"))).status == 200
+        assert await workers.end() == 0
+
+
+async def test_the_file_sets_the_number_of_workers_and_files_are_served_by_all(tmp_path):
+    (tmp_path / "a.md").write_text("text")
+    (tmp_path / "carrel.toml").write_text("[http]\nport = 0\nworkers = 2\n[[sources]]\npath = 'a.md'\n")
+    async with running("serve", cwd=tmp_path) as workers:
+        await workers.wait_for("curl -s")
+        uri = (tmp_path / "a.md").as_uri()
+        for _ in range(12):
+            read = await (await workers.site.ask("resources/read", uri=uri)).json()
+            assert read["result"]["contents"][0]["text"] == "text"
+        assert await workers.end() == 0
+        assert workers.errors.count("is ready") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--workers", "2"], "these options need --http: --workers"),
+        (["--http", "0", "--workers", "0"], "'0' is not a number from 1 to 256, nor auto"),
+        (["--http", "0", "--workers", "x"], "nor auto"),
+        (["--http", "0", "--workers", "2", "--sse"], "--sse is for one process"),
+        (["--http", "0", "--workers", "2", "--studio"], "for one process"),
+    ],
+)
+async def test_workers_without_http_or_with_an_option_for_one_process_are_an_error(
+    arguments, problem, tmp_path, capsys
+):
+    assert main(["serve", str(tmp_path), *arguments]) == 2
+    assert problem in capsys.readouterr().err
