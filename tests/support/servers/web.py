@@ -1,4 +1,4 @@
-"""A server over HTTP in a process of its own. Arguments: those of ``run`` and ``grace`` as JSON, and ``failing``."""
+"""A server over HTTP. Arguments: a JSON object (options of ``run``, ``grace``, ``first_request``); ``failing``."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ import threading
 from contextlib import asynccontextmanager
 
 from carrel import Context, Server
-from carrel.transports.server import http_server
+from carrel.transports.server import http_protocol, http_server
 
 
 @asynccontextmanager
@@ -38,6 +38,7 @@ def hang(ctx: Context) -> str:
 
 
 options = json.loads(sys.argv[1])
+http_protocol.FIRST_REQUEST = options.pop("first_request", http_protocol.FIRST_REQUEST)
 http_server.GRACE = options.pop("grace", http_server.GRACE)
 app.run("http", **{"port": 0, "on_started": lambda url: print(url, flush=True), **options})
 print("after", flush=True)

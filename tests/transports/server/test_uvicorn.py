@@ -159,6 +159,52 @@ def test_an_address_that_is_not_ours_is_a_config_error_in_one_line(host, reason)
     assert str(raised.value) == reason
 
 
+async def test_the_first_request_of_a_new_connection_is_answered_while_the_server_ends():
+    async with running(grace=PATIENT, first_request=PATIENT) as child:
+        waiting, used = await child.site.connect(), await child.site.connect()
+        assert await (await used.request("GET", path="/healthz")).body() == b'{"status":"ok"}'
+        child.process.send_signal(signal.SIGTERM)
+        await used.closed()
+        reply = await waiting.request("GET", path="/healthz")
+        assert (await reply.json(), reply.headers["connection"]) == ({"status": "ok"}, "close")
+        await waiting.closed()
+        assert await asyncio.wait_for(child.process.wait(), PATIENCE) == 0
+
+
+async def test_a_connection_without_a_request_does_not_keep_the_server_from_ending():
+    async with running(grace=PATIENT, first_request=0) as child:
+        waiting, used = await child.site.connect(), await child.site.connect()
+        assert await (await used.request("GET", path="/healthz")).body() == b'{"status":"ok"}'
+        child.process.send_signal(signal.SIGTERM)
+        await waiting.closed()
+        assert await asyncio.wait_for(child.process.wait(), PATIENCE) == 0
+
+
+async def test_a_server_uses_sockets_that_listen_already():
+    app = Server("given")
+    app.resources.add("memo://1", "one")
+    started = asyncio.get_running_loop().create_future()
+    listeners = listen("127.0.0.1", 0)
+    port = listeners[0].getsockname()[1]
+    serving = asyncio.ensure_future(app.run_async("http", listeners=listeners, on_started=started.set_result))
+    assert await asyncio.wait_for(started, PATIENCE) == f"http://127.0.0.1:{port}/mcp"
+    reply = await asyncio.to_thread(ask, started.result(), "resources/read", uri="memo://1")
+    assert reply.result["contents"][0]["text"] == "one"
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert all(listener.fileno() == -1 for listener in listeners)
+
+
+def test_sockets_that_share_a_port_are_several():
+    (one,) = listen("127.0.0.1", 0, reuse_port=True)
+    with one:
+        port = one.getsockname()[1]
+        (other,) = listen("127.0.0.1", port, reuse_port=True)
+        with other, pytest.raises(ConfigError, match=f"port {port} is in use"):
+            listen("127.0.0.1", port)
+
+
 async def test_a_start_that_fails_is_the_error_it_is():
     process = await spawn("failing")
     out, errors = await asyncio.wait_for(process.communicate(), PATIENCE)

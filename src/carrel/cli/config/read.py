@@ -29,7 +29,7 @@ from carrel.errors import ConfigError
 from carrel.near_names import near
 
 if TYPE_CHECKING:
-    from carrel.cli.server.worker import Worker
+    from carrel.cli.server.worker import WorkerProcess
     from carrel.policy.limiter import LimitRule
     from carrel.policy.policy import Policy
 
@@ -80,7 +80,7 @@ class Configuration:
         """The policy of ``[access]``."""
         self.limit_rules: list[LimitRule] = []
         """The rules of ``[[limits.rules]]``."""
-        self.worker: Worker | None = None
+        self.worker: WorkerProcess | None = None
         """This process, if it is one of several workers."""
 
     def given(self, section: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from carrel.errors import ConfigError, MCPError
 
 if TYPE_CHECKING:
     from carrel.catalog.provider import Provider
-    from carrel.cli.server.worker import Worker
+    from carrel.cli.server.worker import WorkerProcess
     from carrel.search.indexer import Progress
     from carrel.server.app import Server
     from carrel.sources.registry import Source
@@ -204,7 +204,7 @@ def serve_http(
     http: ServeOptions,
     welcome: Callable[[str], Coroutine[Any, Any, None]],
     *,
-    worker: Worker | None,
+    worker: WorkerProcess | None,
     studio: bool,
     open: bool,
 ) -> None:

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from carrel.cli.server.worker import Worker
+from carrel.cli.server.worker import WorkerProcess
 from carrel.cli.terminal.messages import print_stderr
 from carrel.log import Log
 from carrel.state.remote.process import give, hold
@@ -36,7 +36,7 @@ FAILED = 1
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
 
-class Process:
+class RunningWorker:
     """Process of a worker."""
 
     def __init__(self, place: Place, pid: int, control: socket.socket) -> None:
@@ -61,8 +61,8 @@ class Place:
     def __init__(self, number: int, listeners: Sequence[socket.socket]) -> None:
         self.number = number
         self.listeners = listeners
-        self.current: Process | None = None
-        self.next: Process | None = None
+        self.current: RunningWorker | None = None
+        self.next: RunningWorker | None = None
         self.crashes = 0
         self.due: float | None = None
         """When a process is started here."""
@@ -73,7 +73,7 @@ class Supervisor:
 
     def __init__(self, listeners: Sequence[Sequence[socket.socket]], *, has_store: bool) -> None:
         self._places = [Place(number, own) for number, own in enumerate(listeners, 1)]
-        self._processes: dict[int, Process] = {}
+        self._processes: dict[int, RunningWorker] = {}
         self._has_store = has_store
         self._store: tuple[int, socket.socket] | None = None
         """Process that holds the store, and a socket to it."""
@@ -88,7 +88,7 @@ class Supervisor:
         self._replacing: Place | None = None
         self._has_terminal = sys.stderr.isatty()
 
-    def run(self) -> Worker | int:
+    def run(self) -> WorkerProcess | int:
         """Run until all workers have ended and return the exit code; in a worker, return the worker."""
         for end in self._wake:
             end.setblocking(False)
@@ -130,7 +130,7 @@ class Supervisor:
                 with contextlib.suppress(BlockingIOError):
                     self._wake[0].recv(4096)
                 continue
-            process: Process = key.data
+            process: RunningWorker = key.data
             try:
                 message = process.control.recv(64)
             except OSError:
@@ -166,7 +166,7 @@ class Supervisor:
         theirs.close()
         self._store = pid, ours
 
-    def _start(self, place: Place) -> Worker | None:
+    def _start(self, place: Place) -> WorkerProcess | None:
         """Start a process for a place. Return the worker in the new process, and None in this one."""
         place.due = None
         ours, theirs = socket.socketpair()
@@ -186,13 +186,13 @@ class Supervisor:
             for listener in self._sockets():
                 if listener not in place.listeners:
                     listener.close()
-            worker = Worker(place.number, place.listeners, theirs, given)
+            worker = WorkerProcess(place.number, place.listeners, theirs, given)
             worker.greets = greets
             return worker
         theirs.close()
         if given is not None:
             given.close()
-        process = Process(place, pid, ours)
+        process = RunningWorker(place, pid, ours)
         self._processes[pid] = process
         self._selector.register(ours, selectors.EVENT_READ, process)
         if place.current is None:
@@ -222,7 +222,7 @@ class Supervisor:
         for place in self._places:
             yield from place.listeners
 
-    def _on_ready(self, process: Process) -> None:
+    def _on_ready(self, process: RunningWorker) -> None:
         place = process.place
         if process is place.next:
             place.next = None
@@ -260,7 +260,7 @@ class Supervisor:
                 process.control.close()
                 self._ended(process, os.waitstatus_to_exitcode(status))
 
-    def _ended(self, process: Process, code: int) -> None:
+    def _ended(self, process: RunningWorker, code: int) -> None:
         place = process.place
         if self._stopping:
             self._code = self._code or (code if code >= 0 else FAILED)
@@ -276,7 +276,7 @@ class Supervisor:
             else:
                 self._restart(process, code)
 
-    def _restart(self, process: Process, code: int) -> None:
+    def _restart(self, process: RunningWorker, code: int) -> None:
         place, now = process.place, time.monotonic()
         if process.ready and now - process.began > STABLE:
             place.crashes = 0
@@ -286,7 +286,7 @@ class Supervisor:
         when = f" in {pause:g} seconds" if pause else ""
         log.error("%s %s; another one is started%s", process.shown, described(code), when)
 
-    def _stop(self, process: Process) -> None:
+    def _stop(self, process: RunningWorker) -> None:
         process.kill_at = time.monotonic() + GRACE
         os.kill(process.pid, signal.SIGTERM)
 

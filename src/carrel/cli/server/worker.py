@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from carrel.server.app import Server
     from carrel.transports.server.options import ServeOptions
 
-__all__ = ["Worker"]
+__all__ = ["WorkerProcess"]
 
 
-class Worker:
+class WorkerProcess:
     """This process, one of the workers.
 
     Args:

@@ -15,7 +15,7 @@ from carrel.errors import ConfigError
 
 if TYPE_CHECKING:
     from carrel.cli.config.read import Configuration
-    from carrel.cli.server.worker import Worker
+    from carrel.cli.server.worker import WorkerProcess
 
 __all__ = ["check_workers", "number_of_workers", "start_workers"]
 
@@ -48,10 +48,10 @@ def check_workers(configuration: Configuration) -> None:
             raise ConfigError(f"{where}: {problem} is for one process; leave it out, or use one worker")
 
 
-def start_workers(configuration: Configuration) -> Worker | int | None:
+def start_workers(configuration: Configuration) -> WorkerProcess | int | None:
     """Fork the workers of a configuration, if it has several.
 
-    Returns None with one worker, a ``Worker`` in each worker, and the exit code in the parent when all have ended.
+    Returns None with one worker, a ``WorkerProcess`` in each worker, and, in the parent, the exit code after all ended.
 
     Raises:
         ConfigError: the settings do not allow several workers, or the address cannot be listened on.
