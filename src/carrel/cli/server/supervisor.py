@@ -39,7 +39,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 class RunningWorker:
     """Process of a worker."""
 
-    def __init__(self, place: Place, pid: int, control: socket.socket) -> None:
+    def __init__(self, place: WorkerPlace, pid: int, control: socket.socket) -> None:
         self.place = place
         self.pid = pid
         self.control = control
@@ -55,7 +55,7 @@ class RunningWorker:
         return f"worker {self.place.number} (process {self.pid})"
 
 
-class Place:
+class WorkerPlace:
     """Place of one worker: its sockets, its process, and the process that is to replace it."""
 
     def __init__(self, number: int, listeners: Sequence[socket.socket]) -> None:
@@ -72,7 +72,7 @@ class Supervisor:
     """Supervisor of the workers, one for each item of ``listeners``; ``has_store`` if it starts a store for them."""
 
     def __init__(self, listeners: Sequence[Sequence[socket.socket]], *, has_store: bool) -> None:
-        self._places = [Place(number, own) for number, own in enumerate(listeners, 1)]
+        self._places = [WorkerPlace(number, own) for number, own in enumerate(listeners, 1)]
         self._processes: dict[int, RunningWorker] = {}
         self._has_store = has_store
         self._store: tuple[int, socket.socket] | None = None
@@ -84,8 +84,8 @@ class Supervisor:
         """Whether all workers have been ready."""
         self._stopping = False
         self._code = 0
-        self._to_replace: deque[Place] = deque()
-        self._replacing: Place | None = None
+        self._to_replace: deque[WorkerPlace] = deque()
+        self._replacing: WorkerPlace | None = None
         self._has_terminal = sys.stderr.isatty()
 
     def run(self) -> WorkerProcess | int:
@@ -166,7 +166,7 @@ class Supervisor:
         theirs.close()
         self._store = pid, ours
 
-    def _start(self, place: Place) -> WorkerProcess | None:
+    def _start(self, place: WorkerPlace) -> WorkerProcess | None:
         """Start a process for a place. Return the worker in the new process, and None in this one."""
         place.due = None
         ours, theirs = socket.socketpair()
