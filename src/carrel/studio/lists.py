@@ -195,7 +195,9 @@ class Lists:
     async def find_directory(self, server: str, uri: str) -> None:
         """Read directories of a server until one has a resource that is not in its list."""
         entries = await self.of(self._host.server(server), "resource")
-        if not isinstance(entries, ListFailure) and await self.listed("resource", server, uri) is None:
+        if isinstance(entries, ListFailure):
+            return
+        if await self.listed("resource", server, uri) is None:
             await self.directories.find_owner(server, uri, entries)
 
     async def _index(self, kind: ItemKind, entries: Sequence[Any]) -> dict[str, Any]:
