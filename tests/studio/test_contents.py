@@ -9,7 +9,7 @@ import pytest
 
 from carrel import Server
 from carrel.studio.differences import hunks_between
-from carrel.studio.kinds import kind_of, language_of
+from carrel.studio.kinds import kind_of, language_of, type_of
 from carrel.studio.versions import Version, Versions
 from carrel.wire.resources import ReadResourceResult, TextResourceContents
 from support.studio_page import Page, app_server, folder_server, opened
@@ -208,6 +208,7 @@ def test_versions_keep_the_one_before_within_their_limit() -> None:
         ("text/javascript", True, "code", "javascript"),
         ("application/yaml", True, "code", "yaml"),
         ("text/csv", True, "csv", None),
+        ("text/x-log", True, "code", "log"),
         ("image/svg+xml", True, "svg", None),
         ("image/png", False, "image", None),
         ("application/zip", False, "binary", None),
@@ -221,3 +222,9 @@ def test_kinds_and_languages_follow_from_the_type(
 ) -> None:
     assert kind_of(mime_type, has_text=has_text) == kind
     assert language_of(mime_type) == language
+
+
+def test_a_text_whose_name_says_so_is_a_log() -> None:
+    assert type_of("text/plain; charset=utf-8", "file:///var/App.LOG?lines=1-9") == "text/x-log"
+    assert type_of("text/plain", "file:///var/log") == "text/plain"
+    assert type_of("text/markdown", "file:///var/a.log") == "text/markdown"

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { parseCsv, separatorOf } from "../src/lib/csv";
 import { linesOf } from "../src/lib/document.svelte";
 import { renderMarkdown } from "../src/lib/html";
-import { asTable, parseJson, RawNumber } from "../src/lib/json";
+import { asTable, nextRows, parseJson, RawNumber } from "../src/lib/json";
 import { tokenLines } from "../src/lib/tokens";
 
 test("quoted fields of CSV have separators, quotes and line ends in them", () => {
@@ -15,6 +15,14 @@ test("JSON lines are an array, and an array of objects is a table", () => {
   expect(asTable(parseJson('{"a":1}\n{"b":[2]}\n'))).toEqual([["a", "b"], ["1", ""], ["", "[2]"]]);
   expect(asTable(parseJson("[1]"))).toBeNull();
   expect(() => parseJson("{")).toThrow(SyntaxError);
+});
+
+test("a page of a database table is a table, with the URI of the next page", () => {
+  const page = { table: "orders", next: "db://orders?after=2", columns: [{ name: "id" }], rows: [{ id: 1 }, { id: 2 }] };
+  expect(asTable(page)).toEqual([["id"], ["1"], ["2"]]);
+  expect(nextRows(page)).toBe("db://orders?after=2");
+  expect(nextRows({ next: "x" })).toBeNull();
+  expect(asTable({ columns: [], rows: [] })).toBeNull();
 });
 
 test("a value of a table that is a number keeps its digits", () => {

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "vitest";
-import { whyChosen, whyFailed, whyLeftOut, whyStepFailed } from "../src/lib/reasons";
+import { whyChosen, whyFailed, whyInvalid, whyLeftOut, whyStepFailed } from "../src/lib/reasons";
 import { settings } from "../src/lib/settings.svelte";
-import type { Reason, ServerStatus } from "../src/lib/types";
+import type { Chip, Reason, ServerStatus } from "../src/lib/types";
 
 const BOTH: Reason = {
   pinned: false, open: true, matched: true, words: ["tea", "pot"], more: false,
@@ -44,4 +44,14 @@ test.each([
   expect(whyStepFailed({ step: "program", ok: false, detail: "there is no program carrot" }, FAILED)).toBe(program);
   expect(whyStepFailed({ step: "initialize", ok: false, detail: "it cannot be reached" }, FAILED)).toBe(initialize);
   expect(whyStepFailed({ step: "program", ok: true, detail: "/usr/bin/carrot" }, FAILED)).toBe("/usr/bin/carrot");
+});
+
+test("a wrong filter says in the language of the page what to write", () => {
+  const chip = { field: "size", problem: "write a size, as in size:<1MB" } as Chip;
+  settings.setLanguage("en");
+  expect(whyInvalid(chip)).toBe("write a size, as in size:<1MB");
+  settings.setLanguage("de");
+  expect(whyInvalid(chip)).toBe("Schreiben Sie eine Größe, etwa size:<1MB");
+  expect(whyInvalid({ ...chip, problem: "the value is missing" })).toBe("Der Wert fehlt");
+  expect(whyInvalid({ ...chip, problem: null })).toBeNull();
 });

@@ -18,7 +18,7 @@ from carrel.printable import printable
 from carrel.studio.api import Changes, Key, Part, Row, TextView
 from carrel.studio.differences import hunks_between
 from carrel.studio.directories import entries_in
-from carrel.studio.kinds import kind_of, language_of
+from carrel.studio.kinds import kind_of, language_of, type_of
 from carrel.studio.lists import Lists
 from carrel.studio.problems import NotFound
 from carrel.studio.rows import row_of, title_of
@@ -168,7 +168,8 @@ def _text_view(
     """Return the contents of a resource: a window of so many lines (the second number) from a line (the first)."""
     first, count = window
     version = kept.current
-    kind = kind_of(version.mime_type, has_text=version.text is not None)
+    shown_as = type_of(version.mime_type, key.uri)
+    kind = kind_of(shown_as, has_text=version.text is not None)
     text, hex, lines = None, None, None
     if version.window is not None:
         text, lines = version.text, version.window[1]
@@ -187,7 +188,7 @@ def _text_view(
         title=printable(key.uri) if item is None else title_of(item),
         mime_type=version.mime_type,
         kind=kind,
-        language=language_of(version.mime_type) if kind == "code" else None,
+        language=language_of(shown_as) if kind == "code" else None,
         size=size,
         lines=lines,
         first=first,

@@ -7,7 +7,7 @@ from carrel.sources.documents.kinds import IMAGE
 from carrel.sources.documents.kinds import kind_of as document_kind
 from carrel.studio.api import TextKind
 
-__all__ = ["kind_of", "language_of"]
+__all__ = ["kind_of", "language_of", "type_of"]
 
 KINDS: dict[str, TextKind] = {
     "application/pdf": "pdf",
@@ -33,6 +33,12 @@ LANGUAGES = {
     "text/x-c++": "cpp",
     "text/x-diff": "diff",
 }
+
+
+def type_of(mime_type: str, uri: str) -> str:
+    """Return the MIME type by which contents are shown: the given type, or the type of logs for ``*.log``."""
+    plain = mime_type.partition(";")[0].strip().lower()
+    return "text/x-log" if plain == "text/plain" and uri.partition("?")[0].lower().endswith(".log") else mime_type
 
 
 def kind_of(mime_type: str, *, has_text: bool) -> TextKind:

@@ -1,7 +1,9 @@
-"""Previews of documents: a PDF page by page, HTML without its scripts, Markdown without its comments."""
+"""Previews: a PDF page by page, HTML without its scripts, Markdown without its comments; tables, logs and code."""
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -42,3 +44,47 @@ async def test_documents_are_shown_page_by_page_and_pages_of_the_web_without_scr
         await expect(preview).to_contain_text("Text goes on.")
         await expect(preview).not_to_contain_text("editor")
         await expect(preview).not_to_contain_text("hidden")
+
+
+async def test_data_are_shown_as_tables_and_code_with_its_words(visit: Visit, tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/stock.csv").write_text('name,price\n"lamp, red",12\nchair,30\n')
+    (tmp_path / "files/app.log").write_text(
+        '2026-11-28T10:00:00Z ERROR the tea is cold\n2026-11-28T10:00:01Z INFO "hot"\n'
+    )
+    (tmp_path / "files/data.json").write_text('{"deep": {"er": [1, 12345678901234567890]}}')
+    (tmp_path / "files/raw.bin").write_bytes(bytes(range(64)))
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database, database:
+        database.execute("create table orders(id integer primary key, what text)")
+        database.executemany(
+            "insert into orders values (?, ?)", [(number, f"lamp {number}") for number in range(1, 151)]
+        )
+    async with visit(str(tmp_path / "files"), f"sqlite:///{tmp_path}/shop.db") as me:
+        await me.ready("files", "shop")
+        tree, preview = me.see("tree", "Resources"), me.region("Preview")
+        table = preview.get_by_role("table")
+
+        # rows of a database, page by page, and its schema
+        await me.see("searchbox", "Search resources").fill("orders")
+        await tree.get_by_role("treeitem", name="Rows of orders").click()
+        await expect(table.get_by_role("columnheader")).to_have_text(["id", "what"])
+        await expect(table.get_by_role("cell").nth(1)).to_have_text("lamp 1")
+        await preview.get_by_role("link", name="Next rows").click()
+        await expect(table.get_by_role("cell").nth(1)).to_have_text("lamp 101")
+        await expect(preview.get_by_role("link", name="Next rows")).to_have_count(0)
+        await me.page.go_back()
+        await expect(table.get_by_role("cell").nth(1)).to_have_text("lamp 1")
+        await preview.get_by_role("button", name="Tree", exact=True).click()
+        await expect(preview.get_by_role("tabpanel")).to_contain_text("columns")
+
+        await me.see("searchbox", "Search resources").fill("")
+        await tree.get_by_role("treeitem", name="stock.csv").click()
+        await expect(table.get_by_role("cell").first).to_have_text("lamp, red")
+        await tree.get_by_role("treeitem", name="app.log").click()
+        await expect(preview.locator(".hljs-deletion")).to_have_text("ERROR")
+        await expect(preview.locator(".hljs-string")).to_have_text('"hot"')
+        await tree.get_by_role("treeitem", name="data.json").click()
+        await preview.get_by_role("button", name="er 2 items").click()
+        await expect(preview.get_by_role("tabpanel")).to_contain_text("1: 12345678901234567890")
+        await tree.get_by_role("treeitem", name="raw.bin").click()
+        await expect(preview).to_contain_text("30 31 32 33")

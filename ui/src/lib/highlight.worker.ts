@@ -32,6 +32,7 @@ import swift from "highlight.js/lib/languages/swift";
 import typescript from "highlight.js/lib/languages/typescript";
 import xml from "highlight.js/lib/languages/xml";
 import yaml from "highlight.js/lib/languages/yaml";
+import { log } from "./log";
 import { tokenLines } from "./tokens";
 
 const languages = {
@@ -39,6 +40,7 @@ const languages = {
   markdown, perl, php, powershell, python, r, ruby, rust, scala, sql, swift, typescript, xml, yaml,
 }; // prettier-ignore
 for (const [name, language] of Object.entries(languages)) hljs.registerLanguage(name, language);
+hljs.registerLanguage("log", log);
 
 onmessage = ({ data }: MessageEvent<{ id: number; language: string; text: string }>) => {
   const known = hljs.getLanguage(data.language) !== undefined;

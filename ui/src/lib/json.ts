@@ -32,8 +32,17 @@ const cell = (value: Shown | undefined): string => {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 };
 
-/** Return rows of cells, header first, if the value is an array of objects; else null. */
-export function asTable(value: Shown): string[][] | null {
+/** Return the rows of a page of a database table, which has facts about the table too; else the value itself. */
+const rowsIn = (value: Shown): Shown =>
+  isStruct(value) && Array.isArray(value.columns) && Array.isArray(value.rows) ? value.rows : value;
+
+/** Return the URI of the next page of a database table, or null. */
+export const nextRows = (value: Shown): string | null =>
+  isStruct(value) && rowsIn(value) !== value && typeof value.next === "string" ? value.next : null;
+
+/** Return rows of cells, header first, if the value is an array of objects, or a page of a table; else null. */
+export function asTable(given: Shown): string[][] | null {
+  const value = rowsIn(given);
   if (!Array.isArray(value) || !value.length || !value.every(isStruct)) return null;
   const columns = [...new Set(value.slice(0, 200).flatMap((row) => Object.keys(row as object)))];
   if (!columns.length || columns.length > 200) return null;

@@ -1,6 +1,6 @@
 // Reasons in the language of the page: why an item is in a context, why a resource is left out, why a connection fails.
 
-import type { Check, Reason, ServerStatus } from "./types";
+import type { Check, Chip, Reason, ServerStatus } from "./types";
 import { settings } from "./settings.svelte";
 import { list, locale, t } from "./words.svelte";
 import type { Word } from "../words/en";
@@ -58,4 +58,13 @@ export function whyStepFailed({ step, ok, detail }: Check, server: ServerStatus)
   if (program) return t("noProgram", { name: program });
   if (detail === "it took too long") return t("cause_timeout");
   return step === "initialize" && server.cause ? t(`cause_${server.cause}`) : detail;
+}
+
+const EXPLAINED = ["audience", "priority", "changed", "size"] as const;
+
+/** Return what is wrong with a term of a filter, or null. */
+export function whyInvalid({ field, problem }: Chip): string | null {
+  if (!problem || settings.language === "en") return problem;
+  const known = EXPLAINED.find((name) => name === field);
+  return problem === "the value is missing" || !known ? t("filterMissing") : t(`filter_${known}`);
 }
