@@ -194,11 +194,9 @@ class Lists:
 
     async def find_directory(self, server: str, uri: str) -> None:
         """Read directories of a server until one has a resource that is not in its list."""
-        entries = await self.of(self._host.server(server), "resource")
-        if isinstance(entries, ListFailure):
-            return
-        if await self.listed("resource", server, uri) is None:
-            await self.directories.find_owner(server, uri, entries)
+        found = await self._list(self._host.server(server), "resource")
+        if isinstance(found, ServerList) and await self.listed("resource", server, uri) is None:
+            await self.directories.find_owner(server, uri, found.items)
 
     async def _index(self, kind: ItemKind, entries: Sequence[Any]) -> dict[str, Any]:
         return await self._make(lambda: {key_of(kind, item): item for item in entries}, len(entries))
