@@ -94,16 +94,18 @@ class AuditedServer:
         self.unauthorized = 0
         self.starts = 0
         self.policies = 0
+        self.errors = 0
         self.moved = 0
 
-    def write_settings(self) -> None:
-        """Write the configuration with another policy and another limit; sometimes with an error."""
+    def write_settings(self, *, valid: bool = False) -> None:
+        """Write the configuration with another policy and limit; now and then with an error, unless ``valid``."""
         self.policies += 1
         text = SETTINGS.format(
             port=self._port, disk=self._disk, name=self.name, size=MAX_SIZE, on_full=self._on_full,
             hidden="one" if self.policies % 2 else "two", rate=10**6 + self.policies,
         )  # fmt: skip
-        if self.policies % 10 == 0:
+        if self.policies % 10 == 0 and not valid:
+            self.errors += 1
             text += '\n[[access.rules]]\nrole = "nobody"\nallow = "all"\n'
         draft = self._file.with_suffix(".new")
         draft.write_text(text)
@@ -246,7 +248,7 @@ def compare(server: AuditedServer) -> tuple[list[tuple[str, str]], list[str]]:
         ("lines, in files", f"{found.lines:,}, {len(files)}"),
         ("lines lost, of these counted as missing", f"{len(lost)}, {min(missing, len(lost))}"),
         ("lines doubled, changed or moved", str(sum(count > 1 for count in seen.values()) + len(found.problems))),
-        ("policies read, with an error", f"{server.policies}, {server.policies // 10}"),
+        ("policies read, with an error", f"{server.policies}, {server.errors}"),
         ("restarts, renamings by another program", f"{server.starts - 1}, {server.moved}"),
     ]
     return figures, problems
@@ -273,7 +275,7 @@ async def every(seconds: float, until: float, action: Any) -> None:
 async def soak(servers: list[AuditedServer], disk: Path, minutes: float, rate: float) -> int:
     """Run the servers, their clients and the events, and return how often the disk was full."""
     for server in servers:
-        server.write_settings()
+        server.write_settings(valid=True)
         await server.start()
     ids = itertools.count(1)
     begun = time.monotonic()
@@ -282,7 +284,7 @@ async def soak(servers: list[AuditedServer], disk: Path, minutes: float, rate: f
 
     async def reload() -> None:
         for server in servers:
-            server.write_settings()
+            server.write_settings(valid=turn.locked())
 
     turn = asyncio.Lock()
     """A log that is renamed while its server is stopped begins a new chain, and SIGTERM waits 5 seconds for a disk."""
@@ -305,6 +307,7 @@ async def soak(servers: list[AuditedServer], disk: Path, minutes: float, rate: f
     async def restart() -> None:
         async with turn:
             for server in servers:
+                server.write_settings(valid=True)
                 await server.stop()
                 await server.start()
 

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from carrel.catalog.rules import Rule, Rules
+from carrel.policy.authzen_options import AuthZenOptions
 from carrel.policy.role import Role, claim_of, texts_of
 from carrel.policy.server_view import FindTarget, ServerView
 
@@ -57,6 +58,8 @@ class Policy:
         self.local = local
         self.find_target: FindTarget | None = None
         """Finds the targets of a gateway."""
+        self.engine: AuthZenOptions | None = None
+        """Policy engine that decides instead of rules."""
         self.servers = tuple(sorted({rule.server for rule in self.rules if rule.server is not None}))
         """Servers that rules are for."""
         self.claims = tuple(name.removeprefix(CLAIM) for name in Rules(self.rules).names)

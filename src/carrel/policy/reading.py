@@ -14,9 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias, get_args
 
+from msgspec import ValidationError, convert
+
 from carrel.catalog.rules import READING, Rules
 from carrel.errors import ConfigError
 from carrel.near_names import near
+from carrel.policy.authzen_options import AuthZenOptions
 from carrel.policy.certificate_pattern import ATTRIBUTES, CertificatePattern
 from carrel.policy.policy import CLAIM, EVERYBODY, Policy, PolicyRule
 from carrel.policy.role import ClaimValue, Role
@@ -48,7 +51,9 @@ def read_policy(table: object, where: Where) -> tuple[Policy, list[str]]:
     """
     reader = _PolicyReader(where)
     reader.read(table)
-    return Policy(reader.roles.values(), reader.rules), reader.problems
+    policy = Policy(reader.roles.values(), reader.rules)
+    policy.engine = reader.engine
+    return policy, reader.problems
 
 
 class _PolicyReader:
@@ -58,6 +63,7 @@ class _PolicyReader:
         self._where = where
         self.roles: dict[str, Role] = {}
         self.rules: list[PolicyRule] = []
+        self.engine: AuthZenOptions | None = None
         self.problems: list[str] = []
 
     def read(self, table: object) -> None:
@@ -68,11 +74,14 @@ class _PolicyReader:
         for key, value in table.items():
             if key == "roles":
                 self._roles(value)
+            elif key == "engine":
+                self._engine(("access", key), value)
             elif key != "rules":
-                self._problem(
-                    ("access", key), f"[access] {key}: there is no such setting{near(key, ('roles', 'rules'))}"
-                )
+                known = ("roles", "rules", "engine")
+                self._problem(("access", key), f"[access] {key}: there is no such setting{near(key, known)}")
         rules = table.get("rules", [])
+        if "engine" in table and rules:
+            self._problem(("access", "rules"), "[access.engine] decides instead of rules: write one of them")
         if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
             self._problem(("access", "rules"), "rules are tables: write [[access.rules]] before each")
             return
@@ -84,6 +93,15 @@ class _PolicyReader:
 
     def _problem(self, path: tuple[str | int, ...], text: str) -> None:
         self.problems.append(f"{self._where(path)}: {text}")
+
+    def _engine(self, path: tuple[str | int, ...], table: object) -> None:
+        try:
+            self.engine = convert(table, AuthZenOptions)
+        except ValidationError as error:
+            self._problem(path, f'[access.engine]: {error}; write url = "https://…", token, cache_seconds, timeout')
+            return
+        if self.engine.token and not self.engine.token.startswith("${"):
+            self._problem((*path, "token"), '[access.engine] token: write "${env:NAME}" or "${file:PATH}"')
 
     def _roles(self, table: object) -> None:
         if not isinstance(table, dict):

@@ -202,9 +202,12 @@ class Server(Registration, Generic[State]):
     def gate(self, gate: Gate | None) -> None:
         self._gate = self._runtime.hub.gate = self._dispatch.gate = gate
 
-    def list_changed(self) -> None:
-        """Notify all clients that all lists may have changed, because the gate decides otherwise now."""
-        self._runtime.notify(lists=LISTS)
+    def list_changed(self, uris: Iterable[str] = ()) -> None:
+        """Notify all clients that all lists may have changed, because the gate decides otherwise now.
+
+        ``uris`` are resources whose subscribers are notified too.
+        """
+        self._runtime.notify(uris=uris, lists=LISTS)
 
     @property
     def dependency_overrides(self) -> dict[Callable[..., Any], Callable[..., Any]]:

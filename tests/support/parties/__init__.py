@@ -30,6 +30,7 @@ from support.forking import forked
 __all__ = [
     "Unavailable",
     "azurite",
+    "cerbos",
     "node_environment",
     "node_modules",
     "node_program",
@@ -82,6 +83,11 @@ def azurite() -> str:
     return str(npm_packages("azurite") / "azurite/dist/src/blob/main.js")
 
 
+def cerbos() -> str:
+    """Return the path of Cerbos, a policy decision point. Its package is for Linux on x86-64."""
+    return str(npm_packages("cerbos") / "@cerbos/cerbos-linux-x64/cerbos-linux-x64")
+
+
 def node_environment() -> dict[str, str]:
     """Return an environment in which CommonJS programs find the npm packages."""
     return {**os.environ, "NODE_PATH": str(node_modules()), "NO_COLOR": "1"}
@@ -107,7 +113,10 @@ def python_program(major: str, *arguments: str) -> list[str]:
 def prepare() -> None:
     """Install every party, all at the same time."""
     with ThreadPoolExecutor() as pool:
-        parties = [pool.submit(node_modules), pool.submit(azurite), *(pool.submit(python, major) for major in PYTHONS)]
+        parties = [
+            *(pool.submit(party) for party in (node_modules, azurite, cerbos)),
+            *(pool.submit(python, major) for major in PYTHONS),
+        ]
     for party in parties:
         party.result()
 

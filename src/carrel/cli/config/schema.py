@@ -69,9 +69,17 @@ def access() -> dict[str, Any]:
     rule |= {"required": ["role"], "oneOf": [{"required": ["allow"]}, {"required": ["deny"]}]}
     found = closed("Which callers may use what (docs/access.md).")
     conditions = {"type": "object", "minProperties": 1}
+    engine = closed("Policy engine that decides instead of rules, by AuthZEN 1.0.")
+    engine["properties"] = {
+        "url": {"type": "string", "description": "the URL before /access/v1/evaluation"},
+        "token": {"type": "string", "description": "a bearer token, as ${env:NAME} or ${file:PATH}"},
+        "cache_seconds": {"type": "number", "description": "caching of decisions without Cache-Control", "default": 0},
+        "timeout": {"type": "number", "description": "seconds for a question", "default": 5},
+    }
     found["properties"] = {
         "roles": {"type": "object", "description": "Conditions, by role.", "additionalProperties": conditions},
         "rules": {"type": "array", "description": "The rules.", "items": rule},
+        "engine": {**engine, "required": ["url"]},
     }
     return found
 

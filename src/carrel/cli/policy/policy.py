@@ -286,6 +286,9 @@ def policy_in(configuration: Configuration) -> Policy:
     """
     if configuration.policy is None:
         raise ConfigError(f"{configuration.file} has no [access]: everything is allowed")
+    if configuration.policy.engine is not None:
+        url = configuration.policy.engine.url
+        raise ConfigError(f"{configuration.file} has no rules: the policy engine {url} of [access.engine] decides")
     return configuration.policy
 
 

@@ -8,6 +8,7 @@ from carrel.errors import ConfigError
 
 if TYPE_CHECKING:
     from carrel.cli.config.read import Configuration
+    from carrel.policy.authzen_options import AuthZenOptions
     from carrel.policy.policy import Policy
     from carrel.policy.server_view import FindTarget
     from carrel.server.app import Server
@@ -34,6 +35,10 @@ def add_policy(
     if app.gate is not None:
         raise ConfigError(f"{configuration.file}: [access] is for servers without a gate, and {app.name} has one")
     file, local = configuration.file, http is None or http["authorization"] is not None
+    if configuration.policy.engine is not None:
+        configuration.policy.local = local
+        add_engine(app, configuration.policy, configuration.policy.engine, configuration.folder)
+        return
 
     def load() -> Policy:
         from carrel.cli.config.toml import read_file
@@ -41,6 +46,8 @@ def add_policy(
         contents = read_file(file)
         if contents.problems:
             raise ConfigError(contents.problems[0])
+        if contents.policy is not None and contents.policy.engine is not None:
+            raise ConfigError(f"{file} has [access.engine] now: restart the server")
         if contents.policy is None:
             raise ConfigError(f"{file} has no [access] any more; to allow everything, restart the server")
         for rule in contents.policy.rules:
@@ -52,3 +59,27 @@ def add_policy(
     gate = app.gate = PolicyGate(file, load, app.list_changed)
     app.on_startup(gate.start)
     app.on_shutdown(gate.stop)
+
+
+def add_engine(app: Server[Any], policy: Policy, options: AuthZenOptions, folder: str) -> None:
+    """Let a policy engine decide about all requests.
+
+    Raises:
+        ConfigError: the URL is invalid, the token cannot be read, or a package is missing.
+    """
+    import msgspec
+
+    from carrel.extras import explain_missing
+    from carrel.policy.authzen import AuthZen
+    from carrel.policy.engine import EngineGate
+    from carrel.references import look_up, substitute
+
+    try:
+        import aiohttp  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ConfigError(explain_missing(error, "client") or str(error)) from None
+    token = substitute(options.token, lambda name: look_up(name, folder, secret=True))
+    engine = AuthZen(msgspec.structs.replace(options, token=token))
+    gate = app.gate = EngineGate(engine, policy.roles_of, app.list_changed)
+    app.middleware(gate)
+    app.on_shutdown(gate.close)

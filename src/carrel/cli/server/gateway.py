@@ -218,8 +218,8 @@ def create(
         configuration,
         lambda: {server.name: server.state in AVAILABLE for server in tuple(gateway.host.servers.values())},
     )
-    add_policy(gateway.app, configuration, http, gateway.catalog.find_target)
     add_limits(gateway.app, configuration, http)
+    add_policy(gateway.app, configuration, http, gateway.catalog.find_target)
     add_state(gateway.app, configuration)
     return gateway
 

@@ -151,15 +151,20 @@ def add_audit(app: Server[Any], configuration: Configuration) -> AuditRecorder |
         assert isinstance(gate, PolicyGate)
         return decided(gate.policy, gate.view(call.principal), verb, target)
 
+    policy = configuration.policy
+    engine = policy is not None and policy.engine is not None
+
     def roles_of(principal: Principal | None) -> Iterable[str]:
         gate = app.gate
+        if engine and policy is not None:
+            return policy.roles_of(principal)
         return gate.policy.roles_of(principal) if isinstance(gate, PolicyGate) else ()
 
     recorder = AuditRecorder(
         destinations,
         on_full=settings.on_full,
         roles_of=roles_of,
-        explain=None if configuration.policy is None else explain,
+        explain=None if policy is None or engine else explain,
         arguments=settings.arguments,
     )
     app.endpoint.observe(recorder)

@@ -234,8 +234,8 @@ def prepare(app: Server[Any], configuration: Configuration, targets: Targets, ht
     if http is not None and http["authorization"] is None:
         http["authorization"] = program_authorization(app)
     add_operations(app, configuration)
-    add_policy(app, configuration, http)
     add_limits(app, configuration, http)
+    add_policy(app, configuration, http)
     add_state(app, configuration)
     app.limits = msgspec.structs.replace(app.limits, **configuration.given("limits"))
     share(app, targets)

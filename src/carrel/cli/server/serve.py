@@ -128,8 +128,8 @@ def run(arguments: list[str]) -> int:
     configuration.worker = outcome
     app = create(targets, configuration)
     add_operations(app, configuration)
-    add_policy(app, configuration, http)
     add_limits(app, configuration, http)
+    add_policy(app, configuration, http)
     add_state(app, configuration)
     providers = share(app, targets)
     add_search(app, targets, configuration)
