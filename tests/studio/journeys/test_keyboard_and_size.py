@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 ROOT = Path(__file__).parents[3]
 SERVERS = ROOT / "tests/support/servers"
-#: Elements of the page at most, with 100,000 resources.
-MOST_ELEMENTS = 2_500
+#: Elements of the page at most, and bytes of its scripts, with 100,000 resources.
+MOST_ELEMENTS, MOST_BYTES = 2_500, 60 * 2**20
 
 
 async def faults(me: Person) -> list[str]:
@@ -140,6 +140,13 @@ async def test_axe_finds_nothing_serious(visit: Visit, notes: Path, locale: str,
             await me.page.locator("form fieldset").wait_for()
             assert await faults(me) == []
         await me.page.goto(f"{me.origin}/s/asking/t/order")
+        for width in (390, 700, 1120, 2560):
+            await me.page.set_viewport_size({"width": width, "height": 900})
+            assert await too_wide(me) == [], width
+        for region in ("servers", "picker", "preview", "context"):  # all beside each other on a wide screen
+            box = await me.page.locator(f"section.{region}").bounding_box()
+            assert box is not None
+            assert box["width"] >= 150, (region, box)
         await me.page.locator("section.preview form button[type=submit]").click()  # the context has a form too
         await me.page.get_by_role("dialog").wait_for()
         assert await faults(me) == []
@@ -176,5 +183,6 @@ async def test_a_hundred_thousand_resources_scroll_and_are_filtered(visit: Visit
         await expect(me.see("treeitem", "note 042000")).to_be_visible()
         counts.append(await elements(me))
         assert max(counts) <= MOST_ELEMENTS, counts
+        assert await me.page.evaluate("performance.memory.usedJSHeapSize") <= MOST_BYTES
         await me.see("treeitem", "note 042000").click()
         await expect(me.region("Preview")).to_contain_text("Words of note 42000.")

@@ -113,6 +113,24 @@ async def test_a_context_is_pinned_changed_kept_within_its_budget_and_copied(vis
                 await asyncio.sleep(0.1)
         assert uri in await me.copied()
 
+        # saved as a file
+        async with me.page.expect_download() as saving:
+            await context.get_by_role("button", name="Save").click()
+        saved = await saving.value
+        assert saved.suggested_filename == "context.xml"
+        assert Path(await saved.path()).read_text(encoding="utf-8") == await me.copied()
+
+        # in another order: items are pinned then, until they are unpinned
+        await items.get_by_role("listitem").first.get_by_role("button", name="Move down").click()
+        await has(items, ["tea.md", "wine.md"])
+        tea = items.get_by_role("listitem").filter(has_text="tea.md")
+        await expect(tea).to_contain_text("pinned")
+        await tea.get_by_role("button", name="Unpin").click()
+        await expect(tea).not_to_contain_text("pinned")
+        await has(items, ["wine.md", "tea.md"])
+        await tea.get_by_role("button", name="Pin", exact=True).click()
+        await expect(tea).to_contain_text("pinned")
+
         # a smaller budget leaves out more
         budget = context.get_by_role("spinbutton", name="Token budget")
         await budget.fill("60")
@@ -121,6 +139,19 @@ async def test_a_context_is_pinned_changed_kept_within_its_budget_and_copied(vis
         await expect(meter).to_have_attribute("aria-valuemax", "60")
         assert int(await meter.get_attribute("aria-valuenow") or 0) <= 60
         assert "budget=60" in me.page.url
+
+        # a link fills in a question, and chooses nothing before the click
+        await context.get_by_role("button", name="Clear").click()
+        asked: list[str] = []
+        me.page.on("request", lambda request: asked.append(request.url))
+        await me.page.goto(f"{me.origin}/context?question=what+is+red%3F&budget=500")
+        await me.ready("notes")
+        await expect(context.get_by_role("searchbox", name="Question")).to_have_value("what is red?")
+        await expect(budget).to_have_value("500")
+        await expect(meter).to_have_count(0)
+        assert [url for url in asked if url.endswith("/api/context")] == []
+        await context.get_by_role("button", name="Choose for me").click()
+        await has(items, ["wine.md"])
 
 
 async def test_a_changed_resource_is_marked_and_packed_again(visit: Visit, notes: Path) -> None:
