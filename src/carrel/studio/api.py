@@ -114,6 +114,7 @@ class ServerStatus(Payload, frozen=True, kw_only=True):
 
     name: str
     title: str | None
+    icon: str | None
     description: str | None
     state: Literal["idle", "connecting", "ready", "failed", "disabled", "closed"]
     reason: str | None
@@ -182,7 +183,10 @@ class StudioState(Payload, frozen=True, kw_only=True):
 
 
 class Row(Payload, frozen=True, kw_only=True):
-    """Entry of a list, as a picker shows it. The URI of the key is the name of a tool or prompt."""
+    """Entry of a list, as a picker shows it. The URI of the key is the name of a tool or prompt.
+
+    ``icon`` is a data URI.
+    """
 
     key: Key
     kind: ItemKind
@@ -194,6 +198,7 @@ class Row(Payload, frozen=True, kw_only=True):
     last_modified: str | None
     priority: float | None
     audience: tuple[str, ...] | None
+    icon: str | None
 
 
 class TreeRow(Payload, frozen=True, kw_only=True):
@@ -233,10 +238,11 @@ class ListWindow(Payload, Generic[T], frozen=True, kw_only=True):
 
 
 class Item(Payload, frozen=True, kw_only=True):
-    """Entry of a list as on the wire."""
+    """Entry of a list as on the wire, and its icon that can be shown."""
 
     key: Key
     kind: ItemKind
+    icon: str | None
     item: dict[str, Any]
 
 

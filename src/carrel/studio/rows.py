@@ -8,6 +8,7 @@ from carrel.host.filters import uri_of
 from carrel.host.selection import Hosted
 from carrel.printable import printable
 from carrel.studio.api import ItemKind, Key, Row
+from carrel.studio.icons import icon_of
 
 __all__ = ["key_of", "row_of", "title_of"]
 
@@ -39,4 +40,5 @@ def row_of(kind: ItemKind, found: Hosted[Any]) -> Row:
         last_modified=getattr(annotations, "last_modified", None),
         priority=getattr(annotations, "priority", None),
         audience=None if audience is None else tuple(audience),
+        icon=icon_of(getattr(item, "icons", None)),
     )

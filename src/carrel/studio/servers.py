@@ -18,6 +18,7 @@ from carrel.protocol.methods import LIST_NOTIFICATIONS
 from carrel.redaction import without_secrets
 from carrel.studio.api import Check, Counts, ItemKind, ServerStatus
 from carrel.studio.events import PageEvents
+from carrel.studio.icons import icon_of
 from carrel.studio.interfaces import Interfaces
 from carrel.studio.lists import ListFailure, Lists
 from carrel.studio.problems import NotFound
@@ -76,6 +77,7 @@ class Servers:
         return ServerStatus(
             name=server.name,
             title=None if info is None or info.title is None else printable(info.title),
+            icon=None if info is None else icon_of(info.icons),
             description=None if info is None else info.description,
             state=server.state,
             reason=None if reason is None else printable_lines(without_secrets(reason)),

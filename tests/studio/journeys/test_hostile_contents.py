@@ -81,7 +81,9 @@ async def test_tools_and_prompts_are_shown_as_text(visit: Visit) -> None:
         await me.ready("hostile_contents")
         preview = me.region("Preview")
         await me.see("tab", "Tools").click()
-        await me.see("grid", "Tools").get_by_role("row").first.click()
+        tool = me.see("grid", "Tools").get_by_role("row").first
+        assert (await tool.locator("img").get_attribute("src") or "").startswith("data:image/svg+xml;base64,")
+        await tool.click()
         await expect(preview).to_contain_text("<script>document.title='owned'")
         await preview.get_by_role("button", name="Call").click()
         result = preview.get_by_role("region", name="Result")

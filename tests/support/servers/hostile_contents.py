@@ -7,6 +7,12 @@ SCRIPTS = f'<script>{OWNED}</script><img src=x onerror="{OWNED}"><svg onload="{O
 TRACKED = '<img src="http://tracker.example/pixel"><link rel=stylesheet href="http://tracker.example/style.css">'
 TAGS = f"<img src=x onerror={OWNED}>"
 
+#: The first icon would be loaded from elsewhere, the second one has a script.
+ICONS = [
+    "https://tracker.example/icon.png",
+    f"data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' onload=\"{OWNED}\"><script>{OWNED}</script></svg>",
+]
+
 app = Server("hostile", title=f"Title {TAGS}", instructions=f"Instructions {SCRIPTS}")
 
 app.resources.add(
@@ -41,7 +47,7 @@ app.resources.add("memo://text", f"{SCRIPTS}\nharmless\n", name="text", mime_typ
 app.resources.add("memo://tags", "tags", name=TAGS, title=TAGS, mime_type="text/plain")
 
 
-@app.tool(title=TAGS, description=SCRIPTS)
+@app.tool(title=TAGS, description=SCRIPTS, icons=ICONS)
 def answer() -> str:
     return SCRIPTS
 

@@ -27,6 +27,7 @@ export interface Check {
 export interface ServerStatus {
   name: string;
   title: string | null;
+  icon: string | null;
   description: string | null;
   state: "idle" | "connecting" | "ready" | "failed" | "disabled" | "closed";
   reason: string | null;
@@ -55,11 +56,14 @@ export interface Row {
   lastModified: string | null;
   priority: number | null;
   audience: string[] | null;
+  /** A picture that the server gives, as a data URI. */
+  icon: string | null;
 }
 
 export interface Item {
   key: Key;
   kind: Kind;
+  icon: string | null;
   /** The entry as on the wire. */
   item: Struct;
 }

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from carrel.host.filters import ItemFilter
 from carrel.host.selection import Hosted, Order, check
 from carrel.studio.api import Chip, Item, ItemKind, Key, ListWindow, Row
+from carrel.studio.icons import icon_of
 from carrel.studio.lists import ListQuery
 from carrel.studio.problems import NotFound
 from carrel.studio.routes.responses import number, reply, required, route, while_connected
@@ -63,7 +64,8 @@ def routes(studio: Studio) -> list[Route]:
         found = await studio.lists.item(kind, server, name)
         if found is None:
             raise NotFound(f"The server has no such {kind}")
-        return Item(key=Key(server=server, uri=name), kind=kind, item=msgspec.to_builtins(found))
+        icon = icon_of(getattr(found, "icons", None))
+        return Item(key=Key(server=server, uri=name), kind=kind, icon=icon, item=msgspec.to_builtins(found))
 
     async def filter(request: Request) -> Any:
         return {
